@@ -1,5 +1,5 @@
-// Package bustest runs a NATS server for directors to join, inside the process of a test. Its keys and configuration
-// are like the output of `director bus init`.
+// Package bustest runs a NATS server that directors join, within the process of a test. `director bus init` would make
+// the same keys and configuration.
 package bustest
 
 import (
@@ -23,14 +23,14 @@ type Server struct {
 	URL  string
 	Keys string // the directory that `director bus init` makes
 
-	Options natsd.Options // as running
+	Options natsd.Options // options of the running server
 
 	t      testing.TB
 	nats   *natsd.Server
 	config string
 }
 
-// New starts a server that ends with the test. Its files are below dir.
+// New starts a server with its files below dir, and stops it when the test ends.
 func New(t testing.TB, dir string) *Server {
 	t.Helper()
 	port, err := FreePort()
@@ -72,7 +72,7 @@ func (s *Server) Start() {
 	}
 }
 
-// Wipe removes everything from the server: streams, buckets and pushed accounts.
+// Wipe removes all streams, buckets and pushed accounts from the server.
 func (s *Server) Wipe() {
 	s.t.Helper()
 	s.Stop()
@@ -82,7 +82,7 @@ func (s *Server) Wipe() {
 	s.Start()
 }
 
-// Director returns the keys of a director that joins.
+// Director returns the keys with which a director joins.
 func (s *Server) Director() *keys.Director {
 	s.t.Helper()
 	k, err := keys.Load(s.Credentials())
@@ -98,8 +98,8 @@ func (s *Server) Stop() {
 	s.nats.WaitForShutdown()
 }
 
-// FreePort returns a port that stays free while the server is down. It is below the range of outgoing connections and
-// of directors' ports.
+// FreePort returns a port that other programs do not take while the server is down. It is below the ports of outgoing
+// connections and of embedded servers.
 func FreePort() (int, error) {
 	var failed error
 	for range 20 {

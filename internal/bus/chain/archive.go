@@ -20,12 +20,12 @@ const segmentExt = ".jsonl.zst"
 // Segment is an archived part of the journal: a File in the archive's directory.
 type Segment struct {
 	Path        string
-	First, Last uint64 // sequences from the file name
+	First, Last uint64 // sequences of the first and the last batch, from the file name
 	Bytes       int64
 	At          time.Time // when it was archived
 }
 
-// SegmentPath returns the path of the segment with these sequences.
+// SegmentPath returns the path of the segment that holds the batches first to last.
 func SegmentPath(dir string, first, last uint64) string {
 	return filepath.Join(dir, fmt.Sprintf("%012d-%012d%s", first, last, segmentExt))
 }
@@ -58,8 +58,8 @@ func Segments(dir string) ([]Segment, error) {
 	return all, nil
 }
 
-// Expire removes the segments that were archived before a time. It starts with the oldest and stops at the first one to
-// keep, so it never leaves a gap.
+// Expire removes the segments that were archived before a time. It starts with the oldest segment and stops at the
+// first newer one, so it never leaves a gap.
 func Expire(dir string, before time.Time) error {
 	all, err := Segments(dir)
 	if err != nil {

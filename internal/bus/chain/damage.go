@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// ErrDamaged means that the journal differs from the written records. A *Damage holds the location.
+// ErrDamaged means that batches of the journal are missing or changed. The *Damage in the error names the first
+// affected batch.
 var ErrDamaged = errors.New("journal: damaged")
 
 // Kind is the kind of a journal's damage.
@@ -13,13 +14,13 @@ type Kind string
 
 // The kinds of damage.
 const (
-	Cut    Kind = "cut"    // it ends before a batch that must have existed
+	Cut    Kind = "cut"    // the journal ends before a batch that is known to have been stored
 	Gap    Kind = "gap"    // a batch in the middle is missing
 	Fork   Kind = "fork"   // a batch differs from the known batch
-	Broken Kind = "broken" // a batch cannot be read, or does not follow from the previous one
+	Broken Kind = "broken" // a batch is unreadable, or its digest does not match the earlier batches
 )
 
-// Damage is the first difference between a journal and its written records.
+// Damage describes the first missing or changed batch of a journal.
 type Damage struct {
 	Kind  Kind   `json:"kind"`
 	Where string `json:"where,omitempty"` // name of the file, or empty for the live journal
@@ -36,10 +37,10 @@ func (d *Damage) Error() string {
 	return fmt.Sprintf("%s is damaged (%s) at batch %d: want %s, got %s", where, d.Kind, d.Seq, d.Want, d.Got)
 }
 
-// Is makes each damage an ErrDamaged.
+// Is lets errors.Is(err, ErrDamaged) match every *Damage.
 func (d *Damage) Is(target error) bool { return target == ErrDamaged }
 
-// Located adds the name of the file to a damage.
+// Located adds the name of the damaged file to a *Damage.
 func Located(err error, where string) error {
 	if d, ok := errors.AsType[*Damage](err); ok && d.Where == "" {
 		at := *d

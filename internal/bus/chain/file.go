@@ -17,7 +17,7 @@ import (
 	"retake/internal/safefile"
 )
 
-// format is the version of the files; another one is refused.
+// format is the version of the file format. Read rejects files of any other version.
 const format = 1
 
 // Header is the first line of a file.
@@ -28,13 +28,13 @@ type Header struct {
 	Prev  Digest `json:"prev"`  // the digest before it; zero if unknown or at the start of the journal
 }
 
-// Source identifies the journal of a file's batches.
+// Source identifies the journal that a file's batches come from.
 type Source struct {
 	Fleet   string `json:"fleet"`
-	Journal string `json:"journal,omitempty"` // its id, or empty for a journal from before ids existed
+	Journal string `json:"journal,omitempty"` // its id; empty for a journal that is older than ids
 }
 
-// before returns the head that the file's first batch follows.
+// before returns the head of the journal just before the file's first batch.
 func (h Header) before() Head { return Head{Seq: h.First - 1, Digest: h.Prev} }
 
 // Trailer is the last line of a file.
@@ -43,14 +43,14 @@ type Trailer struct {
 	Batches uint64 `json:"batches"`
 }
 
-// State is a snapshot, the state after the batches up to its head.
+// State is a snapshot: the director's state after all batches up to Head.
 type State struct {
 	Head Head
 	Data []byte
 }
 
-// line is any line of a file except the first. Data is text, so the file is readable and compresses well. Raw is for
-// data that is not UTF-8.
+// line is any line of a file except the first. Data is text, so that people can read the file and it compresses well.
+// Raw holds data that is not UTF-8.
 type line struct {
 	Seq   uint64    `json:"seq,omitempty"`
 	ID    string    `json:"id,omitempty"`
@@ -58,7 +58,7 @@ type line struct {
 	At    time.Time `json:"at,omitzero"`
 	Data  string    `json:"data,omitempty"`
 	Raw   []byte    `json:"raw,omitempty"`
-	State *Head     `json:"state,omitempty"` // the line is a snapshot
+	State *Head     `json:"state,omitempty"` // set if the line is a snapshot
 	End   *Trailer  `json:"end,omitempty"`
 }
 
@@ -86,13 +86,13 @@ type Writer struct {
 	lax     bool
 }
 
-// Create writes and syncs a temporary file, and renames it to path after fill has returned without an error. after is
-// the head before the first batch.
+// Create lets fill write a temporary file, syncs it, and renames it to path unless fill fails. after is the head before
+// the first batch.
 func Create(path string, of Source, after Head, fill func(*Writer) error) error {
 	return create(path, of, after, false, fill)
 }
 
-// Salvage is like Create, but for a damaged journal. It writes gaps and wrong links unchanged.
+// Salvage is like Create, but accepts the batches of a damaged journal. It does not check sequences or digests.
 func Salvage(path string, of Source, after Head, fill func(*Writer) error) error {
 	return create(path, of, after, true, fill)
 }
@@ -119,7 +119,8 @@ func create(path string, of Source, after Head, lax bool, fill func(*Writer) err
 	})
 }
 
-// Add writes the next batch. It returns a *Damage if the batch does not follow the previous one.
+// Add writes the next batch. It returns a *Damage if the sequence or the digest of the batch does not follow the
+// previous one.
 func (w *Writer) Add(r Record) error {
 	if err := w.chain.Add(r); err != nil {
 		if !w.lax {
@@ -151,8 +152,8 @@ type File struct {
 	Sure    bool // the trailer's digest covers the whole journal; see Chain.Sure
 }
 
-// Read reads a whole file. It passes each batch and snapshot to its callback as soon as the link is verified. Either
-// callback may be nil. It returns a *Damage, an error of a callback, or an error of the system.
+// Read reads a whole file. It passes each batch to its callback after verifying the digest, and each snapshot to the
+// other callback. Either callback may be nil. The error is a *Damage, a callback's error, or an I/O error.
 func Read(path string, batch func(Record) error, state func(State) error) (File, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -163,7 +164,7 @@ func Read(path string, batch func(Record) error, state func(State) error) (File,
 	return out, Located(err, filepath.Base(path))
 }
 
-// systems reports whether err is an error of the system while reading, which is not evidence of damage.
+// systems reports whether the operating system failed to read the file, which does not prove that the file is damaged.
 func systems(err error) bool {
 	_, ok := errors.AsType[*fs.PathError](err)
 	return ok

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// HeaderPrev is the header of a batch with the digest of all earlier batches, in hex.
+// HeaderPrev is the message header in which a batch carries the digest of all earlier batches, in hex.
 const HeaderPrev = "Retake-Prev"
 
 // Digest is the digest of a journal up to a batch. Zero means unknown, or before the first batch.
@@ -35,7 +35,7 @@ type Head struct {
 	Digest Digest `json:"digest"`
 }
 
-// Known reports whether the digest is known. It is unknown at the start of a journal that is older than the chain.
+// Known reports whether the digest is known. It is unknown for batches that an older version wrote without HeaderPrev.
 func (h Head) Known() bool { return h.Seq == 0 || h.Digest != Digest{} }
 
 func (h Head) String() string { return fmt.Sprintf("%d (%.8s)", h.Seq, h.Digest) }
@@ -55,8 +55,8 @@ func (h Head) Next(id string, data []byte) Head {
 // Record is one batch of the journal.
 type Record struct {
 	Seq  uint64
-	ID   string    // of the batch, unique for all time
-	Prev string    // the digest before it, in hex; empty if the batch is older than the chain
+	ID   string    // of the batch, globally unique
+	Prev string    // digest of the earlier batches, in hex; empty for a batch of an older version
 	At   time.Time // when the server stored it
 	Data []byte
 }
@@ -64,24 +64,25 @@ type Record struct {
 // Chain follows the batches of a journal one by one.
 type Chain struct {
 	head   Head
-	sure   bool // the digest covers the whole journal, including batches from before the chain
-	linked bool // from now on, every batch must have the digest before it
+	sure   bool // the digest covers the whole journal, including batches without HeaderPrev
+	linked bool // from now on, every batch must have HeaderPrev
 }
 
-// Follow begins after a head. If the head has a known digest, it was written with a chain, so all later batches must
-// link.
+// Follow begins after a head. A known digest means that the journal already used HeaderPrev at that point, so all later
+// batches must have it.
 func Follow(from Head) *Chain {
 	return &Chain{head: from, sure: from.Known(), linked: from.Seq > 0 && from.Known()}
 }
 
-// Sure reports whether the head can be compared with heads from other sources. If the starting digest is unknown, that
-// is after the first batch with a header.
+// Sure reports whether the head can be compared with heads from other sources. If Follow began with an unknown digest,
+// this is the case only after the first batch with HeaderPrev.
 func (c *Chain) Sure() bool { return c.sure }
 
 // Head returns the head after the batches so far.
 func (c *Chain) Head() Head { return c.head }
 
-// Add checks and adds the next batch. An error is a *Damage, and the head is unchanged.
+// Add checks the next batch and advances the head. If it fails, the error is a *Damage, and the head stays at the
+// previous batch.
 func (c *Chain) Add(r Record) error {
 	if r.Seq != c.head.Seq+1 {
 		return &Damage{

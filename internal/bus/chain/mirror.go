@@ -19,20 +19,20 @@ const slotBytes = 256
 
 // Mark records a journal's end.
 type Mark struct {
-	Journal string // its id, or empty for a journal from before ids existed
+	Journal string // its id; empty for a journal that is older than ids
 	Head    Head
 }
 
-// Mirror is a file outside the journal's store that records the journal's end. It has two slots with checksums, which
-// are written alternately, so an interrupted write loses only the newer one. It is not synced at each batch, because a
-// mirror is allowed to lag behind.
+// Mirror is a file outside the journal's store that records the journal's end. It has two slots with checksums. Write
+// alternates between them, so an interrupted write loses only the newer mark. Write does not sync, because a mirror may
+// lag behind the journal.
 type Mirror struct {
 	f      *os.File
 	stream string // the stream of the head; slots of other streams do not count
 }
 
-// OpenMirror opens or creates the mirror of a stream. It returns the newest readable mark. found is false without a
-// readable mark.
+// OpenMirror opens or creates the mirror of a stream. It returns the newest readable mark. found is false if neither
+// slot is readable.
 func OpenMirror(path, stream string) (m *Mirror, newest Mark, found bool, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -50,8 +50,8 @@ func OpenMirror(path, stream string) (m *Mirror, newest Mark, found bool, err er
 	return &Mirror{f: f, stream: stream}, newest, found, nil
 }
 
-// ReadMirror returns the newest mark of a mirror that another process may be writing. found is false without a readable
-// mark.
+// ReadMirror returns the newest mark of a mirror that another process may be writing. found is false if neither slot is
+// readable.
 func ReadMirror(path, stream string) (newest Mark, found bool, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {

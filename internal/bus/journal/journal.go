@@ -247,8 +247,8 @@ func (j *Journal) BatchID(ctx context.Context, seq uint64) (string, error) {
 	return m.Header.Get(jetstream.MsgIDHeader), nil
 }
 
-// Crowded reports whether more than half of the live journal's capacity is used. Then even a short segment is
-// worth writing, because a full journal rejects appends.
+// Crowded reports whether more than half of the live journal's capacity is used. Then even a short segment is useful,
+// because a full journal rejects appends.
 func (j *Journal) Crowded(ctx context.Context) (bool, error) {
 	info, err := j.live.info(ctx)
 	if err != nil {
@@ -276,13 +276,13 @@ func (j *Journal) SaveSnapshot(ctx context.Context, at chain.Head, state []byte)
 
 // LoadSnapshot passes the newest snapshot to restore. If that snapshot cannot be read or restore rejects it,
 // LoadSnapshot logs this and tries the previous one. It returns the head of the restored snapshot, with an unknown
-// digest if the snapshot is older than the chain. If none can be restored it returns the zero Head, and the journal has
-// to provide the whole state. An error means that the server did not answer.
+// digest if the snapshot is older than the chain. If restore accepts none, LoadSnapshot returns the zero Head, and the
+// caller must replay the whole journal. An error means that the server did not answer.
 func (j *Journal) LoadSnapshot(ctx context.Context, restore func(state []byte) error) (chain.Head, error) {
 	return j.snapshots.load(ctx, restore)
 }
 
-// Snapshot returns the state saved at a sequence, and the head that it follows.
+// Snapshot returns the snapshot at a sequence, and its head.
 func (j *Journal) Snapshot(ctx context.Context, seq uint64) (chain.Head, []byte, error) {
 	at, state, err := j.snapshots.get(ctx, seq)
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 	"retake/internal/bus/link"
 )
 
-// live reads the batches in the stream.
+// live reads the part of the journal that is in the stream.
 type live struct {
 	stream   jetstream.Stream
-	aheads   chan struct{} // semaphore of the requests that read ahead
+	aheads   chan struct{} // semaphore that limits concurrent requests for later batches
 	position *position
 }
 
@@ -38,7 +38,7 @@ func crowded(info *jetstream.StreamInfo) bool {
 	return most > 0 && info.State.Bytes > uint64(most)/2 //nolint:gosec // it is not negative
 }
 
-// bounds returns the first and the last sequence of the stream. In an empty stream, first is last+1.
+// bounds returns the first and the last sequence of the stream. If the stream is empty, first is last+1.
 func (l *live) bounds(ctx context.Context) (first, last uint64, err error) {
 	info, err := l.info(ctx)
 	if err != nil {
@@ -47,7 +47,7 @@ func (l *live) bounds(ctx context.Context) (first, last uint64, err error) {
 	return info.State.FirstSeq, info.State.LastSeq, nil
 }
 
-// beginning returns the head before the live journal, or a given later one.
+// beginning returns the head before the first live batch, or at if at is later.
 func (l *live) beginning(ctx context.Context, at chain.Head) (chain.Head, error) {
 	first, _, err := l.bounds(ctx)
 	if err != nil || at.Seq+1 >= first {
@@ -56,8 +56,8 @@ func (l *live) beginning(ctx context.Context, at chain.Head) (chain.Head, error)
 	return chain.Head{Seq: first - 1}, nil
 }
 
-// record reads one batch. A *chain.Damage means that the server does not have the batch. All other errors are
-// about the server.
+// record reads one batch. A *chain.Damage means that the server does not have the batch. Any other error means that the
+// server could not answer.
 func (l *live) record(ctx context.Context, seq uint64) (chain.Record, error) {
 	m, err := link.Answered(ctx, func(ctx context.Context) (*jetstream.RawStreamMsg, error) {
 		return l.stream.GetMsg(ctx, seq)
@@ -75,7 +75,8 @@ func (l *live) record(ctx context.Context, seq uint64) (chain.Record, error) {
 	}
 }
 
-// before returns the head that a live batch claims to follow. The digest is unknown for a batch older than the chain.
+// before returns the head just before a live batch, as its header states it. The digest is unknown if an older version
+// wrote the batch without this header.
 func (l *live) before(ctx context.Context, seq uint64) (chain.Head, error) {
 	r, err := l.record(ctx, seq)
 	if err != nil {
@@ -93,8 +94,8 @@ func (l *live) before(ctx context.Context, seq uint64) (chain.Head, error) {
 	return at, nil
 }
 
-// checkJoint checks that the batch at a head matches the head. Later batches would show a difference through their
-// digests, but there may be no later batches.
+// checkJoint compares the live journal with a head from another source, such as a snapshot, which by names. A
+// difference would also break the chain at the next batch, but the head may belong to the last batch.
 func (l *live) checkJoint(ctx context.Context, at chain.Head, by string, first, last uint64) error {
 	if at.Seq == 0 || !at.Known() || at.Seq < first || at.Seq > last {
 		return nil
@@ -112,11 +113,12 @@ func (l *live) checkJoint(ctx context.Context, at chain.Head, by string, first, 
 	return nil
 }
 
-// joint compares a batch with a known head at its sequence. It returns nil if they agree or cannot be compared.
+// joint compares a batch with a known head at the same sequence. It returns nil if they agree, or if a digest is
+// missing.
 func joint(r chain.Record, at chain.Head, by string) *chain.Damage {
 	var prev chain.Digest
 	if r.Prev == "" || prev.UnmarshalText([]byte(r.Prev)) != nil {
-		return nil //nolint:nilerr // a digest that cannot be read is compared with nothing
+		return nil //nolint:nilerr // an unreadable digest cannot be compared; Chain.Add rejects it
 	}
 	if got := (chain.Head{Seq: at.Seq - 1, Digest: prev}).Next(r.ID, r.Data); got != at {
 		return &chain.Damage{
@@ -127,7 +129,7 @@ func joint(r chain.Record, at chain.Head, by string) *chain.Damage {
 	return nil
 }
 
-// read passes live batches to take.
+// read passes the live batches from next to last to take.
 func (l *live) read(ctx context.Context, next, last uint64, take func(chain.Record) error) error {
 	a := &ahead{live: l, last: last}
 	defer a.end()
@@ -149,12 +151,12 @@ func (l *live) read(ctx context.Context, next, last uint64, take func(chain.Reco
 	return nil
 }
 
-// errLeft reports that a batch was archived while the journal was read. A second reading finds it in the
-// archive, or finds that the journal now begins after it.
+// errLeft reports that another process archived a batch during the read. A retry finds the batch in the archive, or
+// finds that the live journal now begins after it.
 var errLeft = errors.New("journal: shortened during the read: retry the read")
 
-// missed reads a missing batch again. Another process may just have archived it, and a server that is shutting
-// down reports existing batches as missing.
+// missed retries the read of a missing batch. Another process may just have archived it, and a server that shuts down
+// reports existing batches as missing.
 func (l *live) missed(ctx context.Context, seq uint64) (chain.Record, error) {
 	link.Pause(ctx, link.Backoff(0))
 	switch first, _, err := l.bounds(ctx); {

@@ -9,14 +9,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// noteName is the only object in the store of a rebuild.
+// noteName is the only object in the store of notes about a rebuild.
 const noteName = "note"
 
-// noteTimeout bounds the reading of the note.
+// noteTimeout is the time limit for reading the note.
 const noteTimeout = 10 * time.Second
 
-// NoteRebuild stores a note on the server, outside the journal, that the journal is being rebuilt. The next
-// leader finds it.
+// NoteRebuild stores a note on the server, outside the journal, while the director rebuilds the journal. If another
+// director takes over, it finds the note and continues.
 func (j *Journal) NoteRebuild(ctx context.Context, note []byte) error {
 	store, err := j.site.JS.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{
 		Bucket: j.site.rebuild(), Description: "a rebuild of the journal is under way", Replicas: j.site.Replicas,
@@ -30,7 +30,7 @@ func (j *Journal) NoteRebuild(ctx context.Context, note []byte) error {
 	return nil
 }
 
-// RebuildNote returns the note, or nil.
+// RebuildNote returns the note that NoteRebuild stored, or nil.
 func (j *Journal) RebuildNote(ctx context.Context) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, noteTimeout)
 	defer cancel()

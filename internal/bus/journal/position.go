@@ -17,15 +17,15 @@ import (
 type position struct {
 	fleet    string
 	mirror   *chain.Mirror // copy of the head outside the stream, or nil
-	readOnly bool          // must not change files
+	readOnly bool          // this process must not change files
 	log      *zap.Logger
 
 	mu       sync.Mutex
-	identity identity   // of the current journal
-	head     chain.Head // up to here this process has read or written
-	// the furthest known end of a journal, seen by this process or found in the mirror when the journal was opened
+	identity identity   // identity of the current journal
+	head     chain.Head // head of the last batch that this process has read or written
+	// the furthest end of the journal that this process has seen, or that the mirror held when the journal was opened
 	known   chain.Mark
-	archive string // directory of its segments, or empty
+	archive string // directory of the journal's segments, or empty
 }
 
 func newPosition(o Options) *position {
@@ -45,7 +45,7 @@ func (p *position) at() chain.Head {
 	return p.head
 }
 
-// mark returns the furthest known end of the journal. A journal that ends before it was truncated.
+// mark returns the furthest known end of the journal. If the journal ends before the mark, it was truncated.
 func (p *position) mark() chain.Mark {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -83,7 +83,7 @@ func (p *position) segments() ([]chain.Segment, error) {
 	return all, nil
 }
 
-// reached moves the head, and the mirror with it. A failing mirror is logged only.
+// reached records a new head here and in the mirror. If the mirror cannot be written, reached only logs this.
 func (p *position) reached(h chain.Head) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,7 +108,7 @@ func (p *position) sync() error {
 	return p.mirror.Sync()
 }
 
-// begin resets the known state for a journal that begins after a head.
+// begin discards the known position, because a new journal begins after a head.
 func (p *position) begin(after chain.Head) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -126,7 +126,7 @@ func (p *position) beginLocked(after chain.Head) error {
 	return nil
 }
 
-// next returns the identity of a journal that replaces three others: this one, the one known before, and an imported
+// next returns the identity of a new journal. It replaces the current journal, the one known before, and the imported
 // one.
 func (p *position) next(imported string) identity {
 	p.mu.Lock()
@@ -139,12 +139,12 @@ func (p *position) isReplaced(id string) bool {
 	return id != "" && slices.Contains(p.current().replaces, id)
 }
 
-// recognise records which journal exists. If that journal replaces the known one, recognise forgets the old journal and
-// sets its archive aside.
+// recognise records the identity of the existing journal. If that journal replaces the known one, recognise forgets the
+// position in the known one and renames its archive.
 func (p *position) recognise(there identity) (another bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if there.id == "" { // an earlier version without ids has written the configuration
+	if there.id == "" { // an earlier version, which has no ids, has updated the stream
 		return false, nil
 	}
 	p.identity = there

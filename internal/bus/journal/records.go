@@ -9,8 +9,8 @@ import (
 )
 
 // Records passes every batch after a head to fn, in order, first from the archive and then from the live journal. It
-// returns the last head. If the journal is damaged, the error is a *chain.Damage with the location, and fn has
-// received all earlier batches. An error of fn ends the reading.
+// returns the last head. If the journal is damaged, the error is a *chain.Damage that names the batch, and fn has
+// received all earlier batches. Records stops when fn fails.
 func (j *Journal) Records(ctx context.Context, after chain.Head, fn func(chain.Record) error) (chain.Head, error) {
 	first, last, err := j.live.bounds(ctx)
 	if err != nil {
@@ -54,7 +54,7 @@ func (j *Journal) Records(ctx context.Context, after chain.Head, fn func(chain.R
 	}
 }
 
-// archived reads the batches between the chain's head and the first live batch.
+// archived passes the archived batches after the chain's head to take, up to the first live batch.
 func (j *Journal) archived(c *chain.Chain, first uint64, take func(chain.Record) error) error {
 	if c.Head().Seq+1 >= first {
 		return nil
@@ -80,8 +80,8 @@ func (j *Journal) archived(c *chain.Chain, first uint64, take func(chain.Record)
 	return nil
 }
 
-// Begin returns the head before the first existing batch, archived or live. Its digest is unknown if the
-// journal is older than the chain and its beginning is gone.
+// Begin returns the head before the first existing batch, archived or live. Its digest is unknown, except at the start
+// of the journal.
 func (j *Journal) Begin(ctx context.Context) (chain.Head, error) {
 	first, _, err := j.live.bounds(ctx)
 	if err != nil {

@@ -13,10 +13,9 @@ import (
 	"retake/internal/bus/link"
 )
 
-// Replace sets a possibly damaged journal aside and begins a new, empty one without snapshots. All readable parts of
-// the old journal are then in the file aside, in the format of an export, and its archive is in an adjacent
-// directory. The file must not exist. After a failure or an interruption, another call with another file completes
-// the replacement.
+// Replace begins a new, empty journal without snapshots. It first saves all readable parts of the old journal, which
+// may be damaged, to the file aside, in the format of an export. It moves the archive to a directory next to that file.
+// The file must not exist. If Replace fails or is interrupted, call it again with another file.
 func (j *Journal) Replace(ctx context.Context, aside string) error {
 	if err := j.replace(ctx, aside); err != nil {
 		return fmt.Errorf("journal: replace: %w", err)
@@ -49,7 +48,7 @@ func (j *Journal) replace(ctx context.Context, aside string) error {
 	return j.ensure(ctx, nil, j.position.next(""))
 }
 
-// ensure gives the journal an identity, and creates its stream if it is missing.
+// ensure creates or updates the journal's stream, and records its identity.
 func (j *Journal) ensure(ctx context.Context, there jetstream.Stream, i identity) error {
 	_, _, err := j.site.ensure(ctx, there, i)
 	if err == nil {
@@ -58,7 +57,8 @@ func (j *Journal) ensure(ctx context.Context, there jetstream.Stream, i identity
 	return err
 }
 
-// salvage writes everything readable, including gaps and broken links.
+// salvage writes all readable batches and snapshots to a file, even if batches between them are missing or do not
+// match.
 func (j *Journal) salvage(ctx context.Context, file string) error {
 	first, last, err := j.live.bounds(ctx)
 	if err != nil {
@@ -86,7 +86,7 @@ func (j *Journal) salvage(ctx context.Context, file string) error {
 			if err == nil {
 				err = w.State(chain.State{Head: at, Data: state})
 			} else if !link.Outage(err) {
-				err = nil // not an error of the reading
+				err = nil // skip a damaged snapshot
 			}
 			if err != nil {
 				return err

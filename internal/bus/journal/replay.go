@@ -9,7 +9,7 @@ import (
 
 // Replay passes every batch after a head to fn, in order, and returns the journal's last head. It checks the batches
 // against the starting head, the names of the snapshots, and the mirror. If the journal is damaged, the error is a
-// *chain.Damage with the location, and fn has received all earlier batches. An error of fn ends the replay.
+// *chain.Damage that names the batch, and fn has received all earlier batches. Replay stops when fn fails.
 func (j *Journal) Replay(ctx context.Context, after chain.Head,
 	fn func(seq uint64, data []byte) error,
 ) (chain.Head, error) {
@@ -20,14 +20,14 @@ func (j *Journal) Replay(ctx context.Context, after chain.Head,
 	if err := j.live.checkJoint(ctx, after, "the snapshot", first, last); err != nil {
 		return chain.Head{}, err
 	}
-	// a mark at or after the start is compared during the reading
+	// Records compares a later mark while it reads.
 	if known := j.position.mark(); known.Journal != "" && known.Head.Seq < after.Seq {
 		if err := j.live.checkJoint(ctx, known.Head, "journal.head", first, last); err != nil {
 			return chain.Head{}, err
 		}
 	}
 	from := after
-	if !after.Known() && first <= after.Seq { // older than the chain, so the journal determines the start
+	if !after.Known() && first <= after.Seq { // the head of an old snapshot has no digest, so read from the first batch
 		from = chain.Head{Seq: max(first, 1) - 1}
 	}
 	head, err := j.Records(ctx, from, func(r chain.Record) error {
@@ -39,7 +39,7 @@ func (j *Journal) Replay(ctx context.Context, after chain.Head,
 	if err != nil {
 		return chain.Head{}, err
 	}
-	if head.Seq == after.Seq { // nothing was read, and the journal may end before the snapshot
+	if head.Seq == after.Seq { // fn got no batch; the journal may even end before the snapshot
 		head.Seq = last
 	}
 	if err := j.ended(ctx, head.Seq, after.Seq); err != nil {
@@ -49,8 +49,8 @@ func (j *Journal) Replay(ctx context.Context, after chain.Head,
 	return head, nil
 }
 
-// ended checks that no known batch is missing after the last one. Batches up to known do not count as missing, because
-// a snapshot covers them.
+// ended returns a *chain.Damage if batches that are known to have existed are missing at the end. It reports missing
+// batches only from known+1, because a snapshot covers the earlier ones.
 func (j *Journal) ended(ctx context.Context, last, known uint64) error {
 	seq, by, until := j.position.mark().Head.Seq, "journal.head", j.position.current().until
 	if until > seq {
@@ -60,7 +60,7 @@ func (j *Journal) ended(ctx context.Context, last, known uint64) error {
 	if known > seq {
 		seq, by = known, "the snapshot"
 	}
-	if err == nil && len(snapshots) > 0 && snapshots[0] > seq { // an unreadable snapshot still has a name
+	if err == nil && len(snapshots) > 0 && snapshots[0] > seq { // its name suffices as evidence
 		seq, by = snapshots[0], "a snapshot"
 	}
 	if err == nil && last < seq {

@@ -13,7 +13,7 @@ import (
 	"retake/internal/bus/link"
 )
 
-// duplicateWindow covers the retries of one append.
+// duplicateWindow is longer than all retries of one append, so that the server stores the batch once.
 const duplicateWindow = 10 * time.Minute
 
 func (o Options) stream() string    { return "RETAKE_JOURNAL" + o.Suffix }
@@ -23,8 +23,8 @@ func (o Options) rebuild() string   { return "RETAKE_REBUILD" + o.Suffix }
 // site creates, updates and removes the stream and the stores of a journal.
 type site struct{ Options }
 
-// config sets only a size limit, beyond which the stream rejects messages. A batch leaves the stream only when it is
-// in the archive (Retire).
+// config limits only the size of the stream. A full stream rejects new batches and never drops old ones. Retire removes
+// batches once they are in the archive.
 func (s site) config() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name: s.stream(), Description: "journal of the director: written by compare-and-set only",
@@ -35,8 +35,8 @@ func (s site) config() jetstream.StreamConfig {
 	}
 }
 
-// findOrBegin opens the existing journal. If there is no journal, it restarts the known one or begins a new
-// one. When several directors do so at the same time, they end up with a single journal.
+// findOrBegin opens the existing journal. If it is missing, findOrBegin recreates it with the known identity, or begins
+// a new journal. If several directors do this at the same time, all get the same journal.
 func (s site) findOrBegin(ctx context.Context, p *position) (jetstream.Stream, jetstream.ObjectStore, error) {
 	for again := false; ; again = true {
 		stream, there, err := s.find(ctx, p.known.Journal)
@@ -53,8 +53,8 @@ func (s site) findOrBegin(ctx context.Context, p *position) (jetstream.Stream, j
 	}
 }
 
-// find returns the existing stream and its identity, or nil. A stream without an id counts as the known journal, or
-// else as a new one.
+// find returns the existing stream, or nil, and the identity of the journal. A stream without an id has the known
+// identity, or else a new one.
 func (s site) find(ctx context.Context, known string) (stream jetstream.Stream, i identity, err error) {
 	stream, err = s.JS.Stream(ctx, s.stream())
 	switch {
@@ -71,15 +71,14 @@ func (s site) find(ctx context.Context, known string) (stream jetstream.Stream, 
 	return stream, i, nil
 }
 
-// errBegun reports that a journal was missing when this process checked, and that another process has created
-// one since.
+// errBegun reports that the journal was missing when this process checked, but another process has created it since.
 var errBegun = fmt.Errorf("journal: another director has created it: %w", ErrReplaced)
 
 // ensure creates or updates the journal's stream and the store of its snapshots. there is the existing stream, or nil.
-// If it is nil and another journal appears before the creation, ensure does not change it and returns errBegun. The
-// server updates streams without comparing, so a correct stream is not written. ErrReplaced means that the stream was
-// replaced between the search and the update. The stream then has a wrong name, which is never interpreted as a
-// replacement.
+// If it is nil, but another process creates the stream first, ensure returns errBegun and leaves that stream unchanged.
+// The server cannot make an update conditional, so ensure updates only a stream whose configuration differs.
+// ErrReplaced means that the stream was replaced before the update, which then gave it the identity of the old journal.
+// No director takes that for a replacement.
 func (s site) ensure(ctx context.Context, there jetstream.Stream,
 	i identity,
 ) (jetstream.Stream, jetstream.ObjectStore, error) {
@@ -109,7 +108,7 @@ func (s site) ensure(ctx context.Context, there jetstream.Stream,
 	return stream, store, nil
 }
 
-// hasConfig reports whether a journal's stream has the wanted configuration.
+// hasConfig reports whether a stream already has all wanted settings.
 func hasConfig(has, c jetstream.StreamConfig) bool {
 	should := has
 	should.Description, should.Subjects, should.Discard, should.DenyDelete = c.Description, c.Subjects, c.Discard,

@@ -20,19 +20,19 @@ import (
 	"retake/internal/bus/link"
 )
 
-// keptSnapshots is 2 for the newest snapshot, and its predecessor in case the newest is damaged.
+// keptSnapshots is 2: the newest snapshot, and the previous one in case the newest is damaged.
 const keptSnapshots = 2
 
 const snapshotPrefix = "snapshot-"
 
-// snapshotName returns a name that sorts like its sequence.
+// snapshotName returns the name of a snapshot. Names sort by sequence.
 func snapshotName(seq uint64) string { return fmt.Sprintf("%s%020d", snapshotPrefix, seq) }
 
 // envelope is the first line of a stored snapshot, before the state. Snapshots of older versions contain only
 // the state.
 type envelope struct {
 	Version int        `json:"retake_snapshot"`
-	Head    chain.Head `json:"head"`   // of the journal that leads to the state
+	Head    chain.Head `json:"head"`   // the state contains all batches up to this head
 	SHA256  string     `json:"sha256"` // of the head's text and the state
 }
 
@@ -65,7 +65,7 @@ func unwrapSnapshot(seq uint64, data []byte) (h chain.Head, state []byte, err er
 	return e.Head, state, nil
 }
 
-// snapshots keeps the states in an object store.
+// snapshots stores the director's states in an object store.
 type snapshots struct {
 	js       jetstream.JetStream
 	store    jetstream.ObjectStore
@@ -135,12 +135,11 @@ func (s *snapshots) load(ctx context.Context, restore func(state []byte) error) 
 		}
 		s.log.Warn("snapshot not usable; trying the previous snapshot", zap.Uint64("seq", seq), zap.Error(err))
 	}
-	return chain.Head{}, unread // the live journal may begin after it
+	return chain.Head{}, unread // a full replay may be impossible without that snapshot
 }
 
-// get reads a snapshot. An outage leaves open whether the snapshot is damaged, but any other error means damage. Chunks
-// are requested one at a time, because the client's reader waits for a missing or damaged chunk as if the server were
-// slow.
+// get reads a snapshot. After an outage, the snapshot may be intact. Any other error means that it is damaged. get
+// requests one chunk at a time, because the client's reader waits for a missing chunk as if the server were slow.
 func (s *snapshots) get(ctx context.Context, seq uint64) (chain.Head, []byte, error) {
 	object, err := link.Answered(ctx, func(ctx context.Context) (*jetstream.ObjectInfo, error) {
 		return s.store.GetInfo(ctx, snapshotName(seq))
@@ -170,8 +169,8 @@ func (s *snapshots) get(ctx context.Context, seq uint64) (chain.Head, []byte, er
 	return unwrapSnapshot(seq, data)
 }
 
-// chunkBehind returns the next message of a subject. It requests a missing one again, because a replica may lag
-// behind.
+// chunkBehind returns the first message of a subject after a sequence. It retries if the message is missing, because a
+// replica may lag behind.
 func chunkBehind(ctx context.Context, s jetstream.Stream, subject string,
 	last uint64,
 ) (m *jetstream.RawStreamMsg, err error) {
@@ -186,8 +185,8 @@ func chunkBehind(ctx context.Context, s jetstream.Stream, subject string,
 	return m, err
 }
 
-// list returns the sequences, newest first. It ignores snapshots of a replaced journal, written by a director before
-// it noticed that it had lost the lease.
+// list returns the sequences of the snapshots, newest first. It ignores snapshots of a replaced journal, which a
+// director may still write until it notices that it has lost the lease.
 func (s *snapshots) list(ctx context.Context) ([]uint64, error) {
 	objects, err := link.Answered(ctx, func(ctx context.Context) ([]*jetstream.ObjectInfo, error) {
 		return s.store.List(ctx)

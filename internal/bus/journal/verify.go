@@ -14,16 +14,16 @@ import (
 // Verification is the result of checking a journal.
 type Verification struct {
 	First     uint64             `json:"first"`   // sequence of the first live batch
-	Last      uint64             `json:"last"`    // of the last
-	Batches   uint64             `json:"batches"` // number of intact batches read, archived ones included
-	Head      chain.Head         `json:"head"`    // of the last intact batch
+	Last      uint64             `json:"last"`    // sequence of the last live batch
+	Batches   uint64             `json:"batches"` // number of intact batches, including archived ones
+	Head      chain.Head         `json:"head"`    // head of the last intact batch
 	Mirror    *chain.Head        `json:"mirror,omitempty"`
 	Segments  []VerifiedSegment  `json:"segments"`
 	Snapshots []VerifiedSnapshot `json:"snapshots"` // newest first
 	Damages   []*chain.Damage    `json:"damages"`
 }
 
-// VerifiedSegment is a segment of the archive.
+// VerifiedSegment is one checked segment of the archive.
 type VerifiedSegment struct {
 	File  string `json:"file"`
 	First uint64 `json:"first"`
@@ -31,21 +31,21 @@ type VerifiedSegment struct {
 	Bytes int64  `json:"bytes"`
 }
 
-// VerifiedSnapshot is a snapshot. Fault is empty if it can be read.
+// VerifiedSnapshot is one checked snapshot. Fault is the reason why it is unreadable, or empty.
 type VerifiedSnapshot struct {
 	Seq   uint64 `json:"seq"`
 	Fault string `json:"fault,omitempty"`
 }
 
-// Verify reads the whole journal: the archive, the live batches, the snapshots and the mirror. It continues
-// after each damage to find all of them. An error means that something could not be read at all.
+// Verify reads the whole journal: the archive, the live batches, the snapshots and the mirror. It continues after
+// damage, to find all of it. An error means that the server or a file could not be read.
 func (j *Journal) Verify(ctx context.Context) (Verification, error) {
 	v := verifier{j: j, Verification: Verification{Segments: []VerifiedSegment{}, Damages: []*chain.Damage{}}}
 	err := v.verify(ctx)
 	return v.Verification, err
 }
 
-// verifier collects one Verification.
+// verifier carries out one Verify.
 type verifier struct {
 	Verification
 	j        *Journal
@@ -75,7 +75,7 @@ func (v *verifier) verify(ctx context.Context) (err error) {
 	return v.note(v.j.ended(ctx, v.Last, 0))
 }
 
-// note records a damage, and returns any other error.
+// note records err if it is a *chain.Damage, and returns any other error.
 func (v *verifier) note(err error) error {
 	d, damaged := errors.AsType[*chain.Damage](err)
 	if !damaged {
@@ -134,7 +134,8 @@ func (v *verifier) readBatches(ctx context.Context) error {
 		case !damaged:
 			return err
 		}
-		if !v.j.site.Shared || d.Kind != chain.Gap || d.Seq >= v.First { // else another director's archive may have it
+		// Another director's archive may have batches that this machine lacks.
+		if !v.j.site.Shared || d.Kind != chain.Gap || d.Seq >= v.First {
 			v.Damages = append(v.Damages, d)
 		}
 		if at, err = v.behind(ctx, d); err != nil {
@@ -143,8 +144,8 @@ func (v *verifier) readBatches(ctx context.Context) error {
 	}
 }
 
-// behind returns the head at which to continue after a damage. That is the end of the damaged segment or batch, or of
-// the gap.
+// behind returns the head at which to continue after damage: the end of the damaged segment, of the damaged batch, or
+// of the gap.
 func (v *verifier) behind(ctx context.Context, d *chain.Damage) (chain.Head, error) {
 	for _, s := range v.segments {
 		if d.Where == filepath.Base(s.Path) {
@@ -167,8 +168,8 @@ func (v *verifier) behind(ctx context.Context, d *chain.Damage) (chain.Head, err
 	return chain.Head{Seq: v.Last}, err
 }
 
-// VerifyLive reads the live batches up to a sequence, with a pause after each, and returns the number of intact ones.
-// The first damage is returned as a *chain.Damage. Batches archived during the reading are read from the archive.
+// VerifyLive checks the live batches up to a sequence, with a pause after each, and returns the number of intact ones.
+// It returns the first damage as a *chain.Damage. It finds batches that Retire moves meanwhile in the archive.
 func (j *Journal) VerifyLive(ctx context.Context, last uint64, rest time.Duration) (n uint64, err error) {
 	begin, err := j.live.beginning(ctx, chain.Head{})
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	"retake/internal/safefile"
 )
 
-// Validity of the certificates. The director's start or bus init renews the server's certificate well before it
-// expires.
+// Lifetimes of the certificates. The director, at its start, and `director bus init` renew the server's certificate
+// well before it expires.
 const (
 	authorityLife   = 20 * 365 * 24 * time.Hour
 	certificateLife = 10 * 365 * 24 * time.Hour
@@ -53,7 +53,7 @@ func certify(director, server string, hosts []string) error {
 	}
 	template := &x509.Certificate{
 		Subject: pkix.Name{CommonName: "Retake agent bus, server"}, KeyUsage: x509.KeyUsageDigitalSignature,
-		// The server is a client of the other servers of its cluster.
+		// Within a cluster, each server connects to the others as a client.
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	for _, h := range hosts {
@@ -96,7 +96,7 @@ func makeCertificate(template *x509.Certificate, life time.Duration, parent *x50
 		safefile.Write(file, 0o600, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
 }
 
-// Certificate returns the server's certificate from the directory that Make created. It issues a new one if the
+// Certificate returns the server's certificate from the directory that Make created. It issues a new certificate if the
 // present one does not cover all hosts or expires soon.
 func Certificate(dir string, hosts []string) (tls.Certificate, error) {
 	server := filepath.Join(dir, DirServer)

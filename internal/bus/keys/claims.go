@@ -27,22 +27,23 @@ const (
 // Limits of a worker's credential.
 const (
 	workerSubscriptions = 8
-	headerRoom          = 1 << 10 // bytes; headers count for the server's limit, but not for the configured one
+	headerRoom          = 1 << 10 // bytes; unlike max_message_bytes, the server's limit includes headers
 	answerTime          = time.Minute
 )
 
-// MaxPayload is the largest message that a server accepts, in bytes. It fits a worker's longest message, a
-// batch of the journal or a dead letter, each with the headers that the director adds.
+// MaxPayload is the largest message that a server accepts, in bytes. The longest message of a worker, a batch of the
+// journal and a dead letter all fit, with the headers that the director adds.
 const MaxPayload = wire.LongestMessage + 64<<10
 
-// Limits of a person's credential. A person's report fits in the default of agent_bus.max_message_bytes, independent
-// of the limit for workers.
+// Limits of a person's credential. They allow a report of the default agent_bus.max_message_bytes, even if the
+// configuration allows workers less.
 const (
 	personBytes         = 1 << 16
 	personSubscriptions = 32
 )
 
-// personInbox is the inbox of people's tools. DirectorInbox is the director's in the same account.
+// personInbox is the prefix of the inboxes of people's tools, and DirectorInbox that of the director's inboxes in the
+// same account.
 const (
 	personInbox   = "_INBOX"
 	DirectorInbox = "_INBOX_director"
@@ -81,8 +82,8 @@ func (d *Director) streamsAccount(account nkeys.KeyPair, name string) (string, e
 // Workers returns the public key of the workers' account.
 func (d *Director) Workers() string { return public(d.workers) }
 
-// WorkersAccount returns the claims of the workers' account. revoked maps a user's public key to a Unix time. The
-// user's credentials issued up to then are invalid.
+// WorkersAccount returns the claims of the workers' account. revoked maps a user's public key to a Unix time.
+// Credentials that were issued to that user up to this time are invalid.
 func (d *Director) WorkersAccount(revoked map[string]int64) (string, error) {
 	c := jwt.NewAccountClaims(public(d.workers))
 	c.Name = accountWorkers
@@ -92,11 +93,11 @@ func (d *Director) WorkersAccount(revoked map[string]int64) (string, error) {
 	return c.Encode(d.operator)
 }
 
-// ErrOtherKeys reports intact claims that were signed by other keys.
+// ErrOtherKeys reports claims that are valid, but were signed with keys of another bus.
 var ErrOtherKeys = errors.New("keys: claims signed by other keys")
 
-// Revoked reads the revocations from claims made by WorkersAccount. It returns ErrOtherKeys for claims signed
-// by other keys.
+// Revoked reads the revocations from claims made by WorkersAccount. It returns ErrOtherKeys for claims that were signed
+// with keys of another bus.
 func (d *Director) Revoked(token string) (map[string]int64, error) {
 	c, err := jwt.DecodeAccountClaims(token)
 	if err != nil {
@@ -108,7 +109,7 @@ func (d *Director) Revoked(token string) (map[string]int64, error) {
 	return c.Revocations, nil
 }
 
-// User is the identity with which one connection signs in.
+// User is the credential with which one connection signs in.
 type User struct{ JWT, Seed string }
 
 // Gatekeeper returns the director's user in the workers' account, with all permissions.
@@ -129,7 +130,7 @@ func (d *Director) System() (User, error) {
 	})
 }
 
-// own creates a user with a temporary key, which is not stored. Each connection creates another user.
+// own creates a user with a temporary key, which is not stored. Each connection gets a different user.
 func (d *Director) own(account nkeys.KeyPair, name string, limit func(*jwt.UserClaims)) (User, error) {
 	pair, err := nkeys.CreateUser()
 	if err != nil {
@@ -149,10 +150,9 @@ func WorkerUser(secret []byte, worker string) (nkeys.KeyPair, error) {
 	return pair, nil
 }
 
-// Worker issues a worker's credential. The worker may publish on its subjects and on more, request leases,
-// receive its commands and answers, and reply to requests. maxBytes bounds a message, and the credential is
-// valid until expires. The caller must have checked the id, because an id that is not a subject token could
-// widen the permissions.
+// Worker issues a worker's credential, which is valid until expires. The worker may publish on its subjects and on
+// more, request leases, receive its commands and answers, and reply to requests. maxBytes limits the size of its
+// messages. The caller must have checked the id, because an id that is not a subject token could widen the permissions.
 func (d *Director) Worker(user nkeys.KeyPair, worker string, s wire.Subjects, maxBytes int, expires time.Time,
 	more ...string,
 ) (User, error) {
@@ -196,7 +196,7 @@ func sign(account, user nkeys.KeyPair, name string, limit func(*jwt.UserClaims))
 	return User{JWT: token, Seed: string(seed)}, nil
 }
 
-// public returns a key's public half. It cannot fail for a key that was generated or read completely.
+// public returns a key's public half. PublicKey fails only for an incomplete key.
 func public(k nkeys.KeyPair) string {
 	text, err := k.PublicKey()
 	if err != nil {
@@ -205,14 +205,14 @@ func public(k nkeys.KeyPair) string {
 	return text
 }
 
-// Trusted contains the claims that a server needs at its start.
+// Trusted holds the claims that a server needs when it starts.
 type Trusted struct {
 	Operator                  *jwt.OperatorClaims
 	System, Director, Reports string            // public keys of the accounts that exist before the director starts
 	Accounts                  map[string]string // their claims by public key
 }
 
-// LoadTrusted reads the directory server/ created by Make.
+// LoadTrusted reads the directory server/ that Make created.
 func LoadTrusted(dir string) (Trusted, error) {
 	t, _, err := loadTrusted(dir)
 	return t, err

@@ -1,5 +1,5 @@
-// Package keys creates, stores and uses the keys of an agent bus. These are NATS's operator, accounts and users,
-// and the certificate of its listeners. Embedded and joined servers use the same keys.
+// Package keys creates, stores and uses the keys of NATS's operator, accounts and users for an agent bus, and the
+// certificate of its listeners. An embedded server and a server that directors join use the same keys.
 //
 //	operator ─signs─▶ account SYS        of the server, where the director pushes claims and watches connections
 //	         ─signs─▶ account DIRECTOR   journal, snapshots (the director alone)
@@ -16,16 +16,16 @@
 //
 // # Invariants
 //
-//   - Accounts are isolated, because no account imports or exports. A worker cannot address a stream or JetStream's
-//     API. A person can write into one stream, but cannot reach another through a reply subject. Otherwise an
-//     acknowledgement could be sent into the journal and stored there.
-//   - A worker's user key is derived from its id and a secret, so that it can be revoked without being stored.
+//   - Accounts are isolated, because none of them imports or exports subjects. A worker cannot address a stream or
+//     JetStream's API. A person can write into one stream, but not into the journal: its account is separate, so an
+//     acknowledgement cannot be sent there through a reply subject.
+//   - A worker's user key is derived from its id and a secret, so that the director can revoke it without storing it.
 //   - A directory with keys is never overwritten, because streams belong to the public keys of the accounts.
 //
 // # Clock
 //
-// Claims contain wall time in whole seconds: when they were issued, when they expire, and before which issue
-// time they are revoked.
+// Claims contain wall-clock times in whole seconds: their issue time, their expiry, and the issue time up to which a
+// user's credentials are revoked.
 //
 // # Imports
 //

@@ -20,20 +20,20 @@ import (
 	"retake/internal/safefile"
 )
 
-// FileConfig is the configuration file of a server to join, in the directory server/.
+// FileConfig is the configuration file, in the directory server/, of a NATS server that directors join.
 const FileConfig = "nats.conf"
 
-// Init describes a server that the director is to join.
+// Init describes a NATS server that directors will join.
 type Init struct {
 	Hosts     []string // names and addresses of the server, at least one; people use the first
 	Port      int
 	Routes    []string // host:port of each server of the cluster, including this one; empty for a single server
 	Store     string   // directory of streams and accounts, as the server sees it
-	ServerDir string   // path of server/ as the server sees it; if empty, where it was created
+	ServerDir string   // path of server/ as the server sees it; if empty, the path at which Make creates it
 	Prefix    string   // of every subject
 }
 
-// configText is a format for Sprintf, so that the worker does not link package text/template. Its arguments in order:
+// configText is a format for Sprintf. A text/template would make the worker link that package. Its arguments in order:
 // address, certificate, key, stream directory, cluster, operator, system account, account directory, accounts.
 const configText = `# NATS for Retake, made by "director bus init". To sign in, a client needs a
 # credential signed with the director's keys. There are no passwords and no anonymous clients.
@@ -121,9 +121,9 @@ func (i Init) Make(dir string) error {
 	})
 }
 
-// Renew issues a new certificate for the server. Keys do not change, and all credentials stay valid. Without Hosts,
-// the new certificate covers the same hosts as the old one. With reconfigure it also rewrites the server's
-// configuration, takes unset fields from the old file and keeps a copy of the old file.
+// Renew issues a new certificate for the server. Keys do not change, and all credentials stay valid. If Hosts is empty,
+// the new certificate covers the same hosts as the old one. If reconfigure is set, Renew also rewrites the server's
+// configuration. It takes unset fields from the old file, and keeps a copy of that file.
 func (i Init) Renew(dir string, reconfigure bool) error {
 	server := filepath.Join(dir, DirServer)
 	old, err := tls.LoadX509KeyPair(filepath.Join(server, fileCertificate), filepath.Join(server, fileCertificateKey))
@@ -172,8 +172,8 @@ func (i Init) routePort() (port string, err error) {
 	return port, nil
 }
 
-// trustRoutes copies the authority next to the server's certificate. The servers of the cluster verify each other with
-// it.
+// trustRoutes copies the authority next to the server's certificate. The servers of a cluster use it to verify each
+// other.
 func (i Init) trustRoutes(dir string) error {
 	if len(i.Routes) == 0 {
 		return nil
@@ -185,17 +185,17 @@ func (i Init) trustRoutes(dir string) error {
 	return safefile.Write(filepath.Join(dir, DirServer, fileAuthority), 0o600, []byte(ca))
 }
 
-// settings match the fields of Init in a configuration written by Retake.
+// settings finds the fields of Init in a configuration that Retake wrote.
 var settings = map[string]*regexp.Regexp{
 	"listen":    regexp.MustCompile(`(?m)^listen: "[^"]*:(\d+)"$`),
 	"cert_file": regexp.MustCompile(`(?m)^\s*cert_file: "([^"]*)"$`),
 	"store_dir": regexp.MustCompile(`(?m)^\s*store_dir: "([^"]*)"$`),
 }
 
-// routeForm matches one route in a configuration written by Retake.
+// routeForm matches one route in a configuration that Retake wrote.
 var routeForm = regexp.MustCompile(`(?m)^\s+"tls://([^"]*)"$`)
 
-// complete takes unset fields from a configuration.
+// complete sets unset fields of i from a configuration.
 func (i *Init) complete(config string) error {
 	found := map[string]string{}
 	for name, form := range settings {
@@ -218,8 +218,7 @@ func (i *Init) complete(config string) error {
 	return nil
 }
 
-// config returns the configuration of a server. Its keys are in temp now, and will be in dir when the server
-// starts.
+// config returns the configuration of a server. Its keys are still in temp, but will be in dir when the server starts.
 func (i Init) config(temp, dir string) ([]byte, error) {
 	server, err := filepath.Abs(filepath.Join(dir, DirServer))
 	if err != nil {
@@ -251,8 +250,8 @@ func (i Init) config(temp, dir string) ([]byte, error) {
 		accounts.String()), nil
 }
 
-// cluster returns the part of a configuration about the other servers, or "" without routes. server is the
-// server's directory.
+// cluster returns the section of a configuration about the other servers, or "" without routes. server is the server's
+// directory.
 func (i Init) cluster(server string) (string, error) {
 	port, err := i.routePort()
 	if port == "" || err != nil {

@@ -59,14 +59,16 @@ func (d *Director) CA() string { return d.ca }
 // ErrThere if dir seems to have keys already.
 func Make(dir string, hosts []string) error { return makeWhole(dir, hosts, nil) }
 
-// makeWhole creates keys, and then calls more, if not nil, to add files before the keys move to dir.
+// makeWhole creates keys in a temporary directory, calls more, if not nil, to add files there, and then moves
+// everything to dir.
 func makeWhole(dir string, hosts []string, more func(temp string) error) error {
 	for _, sub := range []string{DirDirector, DirServer} {
 		if _, err := os.Lstat(filepath.Join(dir, sub)); !errors.Is(err, fs.ErrNotExist) {
 			return errors.Join(fmt.Errorf("%w: %s", ErrThere, filepath.Join(dir, sub)), err)
 		}
 	}
-	// Create everything aside and rename it, the server's part first. So a directory director/ is always complete.
+	// Create everything in a temporary directory, and rename director/ last. Then keys are complete if director/
+	// exists.
 	if err := safefile.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("keys: %w", err)
 	}
@@ -91,7 +93,7 @@ func makeWhole(dir string, hosts []string, more func(temp string) error) error {
 	return nil
 }
 
-// Ensure creates the keys of a private bus below dir, unless they exist.
+// Ensure creates the keys of an embedded server's bus below dir, unless they exist.
 func Ensure(dir string) error {
 	switch _, err := os.Lstat(filepath.Join(dir, DirDirector)); {
 	case err == nil:
@@ -99,7 +101,7 @@ func Ensure(dir string) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("keys: %w", err)
 	}
-	// An interrupted start may have left these keys, which have not signed anything yet.
+	// An interrupted start may have left server/ without director/. Its keys have not signed anything, so remove them.
 	if err := os.RemoveAll(filepath.Join(dir, DirServer)); err != nil {
 		return fmt.Errorf("keys: %w", err)
 	}
@@ -161,7 +163,7 @@ func (d *Director) seeds() []kept {
 	}
 }
 
-// Load reads the directory director/ created by Make. Its errors name the next step.
+// Load reads the directory director/ that Make created. Its errors name the next step.
 func Load(dir string) (*Director, error) {
 	d := &Director{}
 	for _, k := range d.seeds() {
@@ -210,8 +212,8 @@ func readPrivate(path string) ([]byte, error) {
 	return data, nil
 }
 
-// lent reports whether a file belongs to root and is otherwise readable only by this process's group. Kubernetes
-// provides a Secret to a pod of another user this way (fsGroup).
+// lent reports whether a file belongs to root and, apart from root, only this process's group can read it. Kubernetes
+// mounts a Secret this way for a pod with fsGroup.
 func lent(info os.FileInfo, gid int) bool {
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	return ok && owner.Uid == 0 && gid != 0 && int(owner.Gid) == gid && info.Mode().Perm()&0o037 == 0

@@ -21,7 +21,7 @@ const (
 	FilePersonCreds = "operator.creds" // for NATS's tools
 )
 
-// Person is the content of a person's credential file. It has all data that the person's tools need.
+// Person is the content of a person's credential file, with which the person's tools can connect.
 type Person struct {
 	URL    string `json:"url"`
 	JWT    string `json:"jwt"`
@@ -30,7 +30,7 @@ type Person struct {
 	Prefix string `json:"prefix"`
 }
 
-// WritePerson writes a person's credential into dir. It is valid as long as the keys.
+// WritePerson writes a person's credential into dir. It does not expire.
 func (d *Director) WritePerson(dir, url, ca, prefix string) error {
 	if !strings.HasPrefix(url, "tls://") {
 		ca = ""
@@ -68,8 +68,9 @@ func ReadPerson(path string) (p Person, err error) {
 	return p, nil
 }
 
-// RevokePerson permanently revokes one person's credential, in the claims that the server below dir reads at its start.
-// It returns the claims, which must be pushed to a running server. Credentials of other people stay valid.
+// RevokePerson permanently revokes one person's credential in the claims below dir, which the server reads when it
+// starts. It returns the claims, because the caller must push them to a running server. Credentials of other people
+// stay valid.
 func RevokePerson(dir string, p Person) (claims string, err error) {
 	d, err := Load(filepath.Join(dir, DirDirector))
 	if err != nil {

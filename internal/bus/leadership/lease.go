@@ -16,64 +16,64 @@ import (
 	"retake/internal/bus/link"
 )
 
-// keyLeader is the only key in a lease's bucket.
+// keyLeader is the only key in the bucket of a lease.
 const keyLeader = "leader"
 
-// The leader renews the lease every period/renewEvery, and others read it every period/lookParts.
+// The leader renews the lease after each period/renewEvery. The other processes read it after each period/lookParts.
 const (
 	renewEvery = 3
 	lookParts  = 20
-	// longestTry bounds the interval between two reads, so that a leader's release and a machine's resume are noticed
-	// at once.
+	// longestTry is the longest interval between two reads, so that a process soon notices that the leader has released
+	// the lease, or that its machine was suspended.
 	longestTry = 500 * time.Millisecond
 )
 
-// Leader is the entry that the leader of a fleet writes.
+// Leader is the entry that the leader writes into the bucket.
 type Leader struct {
 	ID      string `json:"id"` // unique id of the process
 	RunID   string `json:"run_id"`
 	Host    string `json:"host"`
 	DataDir string `json:"data_dir"`
 	Dir     string `json:"dir"` // identifies the data directory and its copies
-	// Lock identifies the lock of the data directory, which one process holds, and the boot of the machine that grants
-	// the lock. It is empty if unknown.
+	// Lock identifies the file lock of the data directory, which at most one process holds, and the boot of the machine
+	// that the lock belongs to. It is empty if unknown.
 	Lock  string    `json:"lock"`
 	Since time.Time `json:"since"` // by the leader's wall clock
-	Why   string    `json:"why"`   // reason for leading, a clause for people
+	Why   string    `json:"why"`   // why this process leads, a clause for people
 	Time  time.Time `json:"time"`  // the machine's time at the last renewal
 }
 
-// Lease is the right to carry out effects, for the terms defined by package lease. One goroutine renews it
-// every third of its period. Release stops that goroutine and waits for it.
+// Lease is the right to carry out effects, for as long as package lease permits. One goroutine renews it after each
+// third of its period. Release stops that goroutine and waits for it.
 type Lease struct {
 	bucket Bucket
 	kv     jetstream.KeyValue
 	o      Options
 	log    *zap.Logger
 
-	clock func() time.Duration // nil means bootTime; tests have their own
+	clock func() time.Duration // nil means bootTime; tests set it
 
 	mu   sync.Mutex
-	term lease.Term // by clock
+	term lease.Term // in times of clock
 
 	revision uint64 // of the last renewal; owned by the renewing goroutine while leading
-	// sent holds the time, by clock, at which each unanswered renewal was sent, keyed by the time in the renewal. It is
-	// owned like revision.
+	// sent holds when each unanswered renewal was sent, by clock. Its key is the time in the renewal. The renewing
+	// goroutine owns it while leading.
 	sent map[int64]time.Duration
-	// expired is closed when the term ends without Release, because another process took the lease or a renewal was
-	// late.
+	// expired is closed when the term ends without Release, because another process took the lease or the last renewal
+	// came too late.
 	expired chan struct{}
 	stop    context.CancelFunc
 	stopped chan struct{}
 
 	seen   lease.Renewal // last renewal by another process, or zero
-	at     time.Duration // time by clock when seen was first read
-	age    time.Duration // age of the renewal at that time
+	at     time.Duration // when this process first read seen, by clock
+	age    time.Duration // age of the renewal at
 	theirs Leader
 	live   bool // another process has renewed while this one watched
 }
 
-// bootTime reads a clock that cannot be set, and that advances while the machine is suspended.
+// bootTime reads the machine's monotonic clock, which also advances while the machine is suspended.
 func bootTime() time.Duration {
 	var t unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &t) // never fails on Linux
@@ -90,7 +90,7 @@ type Bucket struct {
 // Options describe a process that wants to lead.
 type Options struct {
 	Me     Leader           // without Since, Why and Time
-	Period time.Duration    // validity of a renewal
+	Period time.Duration    // time from a renewal to its expiry
 	Now    func() time.Time // the machine's time while it leads; the wall clock if nil
 	Able   func() bool      // reports whether this process can lead, and so may take and renew; nil means always
 }
@@ -107,7 +107,7 @@ func New(ctx context.Context, b Bucket, o Options, log *zap.Logger) (*Lease, err
 	return l, nil
 }
 
-// open creates the bucket unless it exists. On failure the previous bucket stays in use.
+// open creates the bucket unless it exists. If it fails, l keeps using the previous bucket.
 func (l *Lease) open(ctx context.Context) error {
 	kv, err := l.bucket.JS.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
 		Bucket: l.bucket.Name, Description: "which director leads", History: 1, Replicas: l.bucket.Replicas,
@@ -119,8 +119,8 @@ func (l *Lease) open(ctx context.Context) error {
 	return nil
 }
 
-// Await blocks until this process has the lease or ctx is done, and survives outages of the bus. It calls standby once
-// for each other leader that it sees. After a nil return, a goroutine renews the lease until Release.
+// Await blocks until this process has the lease or ctx is done. It retries during outages of the bus. It calls standby
+// once for each other leader that it sees. After Await has returned nil, a goroutine renews the lease until Release.
 func (l *Lease) Await(ctx context.Context, standby func(Leader)) error {
 	told := ""
 	for failures := 0; ; {
@@ -145,7 +145,7 @@ func (l *Lease) Await(ctx context.Context, standby func(Leader)) error {
 	}
 }
 
-// keep starts the goroutine that renews the lease. It outlives ctx, and Release stops it.
+// keep starts the goroutine that renews the lease. The goroutine outlives ctx, and Release stops it.
 func (l *Lease) keep(ctx context.Context) {
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	l.stop = stop
@@ -155,8 +155,8 @@ func (l *Lease) keep(ctx context.Context) {
 	}()
 }
 
-// Take is like Await, but does not stand by. If another process renews the lease, Take returns that leader. If the
-// lease is not renewed, Take waits until it expires.
+// Take is like Await, but returns the other leader as soon as that process renews the lease. Otherwise Take waits until
+// the lease expires.
 func (l *Lease) Take(ctx context.Context) (other *Leader, err error) {
 	for {
 		leads, err := l.try(ctx)
@@ -204,17 +204,17 @@ func (l *Lease) try(ctx context.Context) (leads bool, err error) {
 		return l.take(ctx, e.Revision(), fmt.Sprintf("%s on %s has not renewed its lease for %s", theirs.RunID,
 			theirs.Host, l.o.Period))
 	}
-	// This process now holds the lock of that leader's data directory, so that leader has ended.
+	// This process holds the lock of that leader's data directory, so that leader has ended.
 	if theirs.ID != l.o.Me.ID && theirs.Dir == l.o.Me.Dir && theirs.Lock == l.o.Me.Lock && theirs.Lock != "" {
 		return l.take(ctx, e.Revision(), theirs.RunID+", which had the same data directory, has ended")
 	}
 	return false, nil
 }
 
-// vacant handles a lease without a value, and takes it if that is safe. A deletion mark shows that the last
-// leader gave the lease back, so it can be taken at once. Without a mark the server may have lost the lease
-// while a leader still holds it. The same bucket must then stay empty for one period of this process's clock.
-// unread is the error from reading it.
+// vacant takes a lease that has no value, if that is safe. A deletion mark shows that the last leader released the
+// lease, so vacant takes it at once. Without a mark, the server may have lost the lease while a leader still holds it.
+// Then vacant waits until the same bucket has been empty for one period of this process's clock. unread is the error
+// from reading the lease.
 func (l *Lease) vacant(ctx context.Context, unread error) (leads bool, err error) {
 	s, err := l.kv.Status(ctx)
 	switch {
@@ -243,7 +243,7 @@ func (l *Lease) vacant(ctx context.Context, unread error) (leads bool, err error
 	return l.take(ctx, 0, fmt.Sprintf("no director is known to have led for %s", l.o.Period))
 }
 
-// ageOf returns how long ago a lease was written, by the server's clock at both moments.
+// ageOf returns how long ago a lease was written. The server's clock provides both times.
 func (l *Lease) ageOf(ctx context.Context, e jetstream.KeyValueEntry) (time.Duration, error) {
 	s, err := l.kv.Status(ctx)
 	if err != nil {
@@ -252,7 +252,7 @@ func (l *Lease) ageOf(ctx context.Context, e jetstream.KeyValueEntry) (time.Dura
 	return max(0, s.(*jetstream.KeyValueBucketStatus).StreamInfo().TimeStamp.Sub(e.Created())), nil
 }
 
-// take writes the lease, provided that no other process has written it since revision.
+// take writes the lease, unless another process has written it since revision.
 func (l *Lease) take(ctx context.Context, revision uint64, why string) (leads bool, err error) {
 	if !l.able() {
 		return false, nil
@@ -280,7 +280,7 @@ func (l *Lease) write(ctx context.Context, revision uint64) (uint64, time.Durati
 		return 0, 0, err
 	}
 	name := me.Time.UnixNano()
-	if _, same := l.sent[name]; !same { // on a repeated name, the first time counts
+	if _, same := l.sent[name]; !same { // of renewals with an equal time, the earliest counts
 		l.sent[name] = l.now()
 	}
 	if revision == 0 {
@@ -314,7 +314,7 @@ func (l *Lease) left() time.Duration {
 	return l.term.Left(l.now())
 }
 
-// renewed records a stored renewal. Earlier renewals can no longer be stored.
+// renewed records a stored renewal. It forgets earlier ones, which the server now refuses.
 func (l *Lease) renewed(revision uint64, sent time.Duration) {
 	l.revision = revision
 	clear(l.sent)
@@ -335,12 +335,12 @@ func (l *Lease) Expired() <-chan struct{} { return l.expired }
 // Me returns this process's entry, which is complete once it leads.
 func (l *Lease) Me() Leader { return l.o.Me }
 
-// Before estimates the previous leader's current time. ok is false if it is unknown.
+// Before estimates the present time of the previous leader's clock. ok is false if it is unknown.
 func (l *Lease) Before() (at time.Time, ok bool) {
 	return l.theirs.Time.Add(l.age + l.now() - l.at), !l.theirs.Time.IsZero()
 }
 
-// Release stops renewing and gives the lease back, so that another director can lead at once.
+// Release stops renewing and deletes the lease, so that another director can lead at once.
 func (l *Lease) Release(ctx context.Context) {
 	if l.stop == nil {
 		return
@@ -352,7 +352,7 @@ func (l *Lease) Release(ctx context.Context) {
 	}
 	l.giveUp()
 	err := l.kv.Delete(ctx, keyLeader, jetstream.LastRevision(l.revision))
-	if link.Refused(err) { // our last renewal may have been stored after we stopped waiting for its answer
+	if link.Refused(err) { // the server may have stored our last renewal after we stopped waiting for its answer
 		var e jetstream.KeyValueEntry
 		var there Leader
 		if e, err = l.kv.Get(ctx, keyLeader); err == nil {

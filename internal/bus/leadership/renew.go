@@ -12,8 +12,8 @@ import (
 	"retake/internal/bus/link"
 )
 
-// renew renews the lease until ctx is done, another process takes the lease, or the term ends without a renewal. In the
-// last two cases it closes expired.
+// renew renews the lease until ctx is done, another process takes the lease, or the term ends. In the last two cases it
+// closes expired.
 func (l *Lease) renew(ctx context.Context) {
 	next := l.now() + l.o.Period/renewEvery
 	for l.rest(ctx, next) {
@@ -53,8 +53,8 @@ func (l *Lease) renew(ctx context.Context) {
 
 func (l *Lease) able() bool { return l.o.Able == nil || l.o.Able() }
 
-// rest waits until a time by clock or until the term ends, and reports whether ctx is still alive. It polls the
-// clock, because timers stop while the machine is suspended.
+// rest waits until a time by clock or until the term ends, and reports whether ctx is still alive. It polls the clock,
+// because timers do not run while the machine is suspended.
 func (l *Lease) rest(ctx context.Context, until time.Duration) bool {
 	for ctx.Err() == nil {
 		left := min(until-l.now(), l.left())
@@ -66,10 +66,10 @@ func (l *Lease) rest(ctx context.Context, until time.Duration) bool {
 	return false
 }
 
-// recover handles a failed renewal. It returns the revision and sending time of a renewal that is valid after all, or
-// an error. An earlier renewal is valid if it was stored and only its answer was lost. If the server has lost the
-// lease, recover writes it again. Other processes wait one period when they find no lease, and longer if they find this
-// one.
+// recover handles a failed renewal. If the server stored an earlier renewal and only its answer was lost, recover
+// returns that renewal's revision and the time when it was sent. If the server has lost the lease, recover writes it
+// again. This is safe, because other processes wait one period before they take a missing lease, and longer if they
+// find this one.
 func (l *Lease) recover(ctx context.Context, failed error) (uint64, time.Duration, error) {
 	if !link.Refused(failed) && !errors.Is(failed, jetstream.ErrNoStreamResponse) {
 		return 0, 0, failed
@@ -91,17 +91,17 @@ func (l *Lease) recover(ctx context.Context, failed error) (uint64, time.Duratio
 		return 0, 0, err
 	case !errors.Is(unread, jetstream.ErrKeyNotFound):
 		return 0, 0, unread
-	case s.Values() > 0: // another process has led since
+	case s.Values() > 0: // another process has led and released the lease
 		return 0, 0, errTaken
 	}
-	if !l.Leads() { // otherwise it would count for any process with its lock, such as this one
+	if !l.Leads() { // otherwise a process with our lock could take this renewal at once
 		return 0, 0, errTaken
 	}
 	l.log.Warn("the server lost the lease; rewriting it")
 	revision, sent, err := l.write(ctx, 0)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.term.Leads(sent) { // too late, because another process may have led with another lost bucket
+	if !l.term.Leads(sent) { // too late: another process may have led with a bucket that the server has lost as well
 		return 0, 0, errTaken
 	}
 	return revision, sent, err

@@ -1,5 +1,5 @@
-// Package lease decides how long a process leads and when another may take over. Two processes share only a register
-// with revisions, which they write by compare-and-set. Their clocks are never compared. The register may be lost and
+// Package lease decides how long a process leads and when another may take over. The processes share only a register
+// with revisions, which they write by compare-and-set. They never compare their clocks. The register may be lost and
 // recreated.
 //
 //	holder   sends a renewal ──▶ stored ──▶ …   leads until one period after it *sent* the last stored renewal
@@ -7,8 +7,8 @@
 //
 // # Invariants
 //
-//   - A holder's term ends before another process can take the lease. The holder counts its period from sending a
-//     renewal, and the others count theirs from seeing it, which is later.
+//   - A holder's term ends before another process can take the lease. The holder measures the period from when it sent
+//     a renewal. The others measure it from when they saw the renewal, which is later.
 //
 // # Clock
 //
@@ -22,17 +22,17 @@ package lease
 
 import "time"
 
-// Renewal is one state of the register. A new register restarts its revisions, so the revision alone does not
-// identify a renewal.
+// Renewal is one state of the register. A recreated register numbers its revisions from 1 again, so the revision alone
+// does not identify a renewal.
 type Renewal struct {
 	Revision uint64 // 0 if the lease is free
-	// At is the time when the renewal was stored or, without a lease, when the register was created. It is only
-	// compared for equality.
+	// At is the time when the renewal was stored or, if the lease is free, when the register was created. Term compares
+	// it only for equality.
 	At int64
 }
 
-// Term is one process's knowledge of the lease. The zero value with Period set is a process that has seen
-// nothing. A Term is not safe for concurrent use.
+// Term holds one process's information about the lease. Its zero value with Period set is ready for use. It is not safe
+// for concurrent use.
 type Term struct {
 	Period time.Duration // positive, and the same for all processes
 
@@ -42,7 +42,7 @@ type Term struct {
 	seen   bool
 }
 
-// Saw records the state of the register. It reports whether the lease may be taken, because this state has not
+// Saw records the state of the register. It reports whether this process may take the lease, because the state has not
 // changed for a period.
 func (t *Term) Saw(r Renewal, now time.Duration) (expired bool) {
 	if !t.seen || r != t.last {
@@ -51,7 +51,8 @@ func (t *Term) Saw(r Renewal, now time.Duration) (expired bool) {
 	return now-t.seenAt >= t.Period
 }
 
-// Renewed records that a renewal sent at this time was stored. The process leads for one period from then.
+// Renewed records that the register holds a renewal that this process sent at this time. The process leads for one
+// period from then.
 func (t *Term) Renewed(sent time.Duration) { t.until = max(t.until, sent+t.Period) }
 
 // End gives the lease up.
@@ -60,5 +61,5 @@ func (t *Term) End() { t.until = 0 }
 // Leads reports whether the process holds the lease.
 func (t *Term) Leads(now time.Duration) bool { return now < t.until }
 
-// Left returns the rest of the term, which is zero or negative once the term is over.
+// Left returns how long the term still lasts. The result is zero or negative once the term is over.
 func (t *Term) Left(now time.Duration) time.Duration { return t.until - now }

@@ -12,33 +12,34 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Bounds of requests.
+// Time limits of requests.
 const (
-	AnswerTimeout = 5 * time.Second  // of a request without a deadline in its context
-	StoreTimeout  = 4 * time.Second  // for storing; its requester waits for AnswerTimeout
-	ReadTimeout   = 3 * time.Second  // for one short answer from the server
-	readFor       = 10 * time.Second // after this time, reads are not retried
+	AnswerTimeout = 5 * time.Second  // for a request without a deadline in its context
+	StoreTimeout  = 4 * time.Second  // for storing; the requester waits longer, for AnswerTimeout
+	ReadTimeout   = 3 * time.Second  // for one short read from the server
+	readFor       = 10 * time.Second // for a read with all its retries
 )
 
 var (
-	// ErrNoAnswer means that the other side did not answer in time, or does not listen. It is transient.
+	// ErrNoAnswer means that the other side did not answer in time, or is not connected. It is transient.
 	ErrNoAnswer = errors.New("bus: no answer")
-	// ErrNotLeading means that another director may lead by now. The operation was not performed, because it could have
+	// ErrNotLeading means that another director may lead by now. The operation did not run, because it could have
 	// overwritten that director's work.
 	ErrNotLeading = errors.New("bus: this director has stopped leading")
 )
 
-// noAnswerErrors are the errors of NATS that mean a missing answer.
+// noAnswerErrors are the errors of NATS's client for a request without an answer.
 var noAnswerErrors = []error{
 	context.DeadlineExceeded, context.Canceled, nats.ErrTimeout, nats.ErrNoResponders, nats.ErrConnectionClosed,
 	nats.ErrDisconnected, nats.ErrReconnectBufExceeded, nats.ErrConnectionReconnecting, nats.ErrStaleConnection,
 	jetstream.ErrNoStreamResponse, nats.ErrInvalidConnection,
 }
 
-// Leads reports whether this process alone may change shared data now. Nil means always.
+// Leads reports whether this process leads now, and so may change shared data. Nil means always.
 type Leads func() bool
 
-// MayChange must be called immediately before overwriting or deleting without a compare-and-set.
+// MayChange returns ErrNotLeading if this process may not change shared data. Call it immediately before each overwrite
+// or deletion that is not a compare-and-set.
 func (l Leads) MayChange() error {
 	if l != nil && !l() {
 		return ErrNotLeading
@@ -46,7 +47,7 @@ func (l Leads) MayChange() error {
 	return nil
 }
 
-// WithDeadline adds AnswerTimeout to a context without a deadline.
+// WithDeadline limits a context without a deadline to AnswerTimeout.
 func WithDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, has := ctx.Deadline(); has {
 		return context.WithCancel(ctx)
@@ -54,7 +55,7 @@ func WithDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, AnswerTimeout)
 }
 
-// NoAnswer converts the error of a failed request. It returns nil for nil.
+// NoAnswer turns the errors of NATS for a missing answer into ErrNoAnswer. It returns nil for nil.
 func NoAnswer(err error) error {
 	switch {
 	case err == nil:
@@ -65,11 +66,11 @@ func NoAnswer(err error) error {
 	return fmt.Errorf("bus: %w", err)
 }
 
-// SamePrefix is advice for NotCreated.
+// SamePrefix is advice that callers pass to NotCreated.
 const SamePrefix = ", and does no other fleet there use the same agent_bus.prefix"
 
-// NotCreated converts the error of a stream or bucket that was not created. It adds advice if the server has refused
-// the creation. A server that does not answer, or is electing a leader, only needs time.
+// NotCreated converts the error of a failed creation of a stream or bucket. It adds advice only if the server refused.
+// A server that does not answer, or is electing a leader, only needs time.
 func NotCreated(err error, replicas int, more string) error {
 	if Temporary(err) || Electing(err) {
 		return NoAnswer(err)
@@ -77,7 +78,8 @@ func NotCreated(err error, replicas int, more string) error {
 	return fmt.Errorf("%w: does the server have JetStream, room, and %d replica(s)%s?", err, replicas, more)
 }
 
-// Temporary reports whether an error is a missing answer. It leaves open whether the message was stored.
+// Temporary reports whether an error means that the server did not answer. The server may have stored the message
+// nevertheless.
 func Temporary(err error) bool {
 	return slices.ContainsFunc(noAnswerErrors, func(known error) bool { return errors.Is(err, known) })
 }
@@ -111,8 +113,8 @@ func Outage(err error) bool {
 	return ok && e.APIError() != nil && e.APIError().Code >= http.StatusInternalServerError
 }
 
-// Answered retries a read while the server does not answer, because its connection may come back or its cluster may be
-// electing a leader. An error leaves open whether the data exists.
+// Answered retries a read while the server does not answer, because the connection may come back or the cluster may be
+// electing a leader. If Answered fails, the data may or may not exist.
 func Answered[T any](ctx context.Context, ask func(context.Context) (T, error)) (T, error) {
 	for began, failures := time.Now(), 0; ; failures++ {
 		try, cancel := context.WithTimeout(ctx, ReadTimeout)

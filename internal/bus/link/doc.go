@@ -1,3 +1,4 @@
-// Package link holds the conventions that both sides of the bus share. It covers signing in, trust, reconnecting,
-// timeouts, and the errors of NATS that leave open whether a message was stored. It must not link a server.
+// Package link holds what director and worker have in common as clients of the bus: signing in, trusting a certificate,
+// reconnecting, timeouts, and the errors of NATS after which a message may or may not be stored. It must not import the
+// NATS server, because the worker links this package.
 package link

@@ -15,14 +15,14 @@ import (
 	"go.uber.org/zap"
 )
 
-// Backoff of reconnects and of recreated consumers. It doubles, and half of it is jitter, so that many workers
-// do not return at the same moment. The maximum is short because the server is usually on the same machine.
+// Pauses before a client reconnects or recreates a consumer. They double, and half of each is random, so that many
+// workers do not reconnect at the same moment. The maximum is short because the server is usually on the same machine.
 const (
 	backoffFirst = 50 * time.Millisecond
 	backoffMax   = 5 * time.Second
 )
 
-// Backoff returns the pause before try number n, from 0.
+// Backoff returns the pause before retry number n, which counts from 0.
 func Backoff(n int) time.Duration {
 	full := backoffMax
 	if n < 10 {
@@ -41,16 +41,16 @@ func Pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Options make both sides reconnect without limit. They retry even after refused credentials, because a restarted
-// server may not know the workers' account until its director is back. Messages are not buffered while the connection
-// is lost. The owner spools or drops them.
+// Options make director and worker reconnect without limit. They retry even if the server refuses their credentials,
+// because a restarted server may not know the workers' account until its director is back. The client does not buffer
+// messages while the connection is lost; their sender spools or drops them.
 func Options(log *zap.Logger) []nats.Option {
 	return []nats.Option{
 		nats.MaxReconnects(-1),
 		nats.IgnoreAuthErrorAbort(),
 		nats.CustomReconnectDelay(Backoff),
 		nats.ReconnectBufSize(-1),
-		nats.PingInterval(10 * time.Second), // a half-open connection is noticed within 30 s
+		nats.PingInterval(10 * time.Second), // so that a client notices a half-open connection within 30 s
 		nats.MaxPingsOutstanding(2),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil {
@@ -71,7 +71,7 @@ func Options(log *zap.Logger) []nats.Option {
 // SchemeTLS is the scheme of a URL with TLS from the connection's first byte.
 const SchemeTLS = "tls"
 
-// Trust makes TLS connections trust only the certificate in PEM.
+// Trust makes a TLS connection trust only the certificates in ca, in PEM.
 func Trust(url, ca string) ([]nats.Option, error) {
 	if !strings.HasPrefix(url, SchemeTLS+"://") {
 		return nil, nil
@@ -86,9 +86,9 @@ func Trust(url, ca string) ([]nats.Option, error) {
 	}, nil
 }
 
-// SignIn presents a credential: its claims, and a signature of the server's challenge with the seed. It asks for the
-// credential at each connection, because all credentials issued before a time may be revoked at once. It does not use
-// NATS's package nkeys, which would make the worker a third of a megabyte larger.
+// SignIn presents a credential: its claims, and the server's challenge signed with the seed. It calls credential for
+// each connection, because the director can revoke all credentials that it issued before a certain time. It does not
+// use NATS's package nkeys, which would make the worker a third of a megabyte larger.
 func SignIn(credential func() (token, seed string, err error)) nats.Option {
 	var seed string
 	return nats.UserJWT(func() (token string, err error) {

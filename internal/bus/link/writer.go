@@ -15,13 +15,13 @@ type Writer struct {
 	From wire.Sender
 	Log  *zap.Logger // used by Respond
 	// TraceParent returns the traceparent header for messages to a worker and for its stored reports. It must not
-	// block. If it is nil or returns "", the header is omitted.
+	// block. If it is nil or returns "", messages do not get the header.
 	TraceParent func(worker string) string
 
 	seq atomic.Uint64
 }
 
-// Next returns the number of a message.
+// Next returns the number of the next message.
 func (w *Writer) Next() uint64 { return w.seq.Add(1) }
 
 // Encode wraps a payload.
@@ -29,7 +29,7 @@ func (w *Writer) Encode(p wire.Payload) ([]byte, error) {
 	return wire.Encode(w.From, w.Next(), time.Now(), p)
 }
 
-// Respond answers a request on a subject. It does not answer if p is nil.
+// Respond answers a request on a subject, unless p is nil.
 func (w *Writer) Respond(subject string, send func([]byte) error, p wire.Payload) {
 	if p == nil {
 		return
@@ -43,7 +43,7 @@ func (w *Writer) Respond(subject string, send func([]byte) error, p wire.Payload
 	}
 }
 
-// To returns a message about a worker, with the header of its span.
+// To returns a message about a worker, with the traceparent header of its attempt.
 func (w *Writer) To(worker, subject string, data []byte) *nats.Msg {
 	parent := ""
 	if w.TraceParent != nil {
@@ -52,11 +52,11 @@ func (w *Writer) To(worker, subject string, data []byte) *nats.Msg {
 	return Traced(subject, data, parent)
 }
 
-// Traced returns a message with the header of its span. parent is empty if tracing is off.
+// Traced returns a message with a traceparent header. parent is empty if tracing is off.
 func Traced(subject string, data []byte, parent string) *nats.Msg {
 	m := &nats.Msg{Subject: subject, Data: data}
 	if parent != "" {
-		// the name is in lower case, as the W3C specifies
+		// Header.Set would change the name, which W3C Trace Context spells in lower case
 		m.Header = nats.Header{wire.TraceHeader: {parent}}
 	}
 	return m

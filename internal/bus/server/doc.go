@@ -1,22 +1,23 @@
-// Package server is the NATS server with JetStream that the director runs itself, unless agent_bus.url names
-// another one.
+// Package server is the NATS server with JetStream that the director embeds, unless agent_bus.url names another server.
 //
 //	worker ──tcp──▶ relay ──▶ in-process connection ──▶ NATS ──▶ account WORKERS
 //	director ─────────────────in-process connection ──▶ NATS ──▶ accounts WORKERS, REPORTS, DIRECTOR, SYS
 //
 // # Accounts
 //
-// Package keys describes them. Workers are not in the account of any stream, and only the director is in the account of
-// the journal. A publisher may put any subject into a message's reply field, and a stream sends its acknowledgement
-// there. If the journal were in the same account, a worker or a person could append to it that way. The server reads
-// the accounts from claims in its directory. The director pushes the claims of WORKERS.
+// Package keys describes the accounts. The account of the workers has no streams, and only the director can use the
+// account of the journal. This separation is necessary because a publisher may put any subject into a message's reply
+// field, and a stream sends its acknowledgement there. If the journal were in the same account, a worker or a person
+// could append to it that way. The server reads the accounts from claims in its directory. The director pushes the
+// claims of WORKERS.
 //
 // # Listening
 //
-// NATS itself does not listen (DontListen), because it can listen only on one host or on all hosts. The relay listens
-// on each host and copies every connection to the server's in-process connection. All hosts therefore behave the same,
-// a port in use causes an error with advice, and without any host the server runs without a socket. The relay speaks
-// TLS on every address except loopback. It bounds connections and bytes. It can also protect another server (Relay).
+// NATS itself does not listen (DontListen), because it can listen only on one host or on all hosts. Instead, a relay
+// listens on each host, and copies every connection to the server's in-process connection. All hosts therefore behave
+// the same, a port in use causes an error with advice, and without any host the server runs without a socket. The relay
+// speaks TLS on every address except loopback. It limits the number of connections and their data rate. Relay protects
+// another server in the same way.
 //
 // # Invariants
 //
@@ -25,11 +26,11 @@
 //
 // # Failure policy
 //
-// Errors at startup are permanent and name the next step. Only one process at a time may use the directory. The lock on
+// Errors of Start are permanent and name the next step. Only one process at a time may use the directory. The lock on
 // director.data_dir enforces this.
 //
 // # Imports
 //
-// It imports packages keys, wire and safefile, but not package bus, because the tests of bus run on it. Only the
-// director's shell, the demo and tests import it.
+// It imports packages keys, wire and safefile. It must not import package bus, because the tests of bus use this
+// package. Only the director's shell, the demo and tests import it.
 package server

@@ -8,17 +8,19 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Limits bound the connections through a relay. A source is an IPv4 address, or the /64 that an IPv6 address is in.
+// Limits are the maximum numbers of concurrent connections through a relay. A source is an IPv4 address, or the /64
+// network of an IPv6 address.
 type Limits struct {
-	PerSource int // concurrent connections of one source, such as a worker's container, which needs one
-	Local     int // the same for this machine, from which all workers that are plain processes connect
+	PerSource int // from one source, such as a worker's container, which needs only one
+	Local     int // from this machine, from which all workers of the process runtime connect
 	Total     int
 }
 
-// DefaultLimits are the limits of a relay that does not know the number of workers.
+// DefaultLimits apply while the number of workers is unknown.
 var DefaultLimits = Limits{PerSource: 16, Local: 256, Total: 1024}
 
-// limitsFor returns the limits for a number of workers. A worker cannot use up another worker's share.
+// limitsFor returns the limits for a number of workers. They leave room for all workers even if one opens as many
+// connections as it can.
 func limitsFor(workers int) Limits {
 	if workers == 0 {
 		return DefaultLimits
@@ -28,7 +30,7 @@ func limitsFor(workers int) Limits {
 	return l
 }
 
-// Bounds of the rate of connections from one source, and of the number of remembered sources.
+// Limits on new connections per second from one source, and on the number of sources that a gate remembers.
 const (
 	entriesPerSecond = 10
 	entriesBurst     = 64
@@ -57,8 +59,8 @@ func (g *gate) limit(l Limits) {
 	g.limits = l
 }
 
-// enter admits a connection, or returns the reason for refusing it. The caller calls leave once after the connection
-// has ended.
+// enter admits a connection, or returns the reason for a refusal. After the connection has ended, the caller must call
+// leave once.
 func (g *gate) enter(from net.Addr) (leave func(), why string) {
 	of := sourceOf(from)
 	g.mu.Lock()
@@ -93,7 +95,7 @@ func (g *gate) enter(from net.Addr) (leave func(), why string) {
 	}, ""
 }
 
-// forget drops obsolete sources, and reports whether it dropped any.
+// forget drops sources without open or recent connections, and reports whether it dropped any.
 func (g *gate) forget() bool {
 	before := len(g.sources)
 	for a, s := range g.sources {

@@ -18,17 +18,19 @@ import (
 	"retake/internal/safefile"
 )
 
-// keptPort records the chosen port and the configured one, so a changed configuration leads to a new choice.
+// keptPort is the persisted port. It includes the configured port, so that the server chooses again when the
+// configuration changes.
 type keptPort struct {
 	Configured int `json:"configured"`
 	Port       int `json:"port"`
 }
 
-// freePortTries bounds the search for a port that is free on every host. More than a few failures have another cause.
+// freePortTries limits the search for a port that is free on every host. So many failures in a row have another cause
+// than a port in use.
 const freePortTries = 20
 
-// The range of ports to choose from is below Linux's ephemeral ports (32768 and up), so an outgoing connection of
-// another program cannot take our port while the director is down.
+// Choose ports below Linux's ephemeral range (32768 and up), so that an outgoing connection of another program cannot
+// take the port while the director is down.
 const (
 	firstFreePort = 20000
 	freePorts     = 32768 - firstFreePort
@@ -36,15 +38,15 @@ const (
 
 func anyPort() int { return firstFreePort + rand.N(freePorts) }
 
-// A child process holds copies of all our sockets between fork and exec. A port can therefore stay in use briefly after
-// its director has ended.
+// Between fork and exec, a child process holds copies of the director's sockets. The port can therefore stay in use
+// briefly after the director has ended, so listen retries.
 const (
 	copiesLast = 2 * time.Second
 	lookAgain  = 20 * time.Millisecond
 )
 
-// listen opens the same port on every host. At the first start it replaces a port in use with a free one. Later only
-// the persisted port is acceptable, because running workers know it.
+// listen opens the same port on every host. At the first start it chooses a free port if the configured one is in use.
+// Later it accepts only the persisted port, because running workers know it.
 func listen(ctx context.Context, o Options) ([]net.Listener, int, error) {
 	if len(o.ListenHosts) == 0 {
 		return nil, 0, nil

@@ -12,25 +12,26 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Bounds on the server's lines in the director's log. A client controls the rate of some lines and part of their text.
+// Limits on the server's lines in the director's log. A client can cause some of these lines at any rate, and controls
+// part of their text.
 const (
 	linesPerSecond = 1  // of one kind
 	linesAtOnce    = 10 // of one kind
 	maxLine        = 512
 )
 
-// signInRefused is in each line about a client that may not sign in.
+// signInRefused occurs in every line about a refused sign-in.
 const signInRefused = "authentication error"
 
-// kinds of lines that a client can cause at will. Each is sampled separately, so one kind cannot hide the others or the
-// remaining lines.
+// kinds lists words of lines that a client can cause at will; "" stands for all other lines. serverLog samples each
+// kind separately, so a flood of one kind does not hide the others.
 var kinds = []string{
 	"Publish Violation", "Subscription Violation", signInRefused, "Slow Consumer", "maximum payload",
 	"maximum subscriptions", "Parser ERROR", "",
 }
 
-// number matches the number of a connection at the start of a line. The name that the client has chosen follows it in
-// quotes.
+// number finds the number of the connection in a line. It stops at the first quotation mark, because the client chooses
+// the text after it.
 var number = regexp.MustCompile(`^[^"]{1,128}? - cid:(\d+)\b`)
 
 // serverLog logs a sample of the server's warnings and errors, and all other lines at debug level. The server calls it
@@ -41,10 +42,10 @@ type serverLog struct {
 	paces   []pace // in the order of kinds
 }
 
-// pace limits the lines of one kind.
+// pace limits the rate of lines of one kind.
 type pace struct {
 	limit   *rate.Limiter
-	skipped atomic.Uint64 // since the last line that was passed on
+	skipped atomic.Uint64 // lines since the last logged line
 }
 
 func newServerLog(log *zap.Logger) *serverLog {
@@ -55,7 +56,7 @@ func newServerLog(log *zap.Logger) *serverLog {
 	return l
 }
 
-// pass writes a line unless there were too many of its kind. It formats only lines that it writes.
+// pass logs a line unless too many of its kind came recently. It formats only the lines that it logs.
 func (l *serverLog) pass(write func(string, ...zap.Field), format string, v []any) {
 	kind := slices.IndexFunc(kinds, func(k string) bool { return strings.Contains(format, k) })
 	if told := l.refused.Load(); told != nil && strings.HasSuffix(kinds[kind], "Violation") {
@@ -93,8 +94,8 @@ func (l *serverLog) Noticef(format string, v ...any) {
 func (l *serverLog) Warnf(format string, v ...any)  { l.pass(l.log.Warn, format, v) }
 func (l *serverLog) Fatalf(format string, v ...any) { l.log.Error("nats: " + line(format, v)) }
 
-// Errorf logs an error from the server. A worker may reconnect too early. The server knows it only after the director
-// has pushed the workers' account.
+// Errorf logs an error of the server. A refused sign-in is only a warning, because a worker may reconnect before the
+// director has pushed the workers' account.
 func (l *serverLog) Errorf(format string, v ...any) {
 	if strings.Contains(format, signInRefused) {
 		l.pass(l.log.Warn, format, v)

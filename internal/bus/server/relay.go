@@ -14,11 +14,12 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Bounds of one connection through a relay. NATS itself closes a connection that does not sign in within authTimeout.
+// Limits of one connection through a relay. In addition, NATS closes a connection that does not sign in within
+// authTimeout.
 const (
 	handshakeTimeout = 5 * time.Second
-	writeTimeout     = 10 * time.Second // for a peer that does not read
-	bytesPerSecond   = 4 << 20          // from outside; a faster sender is slowed down
+	writeTimeout     = 10 * time.Second // after which a peer that does not read is disconnected
+	bytesPerSecond   = 4 << 20          // from outside; the relay slows down a faster sender
 	bytesBurst       = 8 << 20
 	copyBuffer       = 16 << 10
 	dialTimeout      = 5 * time.Second
@@ -33,13 +34,13 @@ type entrance struct {
 	tls *tls.Config // nil for plain connections
 }
 
-// relay copies data between our listeners and the server's.
+// relay copies data between its listeners and the NATS server.
 type relay struct {
 	entrances []entrance
 	connect   func(context.Context) (net.Conn, error)
 	gate      *gate
 	log       *zap.Logger
-	seldom    rate.Sometimes // limits the log lines about refusals
+	seldom    rate.Sometimes // limits log lines about refused connections
 	stopping  context.CancelFunc
 	running   sync.WaitGroup
 }
@@ -86,7 +87,7 @@ func (r *relay) accept(ctx context.Context, e entrance) {
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
-		case err != nil: // probably out of file descriptors, which become free again
+		case err != nil: // usually a temporary lack of file descriptors
 			r.log.Warn("bus listener", zap.Error(err))
 			time.Sleep(acceptAgain)
 			continue
@@ -107,7 +108,7 @@ func (r *relay) accept(ctx context.Context, e entrance) {
 	}
 }
 
-// refuse closes a connection with a reset, which leaves no state in the kernel.
+// refuse closes a connection with a reset, so that refused connections do not occupy the kernel in TIME_WAIT.
 func refuse(c net.Conn) {
 	if t, ok := c.(*net.TCPConn); ok {
 		_ = t.SetLinger(0)
@@ -115,7 +116,7 @@ func refuse(c net.Conn) {
 	_ = c.Close()
 }
 
-// serve copies in both directions until one side or ctx is done.
+// serve copies data in both directions until one side closes or ctx is done.
 func (r *relay) serve(ctx context.Context, outside net.Conn, secure *tls.Config) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -152,8 +153,8 @@ func (r *relay) serve(ctx context.Context, outside net.Conn, secure *tls.Config)
 	back.Wait()
 }
 
-// greeting adds TLS to the server's first line. The server does not know about the relay's TLS, but a client that
-// requires TLS expects that line to announce it.
+// greeting announces TLS in the server's first line. The server does not know about the relay's TLS, but a client that
+// requires TLS expects the announcement there.
 type greeting struct {
 	net.Conn
 	rest io.Reader // the next bytes to read; nil before the first read
@@ -181,7 +182,7 @@ const (
 	infoTLS   = infoPlain + `"tls_required":true,`
 )
 
-// pass copies until from or to fails. It calls ask before each write, and stops if ask returns an error.
+// pass copies until a read or write fails. It calls ask before each write, and stops if ask returns an error.
 func pass(to io.Writer, from io.Reader, ask func(n int) error) error {
 	buffer := make([]byte, copyBuffer)
 	for {

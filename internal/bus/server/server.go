@@ -24,7 +24,7 @@ import (
 
 // Limits of the embedded server.
 const (
-	maxStore     = 256 << 30 // bookkeeping only; each stream has its own bound
+	maxStore     = 256 << 30 // bookkeeping only, because each stream has a limit
 	readyTimeout = 20 * time.Second
 )
 
@@ -33,15 +33,15 @@ const (
 	filePort    = "port.json"
 	dirKeys     = "keys"
 	dirStreams  = "jetstream"
-	dirAccounts = "accounts" // claims of the accounts, as pushed
+	dirAccounts = "accounts" // claims that the director has pushed
 )
 
-// authTimeout bounds the time that a connection may take to sign in.
+// authTimeout is the time within which a connection must sign in.
 const authTimeout = 2 * time.Second
 
-// Bounds on the pending bytes and the delay of a client that does not read, beyond which the server disconnects the
-// client. The director reads at once, but the flow control of a stream, as for a snapshot, sends more than half of
-// these bytes before it waits.
+// The server disconnects a client beyond these numbers of unread bytes and seconds without reading. maxPending must be
+// large although the director reads at once: while it reads a snapshot, the flow control of the stream sends up to half
+// of these bytes before it waits.
 const (
 	maxPending    = 16 << 20
 	writeDeadline = 10 * time.Second
@@ -52,11 +52,11 @@ type Options struct {
 	Dir string // streams, port, keys, operator's credential; created with mode 0700
 	// ListenHosts are the addresses to listen on, with TLS except on loopback. If empty, only this process can connect.
 	ListenHosts []string
-	Names       []string // more names and addresses at which workers reach the server
-	MaxWorkers  int      // bounds the connections; 0 means the bounds for many workers
-	Port        int      // the port at the first start, which is persisted; 0 means any free port
+	Names       []string // further names and addresses at which workers reach the server
+	MaxWorkers  int      // from which the limits on connections follow; 0 means DefaultLimits
+	Port        int      // for the first start, which persists the port; 0 means any free port
 	Prefix      string   // of every subject; default wire.DefaultPrefix
-	Fleet       string   // names the server
+	Fleet       string   // name of the server
 	SyncAlways  bool     // fsync every write, so a power cut does not lose data
 	Log         *zap.Logger
 }
@@ -67,13 +67,13 @@ type Server struct {
 	relay *relay
 	dir   string
 	port  int
-	plain []string // hosts that are listened on without TLS
+	plain []string // hosts on which the relay listens without TLS
 	keys  *keys.Director
 	log   *serverLog
 }
 
-// Start starts the server and then accepts clients. The caller has made sure that no other process uses the directory.
-// Errors name the next step. ctx bounds the start only.
+// Start starts the server and accepts clients. The caller must ensure that no other process uses the directory. Errors
+// name the next step. ctx limits only the start.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	o.Prefix = cmp.Or(o.Prefix, wire.DefaultPrefix)
 	o.Log = cmp.Or(o.Log, zap.NewNop())
@@ -95,7 +95,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Admit sets the bounds on connections for a number of workers.
+// Admit adapts the limits on connections to a number of workers.
 func (s *Server) Admit(workers int) { s.relay.gate.limit(limitsFor(workers)) }
 
 func (s *Server) start(ctx context.Context, o Options) error {
@@ -132,7 +132,7 @@ func (s *Server) start(ctx context.Context, o Options) error {
 	return nil
 }
 
-// entrances speak TLS on all addresses except loopback.
+// entrances adds TLS to the listeners, except on loopback.
 func (s *Server) entrances(o Options, listeners []net.Listener) ([]entrance, error) {
 	var all []entrance
 	var secure *tls.Config
@@ -156,7 +156,7 @@ func (s *Server) entrances(o Options, listeners []net.Listener) ([]entrance, err
 	return all, nil
 }
 
-// startNATS starts the NATS server. The director pushes the workers' account later.
+// startNATS starts the NATS server without the workers' account, which the director pushes later.
 func (s *Server) startNATS(o Options) error {
 	trusted, err := keys.LoadTrusted(filepath.Join(o.Dir, dirKeys, keys.DirServer))
 	if err != nil {
@@ -206,8 +206,8 @@ func (s *Server) startNATS(o Options) error {
 // InProcessConn connects without a socket.
 func (s *Server) InProcessConn() (net.Conn, error) { return s.nats.InProcessConn() }
 
-// OnRefused registers a callback for each message or subscription that a client has no permission for. It receives the
-// number of the connection, as in the server's events, and must not block.
+// OnRefused registers a callback for each message or subscription that the server refuses for a lack of permission. The
+// callback receives the number of the connection, as in the server's events, and must not block.
 func (s *Server) OnRefused(told func(connection uint64)) { s.log.refused.Store(&told) }
 
 // Keys returns the keys that the server trusts.
@@ -237,8 +237,8 @@ func writeJSON(path string, v any) error {
 	return nil
 }
 
-// Close stops the listeners, then the server, for which it waits until ctx is done. It may be called on a server that
-// did not start completely.
+// Close stops the listeners and then the server. It waits for the server until ctx is done. It may be called on a
+// server that did not start completely.
 func (s *Server) Close(ctx context.Context) error {
 	if s.relay != nil {
 		s.relay.stop()
