@@ -1,27 +1,27 @@
 package wire
 
-// A checkout that travels is sent in chunks; see package checkpoint. A chunk is raw bytes. Workers request it by name
-// on checkout.get.<id>, and send it on checkout.put.<id>. An answer that refuses a request has a header with the
-// reason.
+// A travelling checkout moves between director and worker in chunks of raw bytes; see package checkpoint. A worker
+// requests a chunk by name on checkout.get.<id>, and sends one on checkout.put.<id>. If the director refuses, its
+// answer has RefusedHeader.
 
-// Operations on a checkout that travels.
+// Operations on a travelling checkout.
 const (
 	CheckoutOpGet  = "get"
 	CheckoutOpPut  = "put"
 	CheckoutOpSave = "save"
 )
 
-// RefusedHeader holds the reason why a chunk was refused, one of the constants below. The answer's body explains it to
-// people. An answer without this header is a success.
+// RefusedHeader holds the reason for a refusal, one of the constants below. The answer's body explains the reason to
+// people. An answer without this header means success.
 const RefusedHeader = "Retake-Refused"
 
 // Reasons for refusing a request about a checkout.
 const (
-	RefusedBusy      = "busy"      // not now; the same request may succeed later
-	RefusedNotThere  = "not_there" // the attempt's manifest does not name it
-	RefusedClosed    = "closed"    // chunks of this attempt are not (or no longer) accepted
-	RefusedTooMuch   = "too_much"  // the checkout is beyond a limit
-	RefusedMalformed = "malformed" // a correct worker never sends that
+	RefusedBusy      = "busy"      // the director is busy, but the same request may succeed later
+	RefusedNotThere  = "not_there" // the attempt's manifest does not name this chunk
+	RefusedClosed    = "closed"    // the director does not accept chunks of this attempt
+	RefusedTooMuch   = "too_much"  // the checkout exceeds a limit
+	RefusedMalformed = "malformed" // the request is invalid, so the worker has a defect
 )
 
 // Checkout returns the subject of one operation on the checkout of a worker. "*" matches all operations.
@@ -37,14 +37,14 @@ func (s Subjects) CheckoutPublished(worker string) []string {
 	}
 }
 
-// Checkpoint declares that the chunks that a worker has sent make up its current checkout. It is accepted completely or
-// refused.
+// Checkpoint states that the chunks that a worker has sent form its current checkout. The director accepts it
+// completely or refuses it.
 type Checkpoint struct {
 	AttemptID string `json:"attempt_id"`
-	Manifest  string `json:"manifest"`        // name of its root chunk
+	Manifest  string `json:"manifest"`        // name of the checkout's root chunk
 	Final     bool   `json:"final,omitempty"` // all programs have ended, and a report follows
-	// TooMuch is the limit that the checkout exceeds, or empty. If it is set, chunks were not sent, and the manifest
-	// repeats the last checkpoint.
+	// TooMuch is the limit that the checkout exceeds, or empty. If it is set, the worker has not sent the chunks, and
+	// Manifest repeats the last checkpoint.
 	TooMuch string `json:"too_much,omitempty"`
 }
 
@@ -52,11 +52,11 @@ type Checkpoint struct {
 type CheckpointAnswer struct {
 	Saved   bool         `json:"saved"`
 	Missing List[string] `json:"missing,omitempty"` // chunks to send first, or some of them
-	Refused string       `json:"refused,omitempty"` // reason, or empty if it was accepted or chunks are missing
-	Detail  string       `json:"detail,omitempty"`  // for people
+	Refused string       `json:"refused,omitempty"` // reason for a refusal; empty if accepted or if chunks are missing
+	Detail  string       `json:"detail,omitempty"`  // explanation for people
 }
 
-// PlanCheckout describes the transfer of a checkout that is not in the worker's workdir.
+// PlanCheckout tells a worker how to fetch a checkout that is not in its workdir.
 type PlanCheckout struct {
 	// Manifest is the name of the checkout's root chunk. The worker makes the workdir equal to that checkout.
 	Manifest          string  `json:"manifest"`
@@ -68,7 +68,7 @@ type PlanCheckout struct {
 // CheckoutLimits bound a checkout. They come from the configuration.
 type CheckoutLimits struct {
 	Files     int   `json:"files"`
-	Entries   int   `json:"entries"` // in one directory
+	Entries   int   `json:"entries"` // maximum in one directory
 	Depth     int   `json:"depth"`
 	PathBytes int   `json:"path_bytes"`
 	Bytes     int64 `json:"bytes"`

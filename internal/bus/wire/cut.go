@@ -17,9 +17,9 @@ var ErrTooLarge = errors.New("wire: message is too large even without its tails"
 
 const cutPrefix, cutSuffix = "…[", " bytes cut]…"
 
-// CutTail keeps the newest bytes of a text, at most maxBytes including the mark `…[12345 bytes cut]…` in front of them,
-// cut at a UTF-8 boundary. An existing mark at the front is replaced by a mark with the sum. The result is empty if
-// even the mark does not fit.
+// CutTail shortens a text to maxBytes by cutting its oldest bytes, at a UTF-8 boundary. It replaces them with a mark
+// such as `…[12345 bytes cut]…`. If the text begins with a mark already, the new mark contains the sum. The result is
+// empty if even the mark does not fit.
 func CutTail(text string, maxBytes int) string {
 	if len(text) <= maxBytes {
 		return text
@@ -46,17 +46,17 @@ func unmark(text string) (rest string, cut int) {
 		return text, 0
 	}
 	number, rest, ended := strings.Cut(after, cutSuffix)
-	n, err := strconv.ParseUint(number, 10, 40) // at most 1 TiB, because a larger number is a program's own text
+	n, err := strconv.ParseUint(number, 10, 40) // a number above 1 TiB must be a program's text
 	if !ended || err != nil {
 		return text, 0
 	}
 	return rest, int(n)
 }
 
-// EncodeWithin encodes a payload in at most maxBytes. It shortens a worker_error in steps: it drops the commands of its
-// stages, drops the stages, cuts the tails, drops the headers, and cuts the message and the question. For a
-// worker_result it drops the commands and cuts the summary. It takes only as many steps as it needs, and does not
-// modify the caller's payload. It returns ErrTooLarge if all steps are not enough.
+// EncodeWithin encodes a payload in at most maxBytes. It shortens a payload in steps, and stops as soon as the message
+// fits. For a worker_error, it drops the commands of the stages, drops the stages, cuts the tails, drops the headers,
+// and cuts the message and the question. For a worker_result, it drops the commands and cuts the summary. It returns
+// ErrTooLarge if all steps do not suffice. It does not modify the caller's payload.
 func EncodeWithin(from Sender, seq uint64, at time.Time, p Payload, maxBytes int) ([]byte, error) {
 	data, err := Encode(from, seq, at, p)
 	if err != nil || len(data) <= maxBytes {
@@ -75,7 +75,8 @@ func EncodeWithin(from Sender, seq uint64, at time.Time, p Payload, maxBytes int
 		}
 		enough = fits(steps[taken], 0)
 	}
-	// Undo unnecessary cuts, the most useful text first, by finding the smallest cut of each step that still fits.
+	// Undo unnecessary cuts: beginning with the most useful text, find the smallest cut of each step with which the
+	// message fits.
 	for i := taken - 1; i >= 0; i-- {
 		cut := sort.Search(maxBytes, func(cut int) bool { return fits(steps[i], maxBytes-cut) })
 		fits(steps[i], maxBytes-cut)
@@ -83,8 +84,8 @@ func EncodeWithin(from Sender, seq uint64, at time.Time, p Payload, maxBytes int
 	return data, err
 }
 
-// cuttable copies a payload and returns the steps that shrink the copy, beginning with the least useful text. Each step
-// takes the number of bytes that its texts may keep.
+// cuttable copies a payload and returns the steps that shorten the copy, beginning with the least useful text. The
+// argument of a step is the number of bytes that its texts may keep.
 func cuttable(p Payload) (Payload, []func(n int)) {
 	switch v := p.(type) {
 	case *WorkerError:

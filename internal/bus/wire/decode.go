@@ -36,7 +36,7 @@ func readObject(data []byte, where string) (map[string]any, *Malformed) {
 	}
 }
 
-// rowFor finds the row of an envelope by its versions.
+// rowFor finds the row for an envelope's schema_version and message_type.
 func rowFor(tree map[string]any) (*MessageRow, *Malformed) {
 	schema, m := text(tree, "schema_version")
 	if m != nil {
@@ -79,8 +79,8 @@ func text(tree map[string]any, name string) (string, *Malformed) {
 	return s, nil
 }
 
-// decodeInto checks presence in the raw message and values in the decoded one. encoding/json matches names leniently,
-// so a name in another case could otherwise slip past a rule. tree must be the parsed data.
+// decodeInto decodes data, and checks the rules twice: before decoding, in tree, which must be the parsed data, and
+// after decoding. encoding/json ignores the case of names, so a name in another case could otherwise evade a rule.
 func decodeInto(fields []Field, tree map[string]any, data []byte, where string, into any) *Malformed {
 	if m := check(fields, tree, where); m != nil {
 		return m

@@ -36,7 +36,7 @@ type Probe struct {
 	ProbeID string `json:"probe_id"`
 }
 
-// Stop ends a worker, which has GraceSeconds to finish.
+// Stop ends a worker after at most GraceSeconds.
 type Stop struct {
 	Reason       string  `json:"reason"`        // one of the Stop constants
 	GraceSeconds float64 `json:"grace_seconds"` // at least 0, which means at once
@@ -56,7 +56,7 @@ type SyncRequired struct {
 	RequiredAction  string     `json:"required_action"` // merge_main
 }
 
-// SyncPolicy is the limit that the checkout has exceeded.
+// SyncPolicy holds the limit that the checkout has exceeded.
 type SyncPolicy struct {
 	MaxCommitsBehind int `json:"max_commits_behind"`
 }
@@ -77,7 +77,8 @@ type SnapshotDirector struct {
 	Leader bool   `json:"leader"`
 	Phase  string `json:"phase"`
 	Since  Time   `json:"since"` // when this director started
-	// PhaseSince is when the phase began, or when this director started if the phase is older. It is absent if unknown.
+	// PhaseSince is the time when the phase began, or when this director started if that was later. It is absent if
+	// unknown.
 	PhaseSince *Time `json:"phase_since,omitempty"`
 
 	// Problem is a clause for people about a problem of a running director, or empty.
@@ -85,22 +86,22 @@ type SnapshotDirector struct {
 	Leadership *SnapshotLeadership `json:"leadership,omitempty"` // set if several directors share the bus
 	// Only lists the issues that this run takes from the queue. Empty means all.
 	Only   []string        `json:"only,omitempty"`
-	Config *SnapshotConfig `json:"config,omitempty"` // the result of the last read
+	Config *SnapshotConfig `json:"config,omitempty"` // result of the last read of the configuration
 }
 
 // SnapshotConfig is the result of the last read of the configuration.
 type SnapshotConfig struct {
 	ReadAt Time   `json:"read_at"`
-	By     string `json:"by"`             // the trigger: start, SIGHUP, a command, or the changed files
+	By     string `json:"by"`             // the trigger: start, SIGHUP, a command, or changed files
 	Digest string `json:"digest"`         // of the active configuration
-	Since  Time   `json:"since"`          // when that was read
-	File   string `json:"file,omitempty"` // its absolute path; empty without a file
+	Since  Time   `json:"since"`          // when the active configuration was read
+	File   string `json:"file,omitempty"` // absolute path of its file; empty without a file
 
-	Restart  []string `json:"restart,omitempty"`  // keys with other values in the file, which wait for a restart
-	Problems []string `json:"problems,omitempty"` // why the new configuration was refused
+	Restart  []string `json:"restart,omitempty"`  // keys whose new values in the file need a restart
+	Problems []string `json:"problems,omitempty"` // why the director refused the new configuration
 }
 
-// SnapshotLeadership identifies the director that leads, of several directors on one bus.
+// SnapshotLeadership identifies the leading director if several share one bus.
 type SnapshotLeadership struct {
 	RunID string `json:"run_id"`
 	Host  string `json:"host"`
@@ -130,23 +131,23 @@ type SnapshotTask struct {
 	Issue        string  `json:"issue"` // owner/repo#n
 	State        string  `json:"state"`
 	Attempt      int     `json:"attempt"`
-	Reason       *string `json:"reason"`              // null without a failure
-	NextDeadline *Time   `json:"next_deadline"`       // end of the wait; null if the wait is open-ended
+	Reason       *string `json:"reason"`              // null if the last attempt did not fail
+	NextDeadline *Time   `json:"next_deadline"`       // when the wait ends at the latest; null if unlimited
 	WaitsFor     string  `json:"waits_for,omitempty"` // a clause for people
 }
 
-// SnapshotCooldown is one closed resource or one incident.
+// SnapshotCooldown describes one closed resource or one incident.
 type SnapshotCooldown struct {
 	Resource string `json:"resource"` // for an incident, "incident/" and its key
 	Until    Time   `json:"until"`
 	Why      string `json:"why"`
 	// State is the state of an incident: open, half_open, ramp, held or told (which does not block tasks).
 	State string `json:"state,omitempty"`
-	// Tasks are the tasks that caused it (owner/repo#n). For a resource, they are the tasks of the workers that
+	// Tasks lists the tasks that caused the incident (owner/repo#n). For a resource, it lists the tasks whose workers
 	// reported the limit.
 	Tasks []string `json:"tasks,omitempty"`
 	Since *Time    `json:"since,omitempty"` // when the resource was closed; absent if unknown
-	// StatedBy holds the reports of those workers. It is empty if the director met the limit itself.
+	// StatedBy holds the reports of those workers. It is empty if the director itself ran into the limit.
 	StatedBy []SnapshotStated `json:"stated_by,omitempty"`
 }
 
@@ -159,8 +160,8 @@ type SnapshotStated struct {
 	Text    string `json:"text"`
 }
 
-// BudgetGrant answers a BudgetAcquire: a lease, or how long to wait and why. An empty one acknowledges a BudgetRelease
-// or BudgetReport.
+// BudgetGrant answers a BudgetAcquire with a lease, or with a wait and its reason. An empty BudgetGrant acknowledges a
+// BudgetRelease or BudgetReport.
 type BudgetGrant struct {
 	GrantID      string  `json:"grant_id,omitempty"`
 	LeaseSeconds float64 `json:"lease_seconds,omitempty"`

@@ -1,19 +1,19 @@
-// Package wire defines the messages of the agent bus. It has one envelope, one Go type and one table row per message,
-// and the subjects.
+// Package wire defines the subjects and messages of the agent bus. All messages share one envelope. Each has a Go type
+// and a row in the table of messages.
 //
-// Invariant: the two readers of messages agree, and tests compare them. The fast one (plain) reads plain messages in
-// one pass, and all senders of this project write such messages. The slow one reads all other messages, and explains
-// refusals.
+// Invariant: the two readers of messages give the same results, and tests compare them. The fast reader (plain) reads
+// messages in one pass if they have the form that Retake's programs write. The slow reader handles all other messages,
+// and explains why it rejects one.
 //
 // Invariant: Encode and Decode enforce the same rules. Every required field is present, and every value is within its
 // range. Encode refuses every message that Decode would refuse.
 //
-// The package uses no clock. Callers pass in all times. On the wire they are RFC 3339, in UTC, with milliseconds.
+// Clock: callers pass in all times. On the wire, a time is RFC 3339 in UTC with milliseconds.
 //
-// Failure policy: an unreadable message causes a *Malformed. It has a Cause from a closed list, and a detail that names
-// the field for the author of the message. Decode never panics. Unknown fields are ignored and stay in Envelope.Raw,
-// because a newer minor version may add fields.
+// Failure policy: Decode rejects an invalid message with a *Malformed, which has a Cause from a closed list, and a
+// detail that names the field for the author of the message. Decode never panics. It ignores unknown fields, because a
+// newer minor version may add some, and leaves them in Envelope.Raw.
 //
-// The package is pure. It has no I/O, clock, goroutine, channel, context, randomness or logging, and results do not
+// The package is pure: it has no I/O, clock, goroutine, channel, context, randomness or logging, and results do not
 // depend on the order of a map. It imports only the standard library, and any package may import it.
 package wire

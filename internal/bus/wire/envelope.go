@@ -11,24 +11,23 @@ const SchemaVersion = schemaName + "1"
 
 const schemaName = "agentbus-envelope/v"
 
-// Sender is the sender of a message. A worker's ID is its worker id, but the subject takes precedence (see
-// CheckSender).
+// Sender is the sender of a message. ID is a worker's id, which must equal the id in the subject (see CheckSender).
 type Sender struct {
 	Role  Role   `json:"role"`
 	ID    string `json:"id"`
 	RunID string `json:"run_id,omitempty"`
-	Key   []byte `json:"-"` // of the attempt; Encode signs reports with it unless it is nil
+	Key   []byte `json:"-"` // key of the attempt; Encode signs reports with it, unless it is nil
 }
 
 // Envelope is one decoded message.
 type Envelope struct {
 	SentAt    time.Time       // UTC; zero if Bare
-	Sender    Sender          // zero if Bare; without Key
+	Sender    Sender          // zero if Bare; Key is always nil
 	Seq       uint64          // increases within a connection of the sender; 0 if Bare
 	Payload   Payload         // a pointer to the row's type
 	Raw       json.RawMessage // the payload as received, including unknown fields
 	Signature string          // as received, or empty; see SignedBy
-	Bare      bool            // a worker_error object without envelope
+	Bare      bool            // the message is a worker_error object without an envelope
 }
 
 // frame is the envelope's JSON.
@@ -42,7 +41,7 @@ type frame struct {
 	Signature     string          `json:"signature,omitempty"`
 }
 
-// frameFields are the envelope's rules. They are checked after its version and type.
+// frameFields are the rules of the envelope's fields. Decode checks its version and type before them.
 var frameFields = append([]Field{need("sent_at", moment), need("seq", atLeast(0)), need("payload"), need("sender")},
 	senderFields...)
 
@@ -51,8 +50,8 @@ var senderFields = []Field{
 	need("sender.id", filled),
 }
 
-// Encode wraps a payload into an envelope, and signs it if it is a report and the sender has a key. at is the
-// caller's clock. A payload that breaks a rule of its row is refused with a *Malformed.
+// Encode wraps a payload into an envelope, and signs it if it is a report and the sender has a key. at is the caller's
+// clock. It returns a *Malformed if the payload breaks a rule of its row.
 func Encode(from Sender, seq uint64, at time.Time, p Payload) ([]byte, error) {
 	row, known := rowOf(p.MessageType())
 	if !known {
@@ -80,7 +79,7 @@ func Encode(from Sender, seq uint64, at time.Time, p Payload) ([]byte, error) {
 }
 
 // Decode reads one message: an envelope, a bare worker_error object, or either of them wrapped as {"error": {…}}. Its
-// error is always a *Malformed. The envelope's Raw may be a part of data.
+// error is always a *Malformed. The envelope's Raw may share memory with data.
 func Decode(data []byte) (Envelope, error) {
 	if e, ok := decodePlain(data); ok {
 		return e, nil
@@ -88,7 +87,7 @@ func Decode(data []byte) (Envelope, error) {
 	return decodeAny(data)
 }
 
-// decodeAny decodes a message in any form that Decode accepts.
+// decodeAny is the slow reader, for every form that Decode accepts.
 func decodeAny(data []byte) (Envelope, error) {
 	tree, m := readObject(data, "")
 	if m == nil && isWrapped(tree) {
@@ -131,7 +130,7 @@ func member(data []byte, name string) json.RawMessage {
 	return members[name]
 }
 
-// decodeBare accepts a worker_error object without an envelope, from senders that do not know the envelope.
+// decodeBare accepts a worker_error object without an envelope, as simple tools send it.
 func decodeBare(tree map[string]any, data []byte) (Envelope, *Malformed) {
 	_, hasID := tree["error_id"]
 	_, hasType := tree["error_type"]

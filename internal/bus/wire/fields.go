@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Field is one rule about one field of a payload. The JSON Schemas and the documentation are made from the same rules.
+// Field is one rule about one field of a payload. Tests generate the JSON Schemas and the documentation from the same
+// rules.
 type Field struct {
 	Path     string   // dotted JSON names from the payload's root; `[]` behind a name means each element of an array
 	Required bool     // present and not null if its parent is present
@@ -53,7 +54,7 @@ func check(fields []Field, tree map[string]any, where string) *Malformed {
 	return nil
 }
 
-// walk follows one path. It ignores an absent parent, which only concerns the parent's own rule.
+// walk follows one path. It ignores an absent parent, because only the parent's rule decides whether that is an error.
 func (f *Field) walk(node map[string]any, path []string, where string) *Malformed {
 	name, each := strings.CutSuffix(path[0], "[]")
 	at := join(where, name)
@@ -88,7 +89,7 @@ func (f *Field) walk(node map[string]any, path []string, where string) *Malforme
 	return nil
 }
 
-// checkValue checks a value against its rule. It ignores a value of another type, which the Go type rejects later.
+// checkValue checks a value against its rule. It ignores a value of the wrong type, which encoding/json rejects later.
 func (f *Field) checkValue(value any, at string) *Malformed {
 	switch v := value.(type) {
 	case string:
@@ -142,7 +143,7 @@ func kindOf(v any) string {
 	}
 }
 
-// briefBytes bounds quotes of a message in a detail. It is enough to recognise a value, and too little to leak a
+// briefBytes limits how much of a value a detail quotes: enough to recognise the value, but too little to leak a
 // document.
 const briefBytes = 40
 

@@ -9,12 +9,12 @@ import (
 	"retake/internal/recovery/circumstances"
 )
 
-// layout describes the wire format of a Go type, with the rules for its values. Decode uses it to read a message in one
-// pass (see plain). It is computed once, from the type and the same fields that the slow reader uses.
+// layout describes the wire format of a Go type, and the rules for its values, so that plain can read a message in one
+// pass. It is computed once, from the type and the Fields that the slow reader uses.
 type layout struct {
 	of      reflect.Type
 	shape   shape
-	rule    *Field          // of the value itself, or nil
+	rule    *Field          // rule for the value itself, or nil
 	elem    *layout         // of a pointer, a list or a map
 	members []memberLayout  // of a struct
 	named   map[string]int  // its members by name
@@ -39,7 +39,7 @@ const (
 	shapeFloat
 	shapeTime
 	shapeRaw
-	shapeOwn // a type that reads its JSON itself
+	shapeOwn // a type with a method UnmarshalJSON
 	shapePointer
 	shapeList
 	shapeMap
@@ -130,7 +130,7 @@ func (l *layout) structBelow(fields []Field, at string, used *int) bool {
 	return true
 }
 
-// zeroHolds reports whether the zero value of an absent field satisfies the rules.
+// zeroHolds reports whether an absent field, which leaves a zero value, satisfies the rules.
 func (l *layout) zeroHolds() bool {
 	switch r := l.rule; l.shape {
 	case shapeStruct:
@@ -143,7 +143,7 @@ func (l *layout) zeroHolds() bool {
 	return true
 }
 
-// takesText and takesNumber are like checkValue, but without a reason.
+// takesText and takesNumber are like checkValue, but do not explain a refusal.
 func (f *Field) takesText(v string) bool {
 	return (v != "" || !f.NonEmpty) && (f.OneOf == nil || slices.Contains(f.OneOf, v))
 }

@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// Cause is the reason why a message could not be read. The list is closed: it is the suffix of the dead-letter subject,
-// a header and a metric label.
+// Cause is the reason why a message was rejected. The list is closed, because a cause is also the last token of a dead
+// letter's subject, a header and a metric label.
 type Cause string
 
-// The causes, each explained in Causes.
+// The causes. Causes explains each of them.
 const (
 	CauseOversized      Cause = "oversized"
 	CauseNotJSON        Cause = "not_json"
@@ -72,10 +72,10 @@ func Causes() []CauseRow {
 	}
 }
 
-// Malformed is the error of a message that cannot be read (or, from Encode, must not be sent).
+// Malformed is the error for a message that Decode rejects, or that Encode must not write.
 type Malformed struct {
 	Cause Cause
-	// Detail names the field, the expected value and the actual value. It quotes only short values of the message.
+	// Detail names the field, the expected value and the beginning of the actual value.
 	Detail string
 }
 

@@ -7,20 +7,20 @@ import (
 	"strconv"
 )
 
-// plain reads a message in one pass if it has the form that senders write. It must be an envelope. Every name is
-// written as in the types and occurs once. Every value has its type and satisfies its rules. Times are in UTC, and text
-// is in UTF-8. plain rejects every other message without a reason. Decode then reads it slowly, and either accepts it
-// or explains the refusal. The slow reader accepts every message that plain accepts, with the same result.
+// plain is the fast reader, for messages in the form that Retake's programs write. Such a message is an envelope. Every
+// name is spelt as in the types and occurs once. Every value has its type and satisfies its rules. Times are in UTC,
+// and text is in UTF-8. plain rejects any other message without a reason. The slow reader then accepts the message, or
+// explains the refusal. It accepts every message that plain accepts, with the same result.
 type plain struct {
 	data []byte
 	at   int
-	text []byte // of a string with escapes, while it is read
+	text []byte // buffer for a string with escapes
 }
 
-// maxDepth bounds the nesting of unknown values.
+// maxDepth is the maximum nesting of unknown values.
 const maxDepth = 100
 
-// decodePlain is like Decode, but only for plain messages. The envelope's Raw is a part of data.
+// decodePlain is like Decode, but only for messages that plain accepts. The envelope's Raw shares memory with data.
 func decodePlain(data []byte) (e Envelope, ok bool) {
 	var f frame
 	if !readPlain(data, &frameLayout, reflect.ValueOf(&f).Elem()) || f.SchemaVersion != SchemaVersion {
@@ -264,7 +264,8 @@ func (r *plain) number(l *layout, into reflect.Value) bool {
 	return l.rule == nil || l.rule.takesNumber(n)
 }
 
-// digits consumes a JSON number at the current position, if any. whole reports that it has no fraction and no exponent.
+// digits consumes a JSON number at the current position, if any. whole reports whether it lacks both fraction and
+// exponent.
 func (r *plain) digits() (whole bool) {
 	i := r.at
 	run := func() (some bool) {
@@ -304,7 +305,8 @@ func (r *plain) digits() (whole bool) {
 	return whole
 }
 
-// time reads a time that ends in Z. For other offsets, the year could change in the conversion to UTC.
+// time reads a time that ends in Z. It leaves other offsets to the slow reader, because the conversion to UTC could
+// change the year.
 func (r *plain) time(into reflect.Value) bool {
 	from := r.at
 	if _, ok := r.key(); !ok || r.data[r.at-2] != 'Z' {

@@ -65,7 +65,7 @@ var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n
 // escaped reads a string with its first escape at i.
 func (r *plain) escaped(from, i int) (s string, ok bool) {
 	if r.text == nil {
-		r.text = make([]byte, 0, len(r.data)-from) // more than any string of them needs
+		r.text = make([]byte, 0, len(r.data)-from) // long enough for any string in the rest of the message
 	}
 	r.text = append(r.text[:0], r.data[from:i]...)
 	for i < len(r.data) {

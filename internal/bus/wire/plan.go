@@ -1,7 +1,7 @@
 package wire
 
-// Plan is the director's input to a worker at launch, through standard input. The credential, the key and the values to
-// mask are not stored anywhere else in the container.
+// Plan is the director's input for a worker, which reads it from standard input when it starts. The credential, the key
+// and the secrets exist nowhere else in the container.
 type Plan struct {
 	WorkerID      string      `json:"worker_id"`
 	AttemptID     string      `json:"attempt_id"`
@@ -17,22 +17,22 @@ type Plan struct {
 	Workdir       string      `json:"workdir"`
 	Stages        []StagePlan `json:"stages"`
 	FixAttempts   int         `json:"fix_attempts"`
-	PaidCallsLeft *int64      `json:"paid_calls_left,omitempty"` // rest of the task's budget; null if unbounded
-	// ValidateFirst means that the work exists already, so CODE runs only if VALIDATE refuses it.
+	PaidCallsLeft *int64      `json:"paid_calls_left,omitempty"` // rest of the task's budget; null means unlimited
+	// ValidateFirst means that an earlier attempt has done the work, so CODE runs only if VALIDATE fails.
 	ValidateFirst bool `json:"validate_first,omitempty"`
 	// ValidateOnly means to only validate the work of an earlier attempt, without an agent or leases.
 	ValidateOnly bool `json:"validate_only,omitempty"`
-	// Rejected explains why the work was refused in its clean container. Null means that it was not refused.
+	// Rejected is set if validation in a clean container rejected the work, and explains why.
 	Rejected                 *Rejection  `json:"rejected,omitempty"`
 	HeartbeatIntervalSeconds float64     `json:"heartbeat_interval_seconds"`
 	StopGraceSeconds         float64     `json:"stop_grace_seconds"`
 	WatchdogSeconds          float64     `json:"watchdog_seconds"`
-	Budget                   *PlanBudget `json:"budget,omitempty"` // null means the defaults of the configuration reference
-	// values to mask in all messages from the worker
+	Budget                   *PlanBudget `json:"budget,omitempty"` // null means the documented defaults
+	// values that the worker must mask in all its messages
 	Secrets []string `json:"secrets,omitempty"`
 	// the content of .retake/attempt.json
 	AttemptFile *AttemptFile `json:"attempt_file,omitempty"`
-	// StatePaths are globs of files that agents write for themselves; see package worktree.
+	// StatePaths are globs of files in which agents keep state, and which are not work; see package worktree.
 	StatePaths []string `json:"state_paths,omitempty"`
 	// Tracked lists files of the base that are work although state_paths or a .gitignore match them.
 	Tracked []string `json:"tracked,omitempty"`
@@ -43,13 +43,13 @@ type Plan struct {
 	// the attempt's span (see TraceParent); empty disables tracing
 	TraceParent string        `json:"traceparent,omitempty"`
 	Checkout    *PlanCheckout `json:"checkout,omitempty"` // null if it is in the workdir already
-	// docker, kubernetes or process; repeated in the report of a failure
+	// docker, kubernetes or process; the worker repeats it in the report of a failure
 	Runtime string `json:"runtime,omitempty"`
 	// keys of limits with their default value, such as "stage[1].timeout_seconds"
 	Defaults []string `json:"defaults,omitempty"`
 }
 
-// Rejection is the report of a failed validation-only attempt.
+// Rejection holds the report of an attempt that validated the work and failed.
 type Rejection struct {
 	Stage      string `json:"stage"`
 	ExitCode   int    `json:"exit_code"`
@@ -63,25 +63,25 @@ type PlanBus struct {
 	URL             string `json:"url"`
 	JWT             string `json:"jwt"`
 	Seed            string `json:"seed"`
-	CA              string `json:"ca,omitempty"` // PEM, the roots to trust for a URL with tls
+	CA              string `json:"ca,omitempty"` // certificates to trust for a tls URL, in PEM
 	Prefix          string `json:"prefix"`
 	MaxMessageBytes int    `json:"max_message_bytes"`
 }
 
-// PlanBudget holds the limits of each model resource. They equal the director's limits. The worker applies them while
-// the director does not answer.
+// PlanBudget holds the director's limits for each model resource. The worker applies them itself while the director
+// does not answer.
 type PlanBudget struct {
-	MaxConcurrent   int     `json:"max_concurrent"`   // leases at the same time, at least 1
+	MaxConcurrent   int     `json:"max_concurrent"`   // concurrent leases, at least 1
 	SpacingSeconds  float64 `json:"spacing_seconds"`  // between two grants
-	CooldownSeconds float64 `json:"cooldown_seconds"` // after a failed call without a stated wait
-	LeaseSeconds    float64 `json:"lease_seconds"`    // of one grant; 0 means the director's default
+	CooldownSeconds float64 `json:"cooldown_seconds"` // pause after a failed call that states no wait
+	LeaseSeconds    float64 `json:"lease_seconds"`    // validity of one grant; 0 means the director's default
 }
 
-// StagePlan is one stage. Its argument vector runs without a shell. With an agent, Run has placeholders that the worker
-// fills in.
+// StagePlan is one stage. The worker runs the argument vector Run without a shell. If Agent is set, Run has
+// placeholders that the worker fills in.
 type StagePlan struct {
 	Name string `json:"name"`
-	// place of the stage in the configuration, from 1; 0 means unknown
+	// position of the stage in the configuration, from 1; 0 means unknown
 	Number         int               `json:"number,omitempty"`
 	Run            []string          `json:"run"`
 	TimeoutSeconds float64           `json:"timeout_seconds"`
@@ -95,7 +95,8 @@ type StagePlan struct {
 	Agent            *PlanAgent `json:"agent,omitempty"` // null if Run does not start an agent
 	// PaidAuto, PaidAlways or PaidNever; empty means PaidAuto
 	Paid string `json:"paid,omitempty"`
-	// LogPaths are globs of its log files, relative to the work tree, or to its HOME if they begin with "~/".
+	// LogPaths are globs of the stage's log files, relative to the work tree, or to the stage's HOME if they begin with
+	// "~/".
 	LogPaths []string `json:"log_paths,omitempty"`
 }
 
@@ -107,24 +108,25 @@ const (
 	PaidNever  = "never"
 )
 
-// PlanAgent describes how a worker starts an agent's program and reads its output. A file of agents has the same keys.
+// PlanAgent describes how a worker starts an agent's program and reads its output. A file with custom agents has the
+// same keys.
 type PlanAgent struct {
 	Name    string   `json:"name" toml:"name"`
-	Format  string   `json:"format" toml:"format"`   // of its stream, one of the formats of package agent
-	Streams []string `json:"streams" toml:"streams"` // the streams in that format, of stdout and stderr
+	Format  string   `json:"format" toml:"format"`   // format of its output, as in package agent
+	Streams []string `json:"streams" toml:"streams"` // stdout, stderr or both, in that format
 	// empty if the model's name contains it, as in provider/model
 	Provider string `json:"provider,omitempty" toml:"provider"`
 	// replaces {model} in Run if there is a model
 	ModelArgs []string `json:"model_args,omitempty" toml:"model_args"`
-	// NAME=value, for names that are not set otherwise
+	// NAME=value, for variables that are not set otherwise
 	Env  []string `json:"env,omitempty" toml:"env"`
 	Keys []string `json:"keys,omitempty" toml:"keys"` // variables that may hold its key
-	// written below .retake/agent before it starts
+	// files that the worker writes below .retake/agent before the agent starts
 	Files []PlanFile `json:"files,omitempty" toml:"files"`
-	Exits []PlanExit `json:"exits,omitempty" toml:"exits"` // exit codes that mean more than failure
-	// type of the last event of a complete stream, or empty
+	Exits []PlanExit `json:"exits,omitempty" toml:"exits"` // exit codes with a specific meaning
+	// type of the event that ends a complete stream, or empty
 	EndsWith string `json:"ends_with,omitempty" toml:"ends_with"`
-	// bounds the time from that event to the exit; 0 means no bound
+	// maximum time from that event to the exit; 0 means unlimited
 	ExitSeconds float64 `json:"exit_seconds,omitempty" toml:"exit_seconds"`
 	PromptBytes int     `json:"prompt_bytes" toml:"prompt_bytes"` // limit of its prompt
 }
@@ -138,7 +140,7 @@ type PlanFile struct {
 // PlanExit is the meaning of one exit code of an agent.
 type PlanExit struct {
 	Code   int    `json:"code" toml:"code"`
-	Status int    `json:"status,omitempty" toml:"status"` // HTTP status that it stands for, or 0
+	Status int    `json:"status,omitempty" toml:"status"` // HTTP status of the same meaning, or 0
 	Means  string `json:"means" toml:"means"`
 }
 

@@ -3,8 +3,9 @@ package wire
 // LongestMessage is the greatest agent_bus.max_message_bytes, in bytes.
 const LongestMessage = 1 << 20
 
-// CheckSize refuses a message that is too long for any configuration. The server enforces the exact limit by the
-// worker's credential. The current configuration may have a lower limit than at the worker's start.
+// CheckSize rejects a message that is too long for any configuration. It does not apply agent_bus.max_message_bytes,
+// which may have been higher when the worker started. The server enforces that limit, as stated in the worker's
+// credential.
 func CheckSize(data []byte) error {
 	if len(data) > LongestMessage {
 		return malformed(CauseOversized, "%d bytes: want at most %d", len(data), LongestMessage)
@@ -12,8 +13,8 @@ func CheckSize(data []byte) error {
 	return nil
 }
 
-// CheckSender checks a decoded message against its subject, which takes precedence. A worker in the body must be the
-// worker in the subject, and the channel must carry the message's type.
+// CheckSender checks a decoded message against its subject, which the sender cannot forge. The body must name the
+// worker in the subject, and the message's type must belong on the channel.
 func CheckSender(e Envelope, worker string, c Channel) error {
 	if e.Sender.Role == RoleDirector && c != ChannelError { // the director reports exits
 		return malformed(CauseForeignSender, "sender.role: a director must not publish on a worker's %s", c)
@@ -21,8 +22,8 @@ func CheckSender(e Envelope, worker string, c Channel) error {
 	return checkBody(e, worker, "worker.<id>."+string(c))
 }
 
-// CheckBudget checks a decoded request for the lease service against the operation and the worker of its subject. Only
-// workers may send it.
+// CheckBudget checks a decoded request for the lease service against the operation and the worker in its subject. Only
+// workers may send such requests.
 func CheckBudget(e Envelope, worker, operation string) error {
 	if e.Sender.Role != RoleWorker {
 		return malformed(CauseForeignSender, "sender.role: want worker, got %s", brief(string(e.Sender.Role)))
@@ -30,7 +31,7 @@ func CheckBudget(e Envelope, worker, operation string) error {
 	return checkBody(e, worker, "budget."+operation+".<id>")
 }
 
-// CheckCheckpoint checks that the worker that owns the subject sent a decoded message, and signed it with key.
+// CheckCheckpoint checks that the worker in the subject sent a decoded message and signed it with key.
 func CheckCheckpoint(e Envelope, key []byte, worker string) error {
 	if e.Sender.Role != RoleWorker {
 		return malformed(CauseForeignSender, "sender.role: want worker, got %s", brief(string(e.Sender.Role)))
@@ -61,7 +62,7 @@ func checkBody(e Envelope, worker, subject string) error {
 	return nil
 }
 
-// bodyID is one field in which a body names its worker. The attempt id is the worker id.
+// bodyID is one field in which a body names its worker. An attempt and its worker have the same id.
 type bodyID struct{ field, id string }
 
 func bodyIDs(p Payload) []bodyID {

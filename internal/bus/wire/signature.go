@@ -6,8 +6,8 @@ import (
 	"encoding/base64"
 )
 
-// Every attempt has a key that only its worker and the director know, but not the programs of stages. A program that
-// steals the worker's credential for the bus can publish in the worker's name, but cannot sign.
+// Every attempt has a key that only its worker and the director know. A program of a stage may steal the worker's
+// credential for the bus, and publish in the worker's name. But it cannot sign.
 
 // signed maps each message type that is signed to its field with the attempt.
 var signed = map[string]string{
@@ -15,7 +15,7 @@ var signed = map[string]string{
 	Checkpoint{}.MessageType(): "attempt_id",
 }
 
-// messageIDBytes is the number of bytes of a digest that cannot be guessed.
+// messageIDBytes is the length to which a digest can be truncated without becoming guessable.
 const messageIDBytes = 16
 
 // signatureText is strict, so that each signature has only one spelling.
@@ -49,8 +49,8 @@ func mac(key []byte, texts ...[]byte) []byte {
 	return h.Sum(nil)
 }
 
-// AttemptKey derives the key of an attempt from a fleet's secret. Without a secret it returns an empty key, because
-// anyone could compute the key. An empty key does not sign.
+// AttemptKey derives the key of an attempt from a fleet's secret. If the secret is empty, so is the key, because anyone
+// could compute it. Encode does not sign with an empty key.
 func AttemptKey(secret []byte, worker string) []byte {
 	if len(secret) == 0 {
 		return nil
@@ -58,8 +58,8 @@ func AttemptKey(secret []byte, worker string) []byte {
 	return mac(secret, []byte("retake attempt/"+worker))
 }
 
-// CheckSignature checks a decoded report against the key of its attempt. Only a report from a person may be unsigned,
-// that is, a worker_error that does not name a worker or the director as its sender. Every other report must be signed.
+// CheckSignature checks a decoded report against the key of its attempt. Only a person may leave a report unsigned. A
+// worker_error counts as a person's unless it names a worker or the director as its sender.
 func CheckSignature(e Envelope, key []byte, worker string) (signed bool, err error) {
 	_, isError := e.Payload.(*WorkerError)
 	switch {
@@ -75,8 +75,9 @@ func CheckSignature(e Envelope, key []byte, worker string) (signed bool, err err
 	}
 }
 
-// ReportMessageID returns the duplicate key of a report on the bus. It depends on the key of the attempt and on the
-// error_id or result_id, so other clients cannot use it up.
+// ReportMessageID returns the duplicate key of a report on the bus. It depends on the attempt's key as well as on the
+// error_id or result_id. Otherwise another client could send a message with the same id first, and the server would
+// drop the report as a duplicate.
 func ReportMessageID(key []byte, worker, id string) string {
 	return worker + "/" + signatureText.EncodeToString(mac(key, []byte("id/"+id))[:messageIDBytes])
 }

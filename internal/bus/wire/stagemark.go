@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// StageMark is a line on each of a worker's streams that begins the output of a stage. The worker signs it with the
-// attempt's key. Programs of stages do not know the key, so a mark that they print counts as text.
+// StageMark is a line that a worker prints on its stdout and stderr before the output of a stage. The worker signs it
+// with the attempt's key. The programs of stages do not know this key, so a mark that they print counts as ordinary
+// output.
 type StageMark struct {
 	N     int    `json:"n"` // 1, 2, … on each stream, so a repeated mark does not count
 	At    Time   `json:"at"`

@@ -17,7 +17,7 @@ const (
 	ChannelResult    Channel = "result"
 )
 
-// maxIDBytes bounds a worker id, which is a subject token, a user name and a container name.
+// maxIDBytes is the maximum length of a worker id, which is also a subject token, a user name and a container name.
 const maxIDBytes = 128
 
 // DefaultPrefix is the default in the configuration reference.
@@ -37,8 +37,8 @@ func (s Subjects) AllWorkers(c Channel) string { return s.Worker("*", c) }
 // WorkerTree matches all messages that one worker publishes about itself.
 func (s Subjects) WorkerTree(worker string) string { return s.Prefix + ".worker." + worker + ".>" }
 
-// Published lists the subjects that one worker may publish on. It has no wildcards, so a worker cannot publish on
-// subjects without a reader, where the quota would miss its messages.
+// Published lists the subjects that one worker may publish on. It contains no wildcards, because the quota does not
+// count messages on subjects that the director does not read.
 func (s Subjects) Published(worker string) []string {
 	var all []string
 	for _, c := range []Channel{ChannelHello, ChannelHeartbeat, ChannelProgress, ChannelError, ChannelResult} {
@@ -68,8 +68,8 @@ func (s Subjects) Budget(operation, worker string) string {
 	return s.Prefix + ".budget." + operation + "." + worker
 }
 
-// OfBudget returns the subject of a worker's request to the lease service. It returns false if the payload is not such
-// a request.
+// OfBudget returns the subject for a worker's request to the lease service, or false if the payload is not such a
+// request.
 func (s Subjects) OfBudget(p Payload, worker string) (string, bool) {
 	row, _ := rowOf(p.MessageType())
 	operation, ok := strings.CutPrefix(strings.TrimSuffix(row.Subject, ".<id>"), "budget.")
@@ -91,7 +91,7 @@ func Inbox(worker string) string { return InboxPrefix + worker }
 // Journal returns the subject of the director's journal.
 func (s Subjects) Journal() string { return s.Prefix + ".journal" }
 
-// Dead returns the subject of one cause's dead letters.
+// Dead returns the subject of the dead letters with one cause.
 func (s Subjects) Dead(c Cause) string { return s.Prefix + ".dead." + string(c) }
 
 // ParseWorker splits a worker's subject. ok is false for any other subject.

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// The names of a trace parent in the header of messages and in the environment of stages. Both come from W3C Trace
-// Context.
+// Names from W3C Trace Context, under which messages (as a header) and stages (as an environment variable) carry a
+// trace parent.
 const (
 	TraceHeader = "traceparent"
 	TraceEnv    = "TRACEPARENT"
@@ -18,7 +18,7 @@ const (
 type TraceParent struct {
 	Trace   [16]byte
 	Span    [8]byte
-	Sampled bool // the trace is exported; otherwise child spans need not be exported
+	Sampled bool // the trace is exported, including child spans
 }
 
 const traceVersion = "00"
@@ -59,7 +59,7 @@ func (p TraceParent) Child(name string) TraceParent {
 	return p
 }
 
-// ForStage returns the span of run n (1, 2, …) of a stage, a child of its attempt's span.
+// ForStage returns the span of run n (1, 2, …) of a stage. p must be the span of the attempt.
 func (p TraceParent) ForStage(stage string, n int) TraceParent {
 	return p.Child("stage " + stage + " " + strconv.Itoa(n))
 }

@@ -11,7 +11,7 @@ const timeLayout = "2006-01-02T15:04:05.000Z07:00"
 // Time is a time on the wire. It is written as RFC 3339 in UTC with milliseconds, and read from any RFC 3339 time.
 type Time struct{ time.Time }
 
-// At returns a wire time. It is truncated to milliseconds, so that it survives a round trip.
+// At returns a wire time. It drops everything below milliseconds, so that the time survives a round trip.
 func At(t time.Time) Time { return Time{t.UTC().Truncate(time.Millisecond)} }
 
 // MarshalJSON writes the time with milliseconds in UTC.
@@ -19,7 +19,7 @@ func (t Time) MarshalJSON() ([]byte, error) {
 	return []byte(t.UTC().Format(`"` + timeLayout + `"`)), nil
 }
 
-// List is a slice that is an array on the wire even when it is nil.
+// List is a slice that is [] on the wire, instead of null, when it is nil.
 type List[T any] []T
 
 // MarshalJSON writes nil as [].

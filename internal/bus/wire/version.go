@@ -8,8 +8,8 @@ import (
 // ProtocolVersion is the version of the protocol in this build. Minor versions only add optional fields.
 const ProtocolVersion = "1.0"
 
-// CheckVersion compares a sender's version with ours. It returns nil if the major versions agree, and otherwise the
-// refusal to send back. It also refuses a malformed version.
+// CheckVersion compares a sender's version with ProtocolVersion. It returns nil if the major versions agree. Otherwise,
+// or if the version is malformed, it returns the refusal to send back.
 func CheckVersion(sender string) *Incompatibility {
 	ours, _ := majorOf(ProtocolVersion)
 	theirs, ok := majorOf(sender)

@@ -2,8 +2,7 @@ package wire
 
 import "retake/internal/recovery/circumstances"
 
-// Stages that a worker or the director reports. A configuration may define others, so the wire accepts any non-empty
-// name.
+// Stages that Retake knows. A configuration may define others, so a message may contain any non-empty name.
 const (
 	StageStart       = "START"
 	StageContextLoad = "CONTEXT_LOAD"
@@ -64,14 +63,15 @@ type Progress struct {
 	Percent *float64 `json:"percent,omitempty"` // 0 to 100
 }
 
-// RepoState is the drift of a worker's checkout.
+// RepoState shows how far a worker's checkout is behind the base branch.
 type RepoState struct {
 	BranchName      string `json:"branch_name,omitempty"`
 	BaseBranch      string `json:"base_branch,omitempty"`
 	MainAncestorSHA string `json:"main_ancestor_sha,omitempty"`
 }
 
-// Usage counts an attempt's consumption so far. Cache hits refund iterations; paid calls charge the paid-call budget.
+// Usage counts the tokens, cost and calls of an attempt so far. Cache hits refund iterations, and paid
+// calls are charged to the paid-call budget.
 type Usage struct {
 	Tokens    int64   `json:"tokens"`
 	CostUSD   float64 `json:"cost_usd"`
@@ -89,7 +89,7 @@ type TaskProgress struct {
 	Note        string   `json:"note,omitempty"`
 }
 
-// WorkerError reports a failure. Its flags are only assertions, because the director decides by the evidence.
+// WorkerError reports a failure. Its flags are only assertions: the director decides by the evidence.
 type WorkerError struct {
 	ErrorID         string `json:"error_id"` // unique within the attempt; the duplicate key
 	WorkerID        string `json:"worker_id"`
@@ -107,7 +107,7 @@ type WorkerError struct {
 	LastStdoutTail  string `json:"last_stdout_tail,omitempty"`
 	LastStderrTail  string `json:"last_stderr_tail,omitempty"`
 
-	// AttemptID is absent in the founding document's form. The worker id of the subject is then the attempt's id.
+	// AttemptID is optional. If it is absent, the worker id in the subject is the attempt's id.
 	AttemptID         string            `json:"attempt_id,omitempty"`
 	Final             *bool             `json:"final,omitempty"` // absent means true; see IsFinal
 	Signal            string            `json:"signal,omitempty"`
@@ -118,14 +118,14 @@ type WorkerError struct {
 	RetryAfterSeconds *float64          `json:"retry_after_seconds,omitempty"` // at least 0
 	Question          string            `json:"question,omitempty"`
 	FixRounds         int               `json:"fix_rounds,omitempty"`
-	Usage             *Usage            `json:"usage,omitempty"` // of the whole attempt, its last stage included
-	// Circumstances is written by workers. Other reporters omit it.
+	Usage             *Usage            `json:"usage,omitempty"` // of the whole attempt, including its last stage
+	// Circumstances is set by workers, and absent in reports of the director and of people.
 	Circumstances *circumstances.Record `json:"circumstances,omitempty"`
 	// Stages lists the stages that ran, including the failed one.
 	Stages []StageResult `json:"stages,omitempty"`
 }
 
-// IsFinal reports whether the error ends the attempt. Only an explicit `"final": false` makes it a notice.
+// IsFinal reports whether the error ends the attempt. Only with an explicit `"final": false` does the attempt continue.
 func (e WorkerError) IsFinal() bool { return e.Final == nil || *e.Final }
 
 // WorkerResult reports success.
