@@ -169,7 +169,7 @@ func (v *verifier) behind(ctx context.Context, d *chain.Damage) (chain.Head, err
 }
 
 // VerifyLive checks the live batches up to a sequence, with a pause after each, and returns the number of intact ones.
-// It returns the first damage as a *chain.Damage. If Retire moves batches meanwhile, it reads them in the archive.
+// It returns the first damage as a *chain.Damage. Retire may run at the same time.
 func (j *Journal) VerifyLive(ctx context.Context, last uint64, rest time.Duration) (n uint64, err error) {
 	begin, err := j.live.beginning(ctx, chain.Head{})
 	if err != nil {
