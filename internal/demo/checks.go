@@ -10,16 +10,16 @@ import (
 	"retake/internal/testbed"
 )
 
-// attemptOne is the line that the scripted agent leaves in its unfinished work of the first attempt.
+// attemptOne matches the line that the scripted agent leaves in its unfinished work of the first attempt.
 var attemptOne = regexp.MustCompile(`(?m)^// Started in attempt [a-z2-7]{8}-1\.$`)
 
-// check is a property of the whole run, with its violations.
+// check is a promise about the whole run, with its violations.
 type check struct {
 	what  string
 	wrong []string
 }
 
-// checks returns the results of all checks on the records of the stand-in and the engine.
+// checks checks the records of the stand-in and the engine.
 func (s *world) checks(ctx context.Context, all []testbed.Event, gap error, slowness float64) []check {
 	engine := check{"every attempt has one container, and an issue never runs two", duplicateContainers(all)}
 	if gap != nil {
@@ -49,7 +49,7 @@ func (s *world) checks(ctx context.Context, all []testbed.Event, gap error, slow
 	}
 }
 
-// touchedOthers finds traces of the director on issues without its label.
+// touchedOthers finds changes by the director on issues without its label.
 func touchedOthers(issues []githubtest.Issue, events []githubtest.Event) (wrong []string) {
 	work := map[string]bool{}
 	for pull := range issueOfPull(issues) { // pull requests of labelled issues

@@ -15,16 +15,16 @@ import (
 	"retake/internal/testbed"
 )
 
-// cluster is the disposable Kubernetes cluster of tools/kube. The demo runs in its network, and its node is this
-// machine. Each run has a separate namespace with the name of the fleet.
+// cluster is the throw-away Kubernetes cluster of tools/kube. The demo runs in its network, and its node is this
+// machine. Each run has a separate namespace, named after the fleet.
 type cluster struct {
 	kubetest.Cluster
 	fleet string
-	dir   string               // of the run
-	seen  map[string]time.Time // file of a checkout → when it was first seen
+	dir   string               // directory of the run
+	seen  map[string]time.Time // by file of a checkout: when it was first seen
 }
 
-// clusterImage contains worker and agent. tools/kube/demo.sh builds it, and the node imports it.
+// clusterImage contains worker and agent. tools/kube/demo.sh builds the image, and the node imports it.
 const (
 	clusterImage = "retake.test/demo:1"
 	clusterAgent = "/demo-agent"
@@ -63,7 +63,7 @@ func (c *cluster) sections(s *world) (string, error) {
 		c.fleet, c.Kubeconfig(), clusterImage, path, kubetest.Address, checkpointSeconds), nil
 }
 
-// podTemplate mounts the parts of this machine that a worker needs, with the build cache at /cache. The node is small,
+// podTemplate mounts the parts of this machine that a worker needs, and the build cache at /cache. The node is small,
 // so pods request less than they may use.
 func podTemplate(s *world) string {
 	var mounts, volumes strings.Builder

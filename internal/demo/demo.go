@@ -16,26 +16,26 @@ import (
 
 // Options of Run.
 type Options struct {
-	Out          io.Writer // output for people and programs
-	JSON         bool      // Out gets only one JSON line for each scenario
-	Progress     io.Writer // gets the progress with JSON, unless nil
-	Only         []int     // scenarios, or empty for all
-	KillDirector int       // the number of SIGKILLs for directors, spread over the run
-	Keep         bool      // keep the director and the pages running until ctx is done
-	Runtime      string    // "docker", "kubernetes" or "process"; docker by default
+	Out          io.Writer // receives the output for people or programs
+	JSON         bool      // print only one JSON line for each scenario to Out
+	Progress     io.Writer // with JSON, receives the progress; may be nil
+	Only         []int     // numbers of scenarios; empty means all
+	KillDirector int       // number of SIGKILLs for directors, spread over the run
+	Keep         bool      // leave the director and the pages running until ctx is done
+	Runtime      string    // "docker", "kubernetes" or "process"; default "docker"
 	HTTPListen   string    // the director's HTTP address (director.http_listen), if any
-	Log          io.Writer // gets the director's log unchanged, unless nil
+	Log          io.Writer // receives the director's log unchanged; may be nil
 	OTLP         string    // collector for the director's traces (telemetry.otlp_endpoint), if any
 
 	// For tests.
-	fleet    string        // a new name by default
+	fleet    string        // default: a new name
 	limit    time.Duration // defaults to runLimit
-	programs string        // directory of director, worker and agent; by default this program's own
-	director string        // program of the director; by default the program in programs
+	programs string        // directory of director, worker and agent; default: this program's directory
+	director string        // path of the director's program; default: the one in programs
 }
 
-// runLimit bounds a run, from the director's start to the last outcome. It also bounds the preparation. A run takes two
-// minutes. Each kill of the director costs a few seconds.
+// runLimit limits a run from the director's start to the last outcome, and separately the preparation. A run takes
+// two minutes, and each kill of the director a few seconds.
 const (
 	runLimit      = 6 * time.Minute
 	limitPerKill  = 10 * time.Second
@@ -45,8 +45,8 @@ const (
 // errLate ends a run that takes too long.
 var errLate = errors.New("demo: time is up")
 
-// Run runs the scenarios. ok reports whether each of them ended as promised. An error means that the demo could not be
-// set up or cleaned up.
+// Run runs the scenarios. ok reports whether each of them ended as promised. An error means that the demo could not
+// be set up or cleaned up.
 func Run(ctx context.Context, o Options) (ok bool, err error) {
 	without := ""
 	if o.Runtime == "" {
@@ -169,8 +169,7 @@ func runScenarios(ctx context.Context, s *world, n *progressLog, live *screen, c
 	return p, err
 }
 
-// results returns the actual results of the scenarios, in the order in which they ended, and the checks of the whole
-// run.
+// results returns the results of the scenarios, in the order in which they ended, and the checks of the whole run.
 func (s *world) results(ctx context.Context, p *run) ([]result, []check, error) {
 	ctx, cancel := patience.WithTimeout(ctx, journalWithin)
 	defer cancel()
@@ -196,7 +195,7 @@ func endOf(histories map[string]*taskHistory, a *activeScenario) time.Time {
 	return time.Unix(math.MaxUint32, 0)
 }
 
-// print writes the results, and reports whether all of them are as promised.
+// print writes the results, and reports whether all are as promised.
 func (o Options) print(progress io.Writer, p *run, results []result, checks []check) bool {
 	ok := true
 	for _, r := range results {

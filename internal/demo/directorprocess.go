@@ -15,7 +15,7 @@ import (
 	"retake/internal/testbed"
 )
 
-// line contains the fields of a line of the director's log that the demo reads.
+// line has the fields of a line of the director's log that the demo reads.
 type line struct {
 	at      time.Time // when it was read
 	Message string    `json:"msg"`
@@ -39,7 +39,7 @@ type directorProcess struct {
 	*testbed.Process
 	dataDir string
 	log     io.Writer     // receives the lines unchanged
-	more    chan struct{} // gets a value when there are lines
+	more    chan struct{} // receives a value when lines are available
 
 	mu    sync.Mutex
 	lines []line
@@ -57,7 +57,7 @@ func newDirectorProcess(s *world, log io.Writer) *directorProcess {
 // add passes a line to log and keeps it for take.
 func (d *directorProcess) add(text string) {
 	var l line
-	_ = json.Unmarshal([]byte(text), &l) // only logTail keeps lines that are not JSON
+	_ = json.Unmarshal([]byte(text), &l) // lines other than JSON are only for logTail
 	l.at = time.Now()
 	fmt.Fprintln(d.log, text)
 	d.mu.Lock()
@@ -77,7 +77,8 @@ func (d *directorProcess) take() (lines []line) {
 	return lines
 }
 
-// snapshot asks the director for its state. ok is false if it does not answer, because it is starting or was killed.
+// snapshot asks the director for its state. ok is false if the director does not answer, because it is starting or
+// was killed.
 func (d *directorProcess) snapshot(ctx context.Context) (s wire.Snapshot, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 	defer cancel()

@@ -8,7 +8,8 @@ import (
 	"retake/internal/testbed"
 )
 
-// duplicateComments finds comments by the director with the same marker, and comments that it deleted.
+// duplicateComments finds comments by the director with the same marker, including comments that the director
+// deleted.
 func duplicateComments(issues []githubtest.Issue, events []githubtest.Event) (wrong []string) {
 	for _, i := range issues {
 		markers := map[string]bool{}
@@ -36,13 +37,14 @@ func duplicateComments(issues []githubtest.Issue, events []githubtest.Event) (wr
 	return wrong
 }
 
-// duplicateLabels finds label changes that the director made more than once in a round. A new round begins when a human
-// answers or merges, and when an attempt mends a failure on a branch. failures returns the failed commits of a branch.
+// duplicateLabels finds label changes that the director made more than once in a round. A new round begins when a
+// human answers or merges, and when an attempt repairs a failure on a branch. failures returns the failed commits of
+// a branch.
 func duplicateLabels(issues []githubtest.Issue, events []githubtest.Event,
 	failures func(branch string) []string,
 ) (wrong []string) {
 	pulls, own := issueOfPull(issues), ownAnswers(issues)
-	mends := map[string]int{} // issue → number of further attempts that may mend a failure
+	mends := map[string]int{} // by issue: number of further attempts that may repair a failure
 	for _, i := range issues {
 		if of, ok := pulls[i.Key]; ok {
 			mends[of] += len(failures(i.Head))
@@ -92,8 +94,8 @@ func ownAnswers(issues []githubtest.Issue) map[string]bool {
 	return ids
 }
 
-// duplicateContainers finds containers that started twice for an attempt, or two containers of one issue that ran at
-// the same time. A container that was created and never started may be created again.
+// duplicateContainers finds attempts whose container started twice, and issues with two containers at the same time.
+// A container that was created but never started may be created again.
 func duplicateContainers(all []testbed.Event) []string {
 	var wrong []string
 	started := map[string]int{}

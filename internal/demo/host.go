@@ -10,11 +10,11 @@ import (
 	"retake/internal/testbed"
 )
 
-// runtimeKubernetes is a runtime that the testbed does not have.
+// runtimeKubernetes is a runtime that the testbed lacks.
 const runtimeKubernetes = "kubernetes"
 
 // host gives the demo access to the workers without the director. It installs the agent, injects faults, observes the
-// workers and cleans up. The fleet's name marks the objects of a run.
+// workers and cleans up. The objects of a run are marked with the fleet's name.
 type host interface {
 	// See testbed.Host for these methods.
 	Install(ctx context.Context, agent string) (path string, err error)
@@ -42,7 +42,7 @@ type local struct {
 	docker *testbed.Docker // nil for processes
 }
 
-// hosts holds, for each runtime, the function that opens a host for a run with a fleet and the files in dir.
+// hosts has the function that opens a host, by runtime, for a run with a fleet and the files in dir.
 var hosts = map[string]func(ctx context.Context, fleet, dir string) (host, error){
 	testbed.RuntimeDocker: func(ctx context.Context, fleet, _ string) (host, error) {
 		d, err := testbed.OpenDocker(ctx, fleet)
@@ -63,7 +63,7 @@ func openHost(ctx context.Context, runtime, fleet, dir string) (host, error) {
 	return hosts[runtime](ctx, fleet, dir)
 }
 
-// whatIsHere returns the runtime that this machine has. without explains why it is not Docker.
+// whatIsHere returns the runtime that this machine has. without is the reason if it is not Docker.
 func whatIsHere(ctx context.Context) (runtime, without string) {
 	d, err := retake.OpenDocker(ctx, retake.Options{Fleet: "demo", Network: "demo"})
 	if err != nil {
@@ -81,7 +81,7 @@ func checkRuntime(runtime string) error {
 	return nil
 }
 
-// memoryLimit is enough for go test, and is soon exceeded by an agent that leaks memory.
+// memoryLimit is enough for go test, and an agent that leaks memory exceeds it soon.
 const memoryLimit = "1GiB"
 
 func (l *local) settings(s *world) string {
@@ -103,8 +103,8 @@ func hostOf(at string) string {
 	return u.Host
 }
 
-// env sets the home directory, which an image lacks. The runtime sets the home directory and the temporary files of
-// processes.
+// env sets the home directory, which an image lacks. For processes, the runtime sets the home directory and the
+// temporary directory.
 func (l *local) env(s *world) map[string]string {
 	if l.docker == nil {
 		return map[string]string{"GOCACHE": s.cache.dir}

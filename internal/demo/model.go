@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// model simulates a model's provider behind a broken network. It reads each of the first requests and resets the
-// connection. Then it answers.
+// model simulates a model's provider behind a broken network. It reads the first requests and resets their
+// connections. Later requests get an answer.
 type model struct {
 	server http.Server
 	url    string
@@ -36,7 +36,7 @@ func openModel(ctx context.Context, host string, resets int) (*model, error) {
 	return m, nil
 }
 
-// requestTimeout bounds a conversation.
+// requestTimeout limits one conversation.
 const requestTimeout = 5 * time.Second
 
 func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -55,7 +55,7 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	if tcp, ok := c.(*net.TCPConn); ok && errors.Join(tcp.SetLinger(0), tcp.Close()) == nil { // without linger, a reset
+	if tcp, ok := c.(*net.TCPConn); ok && errors.Join(tcp.SetLinger(0), tcp.Close()) == nil { // no linger: reset
 		m.resets--
 		m.cut++
 	}

@@ -14,8 +14,8 @@ import (
 const (
 	// limitFor is the length of GitHub's pause. It is long enough for a worker to end during the pause.
 	limitFor = 8 * time.Second
-	// inFlight is the time, on an idle machine, in which requests may arrive that were sent before the director read
-	// the refusal of another request. A director that ignored the pause would send a request every second.
+	// inFlight is the time, on an idle machine, in which requests may still arrive that the director sent before it
+	// read another request's refusal. A director that ignored the pause would send a request every second.
 	inFlight = time.Second
 )
 
@@ -35,7 +35,7 @@ func findRateLimit(log []githubtest.Request) rateLimit {
 	return rateLimit{ordered: true, at: log[i].At, until: log[i].At.Add(limitFor)}
 }
 
-// requestsWhileLimited returns the requests that were sent although GitHub had asked for a pause.
+// requestsWhileLimited returns the requests that the director sent although GitHub had asked for a pause.
 func requestsWhileLimited(log []githubtest.Request, slowness float64) (wrong []string) {
 	l := findRateLimit(log)
 	for _, r := range log {

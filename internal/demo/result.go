@@ -62,13 +62,13 @@ func (s *world) evaluate(a *activeScenario, histories map[string]*taskHistory, a
 	return r
 }
 
-// checkCauses makes sure that each outcome had the cause that the scenario promises.
+// checkCauses checks that each outcome had the cause that the scenario promises.
 func (r *result) checkCauses(a *activeScenario, history *taskHistory, m *model, killed bool) {
 	if a.Fault != "" {
 		r.require(!a.faultAt.IsZero(), "its worker was not disturbed")
 	}
 	if a.Fault == faultKill {
-		// Without the engine's event, the director would first suspect the worker because of its silence.
+		// Without the engine's event, the worker's silence would first have made it suspect.
 		r.require(killed || a.noticedAfter > 0 && !slices.Contains(history.through, fsm.Suspect.String()),
 			"the director noticed the killed worker only after %v, by its silence", a.noticedAfter)
 	}
@@ -108,7 +108,7 @@ func (r *result) checkRateLimit(history *taskHistory, histories map[string]*task
 	r.require(j.late || meanwhile || !ended, "a worker ended during the pause, and its report was read too late")
 }
 
-// scaled converts a duration on an idle machine to one on a slower machine.
+// scaled converts a duration on an idle machine to the duration on a slower machine.
 func scaled(d time.Duration, slowness float64) time.Duration {
 	return time.Duration(float64(d) * max(1, slowness))
 }
@@ -139,7 +139,7 @@ func (r *result) checkQuestions(a *activeScenario, issue githubtest.Issue) {
 	}
 }
 
-// checkBranch checks that the work changes the promised files only, or that there is no work. Merged work is on the
+// checkBranch checks that the work changes only the promised files, or that no work exists. Merged work is on the
 // main branch, and its branch is gone.
 func (r *result) checkBranch(a *activeScenario, bare string) {
 	branches, err := testbed.Git(bare, "for-each-ref", "--format=%(refname:short)",

@@ -9,11 +9,11 @@ import (
 	"unsafe"
 )
 
-// screen is a terminal. Lines scroll above a table, which is redrawn below them.
+// screen is a terminal. Lines scroll above a table at the bottom, which is drawn again after each change.
 type screen struct {
 	out   io.Writer
 	size  func() (columns, rows int)
-	table []string // as last shown
+	table []string // the table as last shown
 	drawn int      // number of its lines on the screen
 }
 
@@ -39,7 +39,7 @@ func openScreen(out io.Writer) (s *screen, ok bool) {
 	return &screen{out: out, size: size}, true
 }
 
-// terminalSize asks the kernel. It returns 0, 0 without a terminal.
+// terminalSize asks the kernel for the size of a terminal. It returns 0, 0 for any other file.
 func terminalSize(f *os.File) (columns, rows int) {
 	var size struct{ rows, columns, x, y uint16 }
 	_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, f.Fd(), syscall.TIOCGWINSZ, uintptr(unsafe.Pointer(&size)))

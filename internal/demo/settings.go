@@ -12,7 +12,7 @@ import (
 // smokeTest is the command of the stage that runs the repository's program after the build.
 const smokeTest = "./bin/pricelist"
 
-// writeConfig writes the director's configuration. The times are short, so people do not wait long.
+// writeConfig writes the director's configuration. Its times are short, so that people do not wait long.
 func (s *world) writeConfig() error {
 	env := s.goEnv()
 	env["PATH"], env["DEMO_MODEL"], env["DEMO_PROVIDER"] = s.tools.root+"/bin", s.model.url, s.providerURL
@@ -43,7 +43,7 @@ func (s *world) goEnv() map[string]string {
 	}
 }
 
-// mounts lists the parts of this machine that a worker needs, with the build cache at target.
+// mounts lists the parts of this machine that a worker needs, and the build cache at target.
 func (s *world) mounts(target string) string {
 	var list []string
 	for _, m := range append([]string{s.tools.root}, s.tools.mounts...) {

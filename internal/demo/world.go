@@ -19,7 +19,7 @@ import (
 type world struct {
 	fleet            string
 	dir              string   // directory of the run's files
-	lock             *os.File // held until this process ends; see removeLeftovers
+	lock             *os.File // locked until this process ends; see removeLeftovers
 	token            string
 	host             host
 	record           *testbed.Record
@@ -41,7 +41,7 @@ const dirPrefix = "retake-"
 
 func newFleet() string { return "demo-" + strings.ToLower(rand.Text()[:8]) }
 
-// setUp creates the environment. If it fails, it removes the parts that it has created.
+// setUp creates the environment. After an error, it removes the parts that it has created.
 func setUp(ctx context.Context, o Options) (_ *world, err error) {
 	s := &world{
 		fleet: o.fleet, token: "demo-" + rand.Text(), director: o.director, httpListen: o.HTTPListen,
@@ -138,7 +138,7 @@ func makeDir(fleet, runtime string) (string, *os.File, error) {
 	if err == nil {
 		_, err = lock.WriteString(runtime)
 	}
-	// Workers of another user can reach their checkouts but cannot list the directory.
+	// Workers of another user must reach their checkouts, but must not list the directory.
 	if err == nil && os.Getuid() == 0 {
 		err = errors.Join(os.Chmod(unlocked, 0o711), os.Mkdir(filepath.Join(unlocked, "data"), 0o711))
 	}
@@ -147,7 +147,7 @@ func makeDir(fleet, runtime string) (string, *os.File, error) {
 	}
 	dir := filepath.Join(os.TempDir(), dirPrefix+fleet)
 	if err == nil {
-		err = os.Rename(unlocked, dir) // removeLeftovers sees locked directories only
+		err = os.Rename(unlocked, dir) // removeLeftovers must see only locked directories
 	}
 	if err != nil {
 		return "", nil, errors.Join(fmt.Errorf("demo: %w", err), os.RemoveAll(unlocked))
@@ -201,7 +201,7 @@ func (s *world) clear(ctx context.Context) error {
 	defer cancel()
 	var errs []error
 	if s.record != nil {
-		_, _ = s.record.Stop() // a gap matters to readers of the record
+		_, _ = s.record.Stop() // only readers of the record need to know of a gap
 	}
 	if s.github != nil {
 		errs = append(errs, s.github.Shutdown())

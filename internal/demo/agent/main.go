@@ -28,15 +28,15 @@ import (
 //go:embed tries.txtar
 var tries []byte
 
-// reads is the time that the agent pretends to need for reading its input. In that time people can see it at work, and
-// the director sends a request to GitHub. Tests shorten it.
+// reads is the time that the agent pretends to need for reading its input. During that time, people can see it at
+// work, and the director sends a request to GitHub. Tests shorten it.
 var reads = 1500 * time.Millisecond
 
 // round is the agent's input.
 type round struct {
 	attempt wire.AttemptFile
 	fix     int    // number of the run of CODE in this attempt, from 1
-	refusal string // why validation refused the previous run; empty in the first run
+	refusal string // why validation rejected the previous run; empty in the first run
 }
 
 func main() {
@@ -86,7 +86,7 @@ func run() error {
 
 var goBlock = regexp.MustCompile("(?s)```go\r?\n// (\\S+_test\\.go)\r?\n(.*?)```")
 
-// acceptanceTest finds the test in an issue's text. The path is untrusted and must be inside the checkout.
+// acceptanceTest finds the test in an issue's text. The path is untrusted, so it must be inside the checkout.
 func acceptanceTest(body string) (path, text string, err error) {
 	m := goBlock.FindStringSubmatch(body)
 	if m == nil || !filepath.IsLocal(m[1]) {
@@ -103,7 +103,7 @@ func write(path, text string) error {
 	return os.WriteFile(path, []byte(text), 0o644)
 }
 
-// put writes the files of one try.
+// put writes the files of one of the script's versions of the work.
 func put(r round, script string, try int) error {
 	prefix := fmt.Sprintf("%s/%d/", script, try)
 	for _, f := range txtar.Parse(tries).Files {

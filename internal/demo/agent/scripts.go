@@ -35,11 +35,11 @@ var scripts = map[string]func(round) error{
 	"export/export_test.go":   asks("export", formatQuestion, "format A", "format B"),
 }
 
-// providerVariable holds the address of the stand-in for a model's provider.
+// providerVariable has the address of the stand-in for a model's provider.
 const providerVariable = "DEMO_PROVIDER"
 
 // works uses a real loop instead of a script. The loop asks the model for actions and carries them out. Without an
-// address of a provider (as with docker-compose.yml), works starts the provider's stand-in itself.
+// address of a provider, as with docker-compose.yml, works starts the provider's stand-in itself.
 func works(r round) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -67,16 +67,17 @@ func right(script string) func(round) error {
 	return func(r round) error { return put(r, script, 1) }
 }
 
-// wrong returns a script that never succeeds. Each try fails for a different reason, and the third try is repeated.
+// wrong returns a script that never succeeds. Each round fails for a different reason, and the third version is
+// repeated.
 func wrong(script string) func(round) error {
 	return func(r round) error { return put(r, script, min(r.fix, 3)) }
 }
 
-// thinks is the thinking time of an agent that must be killed. It is longer than any demo.
+// thinks is the thinking time of an agent that the demo kills. It is longer than any demo.
 const thinks = time.Hour
 
-// halves returns a script that does half of the work and then thinks until it is killed. The next attempt continues
-// with that half.
+// halves returns a script that does half of the work, and then thinks until it is killed. The next attempt continues
+// from that half.
 func halves(script, half string) func(round) error {
 	return func(r round) error {
 		if r.attempt.Attempt > 1 {
@@ -100,7 +101,7 @@ func halves(script, half string) func(round) error {
 	}
 }
 
-// modelVariable holds the address of the stand-in for a model's provider.
+// modelVariable has the address of the stand-in for a model.
 const modelVariable = "DEMO_MODEL"
 
 // shipping asks a model before it writes files. Like many agents, it does not retry a failed request.
@@ -113,7 +114,7 @@ func shipping(r round) error {
 		return fmt.Errorf("%s: %w", modelVariable, err)
 	}
 	fmt.Println("asking the model")
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // without a proxy
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // the environment's proxy must not apply
 	resp, err := client.Do(req)
 	if err != nil {
 		return err
@@ -130,7 +131,7 @@ func shipping(r round) error {
 	return put(r, "shipping", 1)
 }
 
-// enough is the amount of memory at which the agent stops. All limits of the demo are lower.
+// enough is the memory at which the agent stops, because every limit of the demo is lower.
 const enough = 4 << 30
 
 // table computes the totals of all possible orders, and keeps them in memory.
@@ -142,7 +143,7 @@ func table(round) error {
 	return nil
 }
 
-// eat fills memory, and touches every page of it, because untouched pages are not allocated.
+// eat fills memory and writes to every page, because the kernel allocates only such pages.
 func eat(bytes int) (kept [][]byte) {
 	const part = 32 << 20
 	for ; bytes > 0; bytes -= part {
@@ -170,8 +171,8 @@ const (
 	formatQuestion = `Which format does the warehouse read: format A ("3,150") or format B ("3;150")?`
 )
 
-// asks returns a script that asks about an unclear point of the issue and follows the answer. The n-th of words leads
-// to the n-th try.
+// asks returns a script that asks about an unclear point of the issue and follows the answer. If the answer has the
+// n-th of words, the script writes its n-th version.
 func asks(script, question string, words ...string) func(round) error {
 	return func(r round) error {
 		if len(r.attempt.Hints) == 0 {
@@ -189,7 +190,7 @@ func asks(script, question string, words ...string) func(round) error {
 	}
 }
 
-// shelf misses a requirement that only the check of the pull request has, and adds it after a hint.
+// shelf misses a requirement that only the pull request's check has, and adds it after the hint.
 func shelf(r round) error {
 	if r.attempt.Attempt == 1 {
 		return put(r, "shelf", 1)
@@ -203,7 +204,8 @@ func shelf(r round) error {
 	return errors.New("the input lacks the fault of the first attempt's work")
 }
 
-// plantedKey has the shape of an AWS key, and is invalid. It is assembled here, so our files do not contain it.
+// plantedKey has the form of an AWS key, and is invalid. It is assembled from parts, so that our files do not contain
+// it.
 const plantedKey = "AKIA" + "Q3ZXRT7YHWJ2LMNB"
 
 // publish does the task correctly, but leaves a key in the source.

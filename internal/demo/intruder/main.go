@@ -1,10 +1,10 @@
-// Command intruder is a coding agent that attacks the environment of its container, for deploy/try-compose.sh. It tries
-// the attack that the title names, writes its successes to the file intruder.txt in the checkout, and then runs
-// another agent.
+// Command intruder is a coding agent that attacks the environment of its container, for deploy/try-compose.sh. It
+// carries out the attack that the title names, writes each success to the file intruder.txt in the checkout,
+// and then runs another agent.
 //
 //	intruder AGENT [ARGUMENT...]
 //
-// INTRUDER_TARGETS names addresses that no worker may reach, separated by commas.
+// INTRUDER_TARGETS has the addresses that workers must not reach, separated by commas.
 package main
 
 import (
@@ -231,7 +231,7 @@ func credentials() (said []string) {
 		switch {
 		case path == "/proc" || path == "/sys" || path == "/dev" || path == "/usr/local/go":
 			return fs.SkipDir
-		case err == nil && d.Type().IsRegular() && path != "/retake/worker" && path != self: // both contain the words
+		case err == nil && d.Type().IsRegular() && path != "/retake/worker" && path != self: // both contain the pattern
 			look(path)
 		}
 		return nil
@@ -256,7 +256,7 @@ func credentials() (said []string) {
 	return append(said, fmt.Sprintf("searched %d files and %d processes", looked, len(processes)))
 }
 
-// flood opens connections to the bus as fast as it can, half of them with junk in front of the sign-in.
+// flood opens connections to the bus as fast as possible, half of them with junk before the sign-in.
 func flood(during time.Duration) []string {
 	var opened, held atomic.Int64
 	var all sync.WaitGroup
