@@ -12,7 +12,7 @@ import (
 // answer is the response to one request.
 type answer struct {
 	give func(*exchange)
-	// If refuses is set, the answer repeats while it returns true. Otherwise the answer is given once.
+	// If refuses is set, the answer is repeated as long as refuses returns true. Otherwise it is given once.
 	refuses func(*run, conversation) bool
 }
 
@@ -85,7 +85,7 @@ func later(wait time.Duration, a answer) answer {
 	}}
 }
 
-// never keeps the request without answering.
+// never leaves the request without an answer.
 func never() answer {
 	return answer{give: func(x *exchange) { x.wait(forever) }}
 }

@@ -7,17 +7,17 @@ import (
 	"retake/internal/recovery"
 )
 
-// Case is one way for a provider to answer.
+// Case is one behaviour of a provider.
 type Case struct {
 	Name    string
-	About   string            // what happens
-	Source  string            // documentation of the bodies, or where they were seen
-	Reason  recovery.Reason   // expected classification, or empty if the agent should succeed
-	Or      []recovery.Reason // further correct classifications, because clients pass on different texts
-	Wait    time.Duration     // wait stated by the provider, or 0
-	Long    bool              // takes longer than clients wait, so a test must stop the agent
+	About   string            // description of the behaviour
+	Source  string            // documentation of the bodies, or where they were observed
+	Reason  recovery.Reason   // expected classification; empty if the agent should succeed
+	Or      []recovery.Reason // further correct classifications, because clients report different texts
+	Wait    time.Duration     // wait that the provider states, or 0
+	Long    bool              // the case takes longer than clients wait, so a test must stop the agent
 	place   place
-	answers []answer // in turn, and the last one repeats
+	answers []answer // used in turn; the last one is repeated
 }
 
 // Succeeds reports whether a good agent recovers from the case.

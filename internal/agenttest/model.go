@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Task is the scripted model's work in any checkout. It reads a file, writes another, runs a command and ends.
+// Task is the scripted model's work. In any checkout, it reads a file, writes another, runs a command and ends.
 type Task struct {
-	Read    string // empty to skip reading
+	Read    string // file to read; may be ""
 	Write   string
 	Content string
-	Check   string // command, or empty to skip it
-	Done    string // final text
+	Check   string // command to run; may be ""
+	Done    string // the final text
 }
 
 // DefaultTask creates a file that no repository contains.

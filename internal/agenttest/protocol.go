@@ -27,9 +27,9 @@ type dialect struct {
 	ends     []string // endings of the paths that request an answer
 	read     func(path string, body object) conversation
 	document func(reply) any             // an answer in one piece
-	frames   func(reply) []frame         // the same as a stream
+	frames   func(reply) []frame         // the same answer as a stream
 	event    func(wireError) []frame     // an error inside a stream
-	failure  func(perProvider) wireError // the texts of this provider
+	failure  func(perProvider) wireError // selects this provider's texts
 }
 
 var dialects = []dialect{
@@ -116,7 +116,7 @@ func (c call) arguments() string { return encode(c.args) }
 
 // frame is one piece of a stream.
 type frame struct {
-	event string // name, or empty for an unnamed event
+	event string // name of the event, or "" without a name
 	data  string
 }
 
@@ -156,7 +156,7 @@ type wireError struct {
 	header http.Header
 }
 
-// perProvider is one failure in the form of each provider. OpenAI's two protocols share theirs.
+// perProvider is one failure in each provider's format. OpenAI's two protocols share theirs.
 type perProvider struct{ openAI, anthropic, gemini wireError }
 
 func (p perProvider) ofOpenAI() wireError    { return p.openAI }

@@ -30,14 +30,14 @@ type Server struct {
 
 // run is the state of one run of a case.
 type run struct {
-	next     [2]int // index of the next answer, without and with tools
+	next     [2]int // index of the next answer, for requests without and with tools
 	requests int    // requests with tools
 	side     int    // requests without tools, for titles and summaries
 	served   []Served
-	refused  int // size of the request refused as too long, or 0
+	refused  int // size of the request that was refused as too long, or 0
 }
 
-// Served is one answer to a request with tools, as decided by the stand-in.
+// Served is one answer to a request with tools, as the stand-in recorded it.
 type Served struct {
 	At      time.Time
 	Status  int
@@ -73,7 +73,7 @@ func (x *exchange) note(e Served) {
 	x.run.served = append(x.run.served, e)
 }
 
-// maxBody bounds a request. No provider accepts more.
+// maxBody limits the size of a request. No provider accepts more.
 const maxBody = 32 << 20
 
 // Start serves on an address until Close. Port 0 picks a free port.
@@ -198,15 +198,15 @@ func (s *Server) take(path string, c *Case, x *exchange) func(*exchange) {
 	if a.refuses == nil {
 		return a.give
 	}
-	if a.refuses(x.run, x.talk) { // the answer repeats until the request changes
+	if a.refuses(x.run, x.talk) { // the answer is repeated until the request changes
 		x.run.next[kind] = at
 		return a.give
 	}
 	return works.give
 }
 
-// models answers a request for the list of models in the form of all three providers. Each client reads the fields that
-// it knows.
+// models answers a request for the list of models. The answer has the fields of all three providers, and each client
+// reads the fields that it knows.
 func models(w http.ResponseWriter, path string) {
 	if !strings.HasSuffix(path, "/models") && !strings.Contains(path, "/models/") {
 		http.NotFound(w, nil)

@@ -21,11 +21,11 @@ type Options struct {
 	Dir     string // the working directory
 	Out     io.Writer
 
-	Tries       int           // of one request, 4 by default
-	LongestWait time.Duration // between two requests, 20 s by default
-	Turns       int           // answers of the model, 20 by default
-	Idle        time.Duration // the longest silence of a stream, 60 s by default
-	Backoff     time.Duration // first wait between tries, unless the provider states one; 500 ms by default
+	Tries       int           // tries of one request; default 4
+	LongestWait time.Duration // longest wait between two requests; default 20 s
+	Turns       int           // maximum number of the model's answers; default 20
+	Idle        time.Duration // longest silence of a stream; default 60 s
+	Backoff     time.Duration // first wait before a retry, unless the provider states one; default 500 ms
 }
 
 // Profile is the row of the program (cmd/agentloop) in a file of agents.
@@ -136,7 +136,7 @@ func (l *loop) ask(ctx context.Context) (answer, error) {
 			return a, context.Cause(ctx)
 		case isRefused && refused.overflow() && l.shorten():
 			l.fail(err, true, 0)
-			l.print(event{Type: "progress", Step: "the context is full: leaving out earlier results"})
+			l.print(event{Type: "progress", Step: "the context is full, so earlier results are omitted"})
 			continue
 		case isRefused && refused.overflow():
 			return a, fmt.Errorf("%w, and the context cannot be shortened: %w", errOverflow, err)
@@ -224,7 +224,7 @@ func (l *loop) print(e event) {
 	}
 }
 
-// fail prints an error. It also prints a wait for a limit as a separate event, so that other workers can also wait.
+// fail prints an error. It prints a wait for a limit as a separate event, so that other workers can also wait.
 func (l *loop) fail(err error, retryable bool, pause time.Duration) {
 	e := event{Type: "error", Message: err.Error(), Retryable: retryable}
 	var refused *refusal

@@ -124,7 +124,7 @@ func (l *loop) request(ctx context.Context) (answer, error) {
 	return a, because(ctx, err)
 }
 
-// because replaces an error caused by an ended context with the cause of that end.
+// because returns the cause of ctx's end if ctx has ended, because err is only its consequence.
 func because(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -132,7 +132,7 @@ func because(ctx context.Context, err error) error {
 	return err
 }
 
-// Bounds, in bytes, of an error's body, of the quoted part of other bodies, and of a line of a stream.
+// Limits, in bytes, on an error's body, on the quoted part of other bodies, and on a line of a stream.
 const (
 	maxError = 64 << 10
 	maxQuote = 600

@@ -40,7 +40,7 @@ func InContainer(runtime container.Runtime, spec container.Spec, uid, gid int) f
 	}
 }
 
-// lookEvery is the interval at which a container is inspected.
+// lookEvery is the interval between two inspections of a container.
 const lookEvery = 200 * time.Millisecond
 
 // ended returns when the container has ended.

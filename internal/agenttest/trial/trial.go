@@ -25,14 +25,14 @@ import (
 // Options are the common options of an agent's runs.
 type Options struct {
 	Table      *agent.Table
-	Agent      string // its name in the table
-	Model      string // by default the model of its row
-	Worker     string // the worker's program
-	Path       string // PATH for the agent
+	Agent      string // the agent's name in the table
+	Model      string // default: the model of the agent's row
+	Worker     string // path of the worker's program
+	Path       string // PATH of the agent
 	Limit      time.Duration
 	Sim        *agenttest.Server
 	Classifier *classify.Classifier
-	Start      func(ctx context.Context, j Job) error // runs the worker until it has ended; by default as a process
+	Start      func(ctx context.Context, j Job) error // runs the worker until it has ended; default: as a process
 }
 
 // Job is one run of a worker.
@@ -40,7 +40,7 @@ type Job struct {
 	Worker string
 	// Dir is the checkout. It also contains .retake/plan.json, .retake/report.jsonl and .retake/home.
 	Dir    string
-	Env    []string // of the agent
+	Env    []string // the agent's environment variables
 	Plan   wire.Plan
 	Limit  time.Duration
 	Output *bytes.Buffer // the worker's stdout, including the agent's output
@@ -50,9 +50,9 @@ type Job struct {
 type Result struct {
 	Case     *agenttest.Case
 	Report   *wire.WorkerError // nil after a reported success
-	Finding  recovery.Finding  // of the failure
-	Wrote    bool              // the file of the task has the scripted model's content
-	Outcome  agent.Outcome     // the content of its stream
+	Finding  recovery.Finding  // classification of the failure
+	Wrote    bool              // the task's file has the scripted model's content
+	Outcome  agent.Outcome     // result of reading the agent's stream
 	Steps    []string
 	Usage    *wire.Usage
 	Requests int // requests with tools
@@ -180,7 +180,7 @@ func environment(row *agent.Profile, url, path string) []string {
 	for _, k := range row.Keys {
 		env = append(env, k+"=standin")
 	}
-	// of two entries with the same name, the last one wins
+	// of two entries with the same name, the last one counts
 	for _, e := range append(append([]string{}, usualVariables...), row.Try.Env...) {
 		env = append(env, strings.ReplaceAll(e, "{url}", url))
 	}
@@ -218,7 +218,7 @@ func asProcess(ctx context.Context, j Job) error {
 	cmd.WaitDelay = 3 * grace
 	err := cmd.Run()
 	if _, exited := errors.AsType[*exec.ExitError](err); exited {
-		return nil // the report contains the result
+		return nil // the report has the result
 	}
 	return err
 }

@@ -11,11 +11,11 @@ import (
 	"retake/internal/recovery"
 )
 
-// readingOf returns the reason that was read from a run, or "succeeded".
+// readingOf returns the reason with which a run was classified, or "succeeded".
 func readingOf(r trial.Result) string { return cmp.Or(string(r.Reason()), "succeeded") }
 
-// mark compares the reason read from a run with the table. If the table expects a failure but the run succeeded, the
-// agent avoided the failure, and the run is not wrong.
+// mark compares the classification of a run with the table. If the table expects a failure but the run succeeded, the
+// agent avoided the failure, which is not wrong.
 func mark(r trial.Result) string {
 	switch {
 	case r.Case.Right(r.Reason()):
@@ -26,7 +26,7 @@ func mark(r trial.Result) string {
 	return "**wrong**"
 }
 
-// retryRight reports whether the retry decision of a run agrees with a reason of the table.
+// retryRight reports whether the retry decision of a run fits one of the reasons in the table.
 func retryRight(r trial.Result) bool {
 	return slices.ContainsFunc(append([]recovery.Reason{r.Case.Reason}, r.Case.Or...), func(want recovery.Reason) bool {
 		return recovery.Assert(want).Retry == r.Retry()

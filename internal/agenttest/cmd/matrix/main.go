@@ -52,20 +52,20 @@ func main() {
 func parse() settings {
 	var s settings
 	cache, _ := os.UserCacheDir() // on error, --agents must be given
-	flag.StringVar(&s.bin, "bin", "bin", "`directory` of worker and agentloop")
-	flag.StringVar(&s.agents, "agents", filepath.Join(cache, "retake", "agents"), "`directory` of installed agents")
-	flag.StringVar(&s.out, "o", "docs/specs/agents-matrix.md", "`file` to write; -: standard output")
-	flag.StringVar(&s.only, "only", "", "these `agents` only, e.g. agentloop,crush")
-	flag.StringVar(&s.cases, "cases", "", "these `cases` only")
+	flag.StringVar(&s.bin, "bin", "bin", "`directory` of the programs worker and agentloop")
+	flag.StringVar(&s.agents, "agents", filepath.Join(cache, "retake", "agents"), "`directory` of the installed agents")
+	flag.StringVar(&s.out, "o", "docs/specs/agents-matrix.md", "`file` to write; - means standard output")
+	flag.StringVar(&s.only, "only", "", "run only these `agents`, e.g. agentloop,crush")
+	flag.StringVar(&s.cases, "cases", "", "run only these `cases`")
 	flag.DurationVar(&s.limit, "limit", 40*time.Second, "how long an agent may take for one case; ending it takes "+
 		"up to 4 s more")
-	flag.IntVar(&s.parallel, "parallel", 12, "number of runs at the same time; they mostly wait")
+	flag.IntVar(&s.parallel, "parallel", 12, "number of concurrent runs; they mostly wait")
 	flag.BoolVar(&s.verbose, "v", false, "print the output of each misread run")
 	flag.Parse()
 	return s
 }
 
-// installed is an agent that was found.
+// installed is an agent that find found.
 type installed struct {
 	name, path, version string
 	results             []trial.Result
