@@ -13,13 +13,26 @@ import (
 	"retake/internal/recovery"
 )
 
-const specification = "../../docs/specs/audits.md"
+const (
+	specification  = "../../docs/specs/audits.md"
+	exampleSummary = "../../docs/examples/audit/summary.md"
+)
 
 // TestSpecification compares the tables and examples of the specification with the code; -update writes them.
 func TestSpecification(t *testing.T) {
 	page := text(t, specification)
 	before := page
-	for name, content := range documented(t) {
+	dir := example(t)
+	summary := text(t, dir, "audits/k3v9qx2m-1/summary.md")
+	if *update {
+		if err := os.WriteFile(exampleSummary, []byte(summary), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text(t, exampleSummary) != summary {
+		t.Errorf("%s differs (rewrite with -update), want:\n%s", exampleSummary, summary)
+	}
+	for name, content := range documented(t, dir) {
 		begin, end := "<!-- "+name+" -->\n", "<!-- /"+name+" -->"
 		i := strings.Index(page, begin)
 		j := strings.Index(page, end)
@@ -40,8 +53,7 @@ func TestSpecification(t *testing.T) {
 }
 
 // documented renders the files that the specification quotes.
-func documented(t *testing.T) map[string]string {
-	dir := example(t)
+func documented(t *testing.T, dir string) map[string]string {
 	block := func(kind, content string) string {
 		return "```" + kind + "\n" + strings.TrimRight(content, "\n") + "\n```\n"
 	}
@@ -51,7 +63,6 @@ func documented(t *testing.T) map[string]string {
 		"meta":         block("json", in("audits/k3v9qx2m-1/meta.json")),
 		"last_failure": block("json", in("state/acme_widgets_21/last_failure.json")),
 		"stats":        block("json", in("state/acme_widgets_21/stats.json")),
-		"summary":      "````markdown\n" + in("audits/k3v9qx2m-1/summary.md") + "````\n",
 	}
 	var table strings.Builder
 	table.WriteString("| category | reasons |\n|---|---|\n")
@@ -121,7 +132,7 @@ func example(t *testing.T) string {
 	f := NewFailure(
 		recovery.Finding{
 			Reason: recovery.TestsFailed, Cause: "--- FAIL: TestParse (0.00s)", Rule: "go.test",
-			Confidence: 0.95, Signature: "sig:5f0c2b7a91d3e644",
+			Confidence: 0.9, Signature: "sig:5f0c2b7a91d3e644",
 		},
 		recovery.Verdict{Action: recovery.Escalate, Why: "tests_failed: the change breaks a test; the same again " +
 			"fails the same way", Row: "director.tests_failed"})

@@ -12,9 +12,10 @@ import (
 	"time"
 )
 
-const foreignPage = "../../docs/specs/foreign-clients.md"
+// foreignClients contains the programs of docs/specs/foreign-clients.md.
+const foreignClients = "../../docs/examples/foreign_clients/"
 
-// TestForeignClients runs the programs of the page for other languages. Each reports for a worker without an attempt,
+// TestForeignClients runs the clients for other languages. Each reports for a worker without an attempt,
 // and is informed that the report is stored but has no effect.
 func TestForeignClients(t *testing.T) {
 	t.Parallel()
@@ -22,10 +23,8 @@ func TestForeignClients(t *testing.T) {
 		t.Skipf("no python3 with cryptography: Debian's package python3-cryptography has it: %v\n%s", err, out)
 	}
 	dir := t.TempDir()
-	python, source, program := filepath.Join(dir, "c.py"), filepath.Join(dir, "c.go"), filepath.Join(dir, "client")
-	mustDo(t, os.WriteFile(python, []byte(codeOf(t, "python")), 0o600))
-	mustDo(t, os.WriteFile(source, []byte(codeOf(t, "go")), 0o600))
-	if out, err := exec.Command("go", "build", "-o", program, source).CombinedOutput(); err != nil {
+	python, program := foreignClients+"client.py", filepath.Join(dir, "client")
+	if out, err := exec.Command("go", "build", "-o", program, foreignClients+"main.go").CombinedOutput(); err != nil {
 		t.Fatalf("the client in Go: %v\n%s", err, out)
 	}
 	everywhere(t, func(t *testing.T, p *place) {
@@ -61,17 +60,4 @@ func foreignAnswers(t *testing.T, c *exec.Cmd, about string) {
 	if stored < 0 || refused < 0 || !strings.Contains(stdout.String(), about+" has no running attempt") {
 		t.Errorf("%s printed %q, want that the report is stored and has no effect", c.Args[0], stdout.String())
 	}
-}
-
-// codeOf returns the page's program in a language.
-func codeOf(t *testing.T, language string) string {
-	t.Helper()
-	page, err := os.ReadFile(foreignPage)
-	mustDo(t, err)
-	_, code, _ := strings.Cut(string(page), "```"+language+"\n")
-	code, _, found := strings.Cut(code, "\n```")
-	if !found {
-		t.Fatalf("the page has no program in %s", language)
-	}
-	return code
 }

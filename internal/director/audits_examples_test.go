@@ -141,7 +141,9 @@ func TestTheExamplesOfAuditsOccur(t *testing.T) {
 	}
 	summary, err := os.ReadFile(filepath.Join(bundle, "summary.md"))
 	must(t, err)
-	got, want := summaryShape(string(summary)), summaryShape(documentedExample(t, "summary"))
+	shown, err := os.ReadFile("../../docs/examples/audit/summary.md")
+	must(t, err)
+	got, want := summaryShape(string(summary)), summaryShape(string(shown))
 	if !slices.Equal(got, want) {
 		t.Errorf("summary.md has\n%q\nthe example has\n%q\n%s", got, want, summary)
 	}
