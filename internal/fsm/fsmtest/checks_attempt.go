@@ -55,7 +55,7 @@ func decidesForOthers(c *claim, worker string, facts []fsm.Fact) string {
 	return ""
 }
 
-// speakers returns the workers that sent an event.
+// speakers returns the workers whose messages an event carries.
 func speakers(body fsm.EventBody) (all []string) {
 	switch b := body.(type) {
 	case fsm.Hello:
@@ -316,7 +316,7 @@ func decidesAlike(d decision) string {
 	return ""
 }
 
-// afterSuccess reports whether an attempt is due because an agent succeeded. Such an attempt does not need a verdict.
+// afterSuccess reports whether an attempt follows an agent's success, so that it does not need a verdict.
 func afterSuccess(n fsm.Next) bool { return n.Validate && n.Reason == "" }
 
 // ofTheWork reports whether an agent must fix the failure.
@@ -362,7 +362,7 @@ func deliversValidated(r record, f fsm.WorkDelivered) string {
 	return ""
 }
 
-// handsInTheValidated requires that a delivery admits only validated work.
+// handsInTheValidated checks that a delivery is restricted to validated work.
 func handsInTheValidated(h *history, _ *process, e fsm.Effect) string {
 	if e.Kind == fsm.DoDeliver && h.w.directors.set.cfg.CleanValidation && !e.Deliver.Validated {
 		return e.ID + " hands in unvalidated work"
@@ -370,7 +370,7 @@ func handsInTheValidated(h *history, _ *process, e fsm.Effect) string {
 	return ""
 }
 
-// shown checks published work. A container without an agent must have got the same work and reported success.
+// shown checks published work. A validation-only container must have received the same work and reported success.
 func (h *history) shown(i *issue, e fsm.Effect) {
 	if !h.w.directors.set.cfg.CleanValidation || i.delivered == e.Worker {
 		return

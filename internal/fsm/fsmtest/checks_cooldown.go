@@ -9,10 +9,10 @@ import (
 	"retake/internal/fsm"
 )
 
-// maxStatedWait is the time for which one task can close a resource, in every world.
+// maxStatedWait is the time for which one task alone can close a resource within a day. It is equal in all worlds.
 const maxStatedWait = 15 * time.Minute
 
-// limits is the journal's view of limits. It is a simple model for the rules about closing resources.
+// limits is a simple model of the cooldowns in the journal, against which the rules for closing resources are checked.
 type limits struct {
 	until  map[string]time.Time // by resource: the end of its cooldown
 	lifted map[string]time.Time // by resource: when an operator lifted it last
@@ -20,14 +20,14 @@ type limits struct {
 	days   map[fsm.IssueKey]day
 }
 
-// day is the time for which one task alone has closed resources within a day.
+// day records how long one task alone has closed resources within a day.
 type day struct {
 	from   time.Time
 	closed time.Duration
 	until  map[string]time.Time // by resource: when the task's closure ends
 }
 
-// keepsClosed returns until when a task keeps any resource closed.
+// keepsClosed returns the end of the task's last closure of any resource.
 func (d day) keepsClosed() (until time.Time) {
 	return latest(until, slices.Collect(maps.Values(d.until))...)
 }
@@ -62,8 +62,8 @@ func (l *limits) take(at time.Time, f fsm.Fact) {
 	}
 }
 
-// prolonged returns for how much longer a fact closes its resource. closed is when the task's other closures end,
-// because that time does not count.
+// prolonged returns the time by which a fact extends the closure of its resource. The time until closed, when the
+// task's other closures end, does not count.
 func (l *limits) prolonged(at time.Time, f fsm.CooldownSet, closed time.Time) time.Duration {
 	return max(0, f.Until.Sub(latest(at, l.until[f.Resource], closed)))
 }

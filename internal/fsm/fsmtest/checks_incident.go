@@ -88,16 +88,16 @@ func canaryStays(r record, i fsm.IncidentChanged) string {
 	return ""
 }
 
-// about reports whether an incident holds a task back. All tasks are affected by the failure of a shared resource, and
-// by a cause that the director itself sees. A deterministic failure affects only its task, and any other failure
-// affects its repository. Validation-only attempts do not use a model.
+// about reports whether an incident blocks a task. The failure of a shared resource affects all tasks, and so does a
+// cause that the director itself observes. A deterministic failure affects only its task, and any other failure affects
+// its repository. Validation-only attempts do not use a model.
 func about(i fsm.Incident, k fsm.IssueKey, validates bool) bool {
 	everybodys := strings.HasPrefix(i.Key, "model.") && !validates || strings.HasPrefix(i.Key, "host/") ||
 		strings.HasPrefix(i.Key, "cluster/") || strings.HasPrefix(i.Key, "github.")
 	return (everybodys || i.Repo == k.Repo()) && !deterministic[i.Reason] || i.Breaker.Held
 }
 
-// deterministic lists the failures that time and a canary cannot heal. It is a copy, because the machine's table is
+// deterministic lists the failures that a wait or a canary does not end. It is a copy, because the machine's table is
 // under test.
 var deterministic = map[recovery.Reason]bool{
 	recovery.PermissionDenied: true, recovery.ToolNotFound: true, recovery.InvalidConfig: true,
@@ -126,8 +126,8 @@ func waitsForNothing(_ record, f fsm.VerdictMade) string {
 	return ""
 }
 
-// neverStays checks that no incident turns a failure that the policy never retries into a wait. Our own policy permits
-// it.
+// neverStays checks that incidents do not turn a failure that the policy never retries into a wait, unless the policy
+// has incidents_outrank_never.
 func neverStays(r record, f fsm.VerdictMade) string {
 	row, ok := policies()[r.set.preset].Row(f.Finding.Reason, r.set.caller(f.Stage))
 	if f.Verdict.Row != rowIncident || r.set.preset == "director" || r.set.preset == userPolicy || !ok {
@@ -140,7 +140,7 @@ func neverStays(r record, f fsm.VerdictMade) string {
 	return ""
 }
 
-// decidesForCaller checks that a verdict has the configured caller of the stage and a matching row.
+// decidesForCaller checks that a verdict names the stage's configured caller, and that the row matches this caller.
 func decidesForCaller(r record, f fsm.VerdictMade) string {
 	caller := r.set.caller(f.Stage)
 	_, of, forOne := strings.Cut(f.Verdict.Row, "@")
@@ -154,7 +154,7 @@ func decidesForCaller(r record, f fsm.VerdictMade) string {
 	return ""
 }
 
-// wordCounts checks that the explicit flags of a report are obeyed. A person's answer resets the number of attempts.
+// wordCounts checks that verdicts obey the explicit flags of a report. A person's answer resets the number of attempts.
 func wordCounts(r record, f fsm.VerdictMade) string {
 	w := r.c.end.word
 	switch {
@@ -183,9 +183,9 @@ func closesWhatFailed(r record, f fsm.CooldownSet) string {
 	return ""
 }
 
-// used reports whether the resource before the slash can have caused the failure of a task's attempt. The director
-// fails because of a resource that it used, and an agent because of its model. A command in place of an agent uses its
-// model, but causes its own network failures.
+// used reports whether an incident's resource, the part of key before the slash, can have caused the failure of a
+// task's attempt. The director can fail because of a resource that it used, and an agent because of its model. A
+// command that runs instead of an agent uses the stage's model, but its network failures concern only its task.
 func (h *history) used(task fsm.IssueKey, key string, why recovery.Reason) bool {
 	c := h.claim(task)
 	resource, _, _ := strings.Cut(key, "/")
@@ -208,7 +208,8 @@ func (h *history) used(task fsm.IssueKey, key string, why recovery.Reason) bool 
 	return strings.HasPrefix(key, task.Repo()+"/")
 }
 
-// threeToOpen checks that three tasks open a breaker. The canary alone may open it again.
+// threeToOpen checks that a breaker opens only after three tasks have failed. After that, the canary alone may open it
+// again.
 func threeToOpen(r record, i fsm.IncidentChanged) string {
 	if i.Over || i.Incident.Breaker.State(r.at) != recovery.BreakerOpen {
 		return ""
@@ -230,8 +231,8 @@ func threeToOpen(r record, i fsm.IncidentChanged) string {
 	return ""
 }
 
-// fetchHeals checks incidents of GitHub. A canary with a started container has its checkout, so it must end the
-// incident.
+// fetchHeals checks that a canary ends an incident of git as soon as its container starts, because the container needs
+// a checkout.
 func fetchHeals(d decision) string {
 	return each(d, func(s fsm.ContainerStarted) string {
 		for _, i := range d.p.m.Incidents() {
@@ -266,7 +267,8 @@ func othersGoOn(d decision) string {
 	return waits
 }
 
-// startPatience bounds the wait of a start for a server. It is a copy, because the machine's bound is under test.
+// startPatience is the longest time for which a start waits for a server. It is a copy, because the machine's constant
+// is under test.
 const startPatience = 10 * time.Minute
 
 func outageWaited(r record, e fsm.EndingSet) string {
@@ -281,7 +283,7 @@ func outageWaited(r record, e fsm.EndingSet) string {
 	return ""
 }
 
-// closedByGitHub checks that GitHub's limits close resources. A verdict may also close a resource.
+// closedByGitHub checks that a resource of GitHub closes only because of a reported limit or a verdict.
 func closedByGitHub(d decision) string {
 	for _, f := range d.facts {
 		if _, ok := f.(fsm.VerdictMade); ok {

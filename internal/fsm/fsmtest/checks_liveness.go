@@ -96,7 +96,7 @@ func twoWitnesses(d decision) string {
 	})
 }
 
-// atOnce lists the triggers that stop an attempt without a grace period, because its worker does not listen. It is a
+// atOnce lists the triggers that stop an attempt without a grace period, because its worker cannot use one. It is a
 // copy, because the machine's table is under test.
 var atOnce = []fsm.Trigger{fsm.OnStartFailed, fsm.OnNoHello, fsm.OnNotPlaced, fsm.OnStillSilent, fsm.OnContainerEnded}
 
@@ -123,8 +123,8 @@ func graceOfStop(d decision) string {
 	})
 }
 
-// canCount reports whether a container's worker may still have an effect. Its end must be unconfirmed, and it must work
-// on the director's checkout or not be shut out.
+// canCount reports whether a container's worker may still have an effect. Its end is unconfirmed, and it either uses
+// the director's checkout or is not shut out.
 func (b *container) canCount() bool { return b.listed && !b.orphan && (!b.revoked || !b.travels) }
 
 func fencedInTime(r record, f fsm.AttemptFenced) string {
@@ -142,7 +142,8 @@ func fencedStaysBack(r record, f fsm.Moved) string {
 	return ""
 }
 
-// countsNothing checks fenced workers. They only get answers, and the journal must contain the fact that fenced them.
+// countsNothing checks that messages of fenced workers are answered without any other effect, and that the journal
+// contains the fact that fenced the worker.
 func countsNothing(d decision) string {
 	if e, ok := d.body.(fsm.EffectEnded); ok && e.Stop != nil {
 		var ended, fenced bool
@@ -171,7 +172,8 @@ func countsNothing(d decision) string {
 	return ""
 }
 
-// saysNothing checks one of the workers that sent this step's event. Another attempt of its task may have an effect.
+// saysNothing checks that one worker's message has no effect on its task, apart from effects of other attempts in the
+// same event.
 func saysNothing(d decision, worker string, all []string) string {
 	c, n := d.of(worker)
 	if c == nil || !c.fenced[n] || d.p != d.w.directors.lead {
@@ -271,7 +273,7 @@ func clusterSaysWhy(d decision, e fsm.EffectEnded) string {
 	})
 }
 
-// planKept checks that a container gets the time that its attempt was given at its start.
+// planKept checks that a container gets the time limit that its attempt had when it began.
 func planKept(r record, up fsm.ContainerStarted) string {
 	if c := r.c; c.life > 0 && c.state == fsm.Starting && up.WatchdogAt.Sub(r.at) != c.life {
 		return fmt.Sprintf("attempt %d of %s began with %s, but now has %s", c.attempt, c.key, c.life,

@@ -11,7 +11,7 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// mayBegin reports whether a task can begin. A dependency, a cap or too much finished work may prevent it.
+// mayBegin reports whether a task can begin: a dependency, a cap or too much finished work may prevent that.
 func (h *history) mayBegin(at time.Time, tasks []*fsm.Task, t *fsm.Task) bool {
 	return len(t.Standing.After) == 0 && (t.State != fsm.Queued || h.handedIn() && !h.claimsClosed(at)) &&
 		(!slices.Contains(t.Standing.Capped, capped) ||
@@ -21,7 +21,7 @@ func (h *history) mayBegin(at time.Time, tasks []*fsm.Task, t *fsm.Task) bool {
 			}))
 }
 
-// handedIn reports whether the amount of work that awaits its first delivery permits another claim.
+// handedIn reports whether few enough finished tasks wait for their first delivery to permit another claim.
 func (h *history) handedIn() bool {
 	waiting := 0
 	for _, c := range h.claims {
@@ -44,7 +44,7 @@ func finishedFirst(r record) string {
 	return ""
 }
 
-// dequeued checks the claims that leave the queue.
+// dequeued applies a check to the claims that leave the queue.
 func dequeued(check func(record) string) factCheck {
 	return onClaim(func(r record, m fsm.Moved) string {
 		if m.On == fsm.OnDispatch && m.From == fsm.Queued {
@@ -93,7 +93,8 @@ func longestWaiter(r record) string {
 	return ""
 }
 
-// turn returns the start of the claim's wait, minus an hour for each point of its priority.
+// turn returns the time that decides the order of the queue: the start of the wait, minus an hour for each point of
+// priority.
 func (c *claim) turn() time.Time { return c.since.Add(-time.Duration(c.standing.Priority) * time.Hour) }
 
 // slotsLowered records the number of tasks with a slot, which may now exceed the number of slots.
@@ -199,7 +200,7 @@ func (c *claim) exceeds(set settings, b fsm.AttemptBegan) string {
 	case c.last.Row == rowIncident || c.healed: // bounded by incidentWaits
 	case !c.last.Action.Again():
 		return fmt.Sprintf("the verdict was %s", c.last.Action)
-	case c.granted: // before a person reset the meters
+	case c.granted: // the attempt was granted before a person reset the meters
 	case c.fixRounds > 0 && c.fixRounds >= c.fixMost:
 		return fmt.Sprintf("%d fix rounds, and the first", c.fixRounds)
 	case !noPolicys(c.last.Row) && c.counts == c.by.preset &&
@@ -213,13 +214,13 @@ func (c *claim) exceeds(set settings, b fsm.AttemptBegan) string {
 	return ""
 }
 
-// The bound that the specification sets for incidents, and the row that makes a task wait for one.
+// The maximum number of waits for incidents in the specification, and the row that makes a task wait.
 const (
 	maxIncidentWaits = 10
 	rowIncident      = "director.incident"
 )
 
-// usedUp returns the used-up meter that prevents a further attempt.
+// usedUp names the exhausted budget that prevents another attempt, or returns "".
 func (c *claim) usedUp(g policy.Guards) string {
 	iterations := c.iterations
 	if c.healed {
@@ -294,7 +295,7 @@ func usageRestored(h *history, p *process) string {
 	return ""
 }
 
-// usageDurable checks that another paid call in a heartbeat becomes a fact.
+// usageDurable checks that a paid call in a heartbeat becomes a fact in the same step.
 func usageDurable(d decision) string {
 	for _, b := range signsIn(d.body) {
 		if t, current := d.p.m.Worker(b.Worker); current && b.Activity.Usage != nil &&

@@ -29,10 +29,10 @@ const (
 	rowFenced      = "director.fenced" // on the success of a fenced attempt
 )
 
-// again reports whether a verdict comes from a delivery that needs another validation.
+// again reports whether a verdict is about a delivery whose work needs another validation.
 func again(row string) bool { return row == rowBaseMoved || row == rowWorkChanged }
 
-// noPolicys reports whether a verdict bypassed the policy, so that other bounds apply.
+// noPolicys reports whether a verdict did not come from the policy, so that the policy's limits do not apply.
 func noPolicys(row string) bool {
 	return row == rowIncident || row == rowFixRound || row == rowFenced || again(row)
 }
@@ -246,7 +246,8 @@ func ontoTheLast(r record, e fsm.EffectPlanned) string {
 	return ""
 }
 
-// mergeOpen reports whether another attempt must still validate the merge of the current attempt.
+// mergeOpen reports whether the current attempt merged the base branch, and another attempt must still validate the
+// result.
 func (c *claim) mergeOpen() bool { return c.unvalidated == c.attempt && c.attempt > 0 }
 
 func deliversNoMerge(r record, f fsm.WorkDelivered) string {
@@ -271,7 +272,7 @@ func validatesMerge(r record, f fsm.AttemptBegan) string {
 	return ""
 }
 
-// Bounds on the retries of a delivery, in addition to its configured time.
+// Limits on the retries of a delivery, in addition to the configured time.
 const (
 	deliveryDoubt = 2 * time.Minute
 	deliveryOften = 3
@@ -288,8 +289,8 @@ func failsForGood(r record, d fsm.EffectDeferred) string {
 	return ""
 }
 
-// keptIsSaid checks the edit that tells people that their finished work is safe. From the third failure of a delivery
-// on, each failure plans the edit until the process has made it.
+// keptIsSaid checks that people learn that the finished work is safe. From a delivery's third failure on, each failure
+// plans an edit of the comment, until the process has made the edit.
 func keptIsSaid(d decision, _ fsm.EffectEnded) string {
 	return each(d, func(f fsm.EffectDeferred) string {
 		if !delivers(f.Effect) || f.Tries < deliveryOften || d.p.m.Phase() == fsm.PhaseShutdown {
@@ -314,7 +315,8 @@ func keptIsSaid(d decision, _ fsm.EffectEnded) string {
 // pushRefused is git's error for a refused push.
 const pushRefused = "push: error: 403"
 
-// refusedForLong checks that a refusal counts only if it persists, unless the delivery is given up anyway.
+// refusedForLong checks that a refused push ends a delivery only if the refusal persists, or the delivery is given up
+// anyway.
 func refusedForLong(r record, d fsm.EffectDone) string {
 	if d.Failed != pushRefused {
 		return ""

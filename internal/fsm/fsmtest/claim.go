@@ -10,7 +10,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// claim is one claim of an issue, reconstructed from the journal.
+// claim is the model's view of one claim of an issue, reconstructed from the journal.
 type claim struct {
 	key     fsm.IssueKey
 	nonce   string
@@ -19,7 +19,7 @@ type claim struct {
 	until   time.Time // deadline of the state
 	attempt int
 
-	confirmed bool      // the current attempt cannot have a container
+	confirmed bool      // the current attempt certainly has no container
 	startedAt time.Time // when the current attempt's container was confirmed to run
 	helloBy   time.Time
 	watchdog  time.Time
@@ -32,10 +32,10 @@ type claim struct {
 	outbox    []string
 	planned   []string // all effect ids of this claim
 	accepted  []string
-	mine      int // accepted reports of the current attempt
+	mine      int // number of accepted reports of the current attempt
 
 	used       recovery.Usage // by the current attempt, according to the journal
-	calls      int64          // paid by earlier attempts since a human last answered
+	calls      int64          // paid calls of earlier attempts since a human last answered
 	cost       float64
 	iterations int // number of verdicts since then that granted another attempt
 
@@ -47,21 +47,21 @@ type claim struct {
 	caller        string            // the failed part of the director
 	by            settings          // settings that granted the next attempt
 	ordered       settings          // settings that ordered its last delivery
-	remindAfter   time.Duration     // until people are reminded of the question
+	remindAfter   time.Duration     // time until the reminder of the question
 	incidentWaits int               // failures in an incident, and retries after one, since a human last answered
-	fixRounds     int               // refusals of a clean container that an agent had to fix
-	fixMost       int               // maximum of fixRounds when the last was granted
-	healed        bool              // its incident has ended
+	fixRounds     int               // failed validations in clean containers that an agent had to fix
+	fixMost       int               // maximum of fixRounds when the last round was granted
+	healed        bool              // the incident that blocked it has ended
 
-	away     time.Time // since when the current start waits for a server
+	away     time.Time // when the current start began to wait for a server
 	standing fsm.Standing
 
 	work        fsm.DeliverResult // the last published work
 	unvalidated int               // the last attempt with a merge that another attempt must validate
-	noted       fsm.Reviewed      // handled part of the pull request's review
-	heads       []string          // commits with checks or a conflict that led to an attempt
+	noted       fsm.Reviewed      // state of the review that the director has handled
+	heads       []string          // commits whose checks or conflict led to an attempt
 	question    fsm.Asked         // question on the issue that waits for an answer
-	reminded    string            // question with a reminder
+	reminded    string            // question that already has a reminder
 	granted     bool              // the pending attempt was granted before a person reset the meters
 
 	delivering
@@ -80,19 +80,19 @@ type ending struct {
 
 // delivering describes a claim's finished work before its delivery.
 type delivering struct {
-	failing time.Time // since when the current delivery fails; zero while it waits for a stated reset
+	failing time.Time // when the current delivery first failed; zero while it waits for a stated reset
 	failed  int       // consecutive failures
 	tries   int       // according to the last fact
-	doubted time.Time // since when the push seems to be refused; zero after a wait for a stated reset
+	doubted time.Time // when the push was first refused; zero after a wait for a stated reset
 	doubts  int       // consecutive doubtful refusals
 	kept    bool      // a person was asked about the delivery instead of the work
-	resumed bool      // the person wants it delivered, without a hint for the agent
+	resumed bool      // the person wants a delivery, and left no hint for the agent
 	told    bool      // people have left hints for the agent since their last command
 }
 
-// placed is the journal's view of an attempt's placement.
+// placed describes where and how long an attempt waits for room, according to the journal.
 type placed struct {
-	waits, lacked bool // for room, or for an image
+	waits, lacked bool // the attempt waits for room; it waits for an image
 	waitsSince    time.Time
 	waitsUntil    time.Time
 	stopPlanned   time.Time // when the stop of the current attempt was planned
@@ -100,7 +100,7 @@ type placed struct {
 	fenced        map[int]bool // attempts
 }
 
-// take applies a fact about the claim. set are the settings that decided it.
+// take applies a fact about the claim. set holds the settings under which it was decided.
 func (c *claim) take(at time.Time, f fsm.Fact, set settings) {
 	switch f := f.(type) {
 	case fsm.StandingChanged:
@@ -258,7 +258,7 @@ func (c *claim) begins(at time.Time, f fsm.AttemptBegan) {
 	c.watchdog, c.life, c.used, c.end = f.WatchdogAt, f.WatchdogAt.Sub(at), recovery.Usage{}, ending{}
 	c.validates, c.away, c.delivering = f.Next.Validate, time.Time{}, delivering{}
 	c.waits, c.lacked, c.waitsSince = false, false, time.Time{}
-	if c.counts != c.by.preset { // another policy counts by other units
+	if c.counts != c.by.preset { // each policy counts different failures together
 		c.counts, c.byReason = c.by.preset, map[string]int{}
 	}
 	if c.last != nil && !noPolicys(c.last.Row) && !c.healed && !c.granted && !afterSuccess(f.Next) {
@@ -279,7 +279,7 @@ func (c *claim) judge(f fsm.VerdictMade, set settings) {
 	c.resumed = false
 	c.kept = v.Row == "director.deliver" && reason != recovery.PolicyViolation &&
 		reason != recovery.ScopeViolation && reason != recovery.Validation
-	if again(v.Row) { // the delivery was ordered with another attempt in mind
+	if again(v.Row) { // settings of the delivery also apply to this attempt
 		c.by, c.unvalidated = c.ordered, c.attempt
 	}
 	if v.Action.Again() {
@@ -337,8 +337,7 @@ func (c *claim) accepts(f fsm.ReportAccepted) {
 // caller returns the configured caller of a stage, or its default.
 func (s settings) caller(stage string) string { return cmp.Or(s.cfg.Callers[stage], callerOf(stage)) }
 
-// callerOf returns the part of the director that a stage belongs to. It is a copy, because the machine's table is under
-// test.
+// callerOf returns the default caller of a stage. It is a copy, because the machine's table is under test.
 func callerOf(stage string) string {
 	switch stage {
 	case "", "START":

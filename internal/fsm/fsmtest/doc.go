@@ -1,14 +1,14 @@
-// Package fsmtest tries to break the director's core.
+// Package fsmtest searches for defects in the director's core, with a simulator, an explorer and mutants.
 //
-// The simulator runs worlds around the production driver, with the real policies. A world has workers, the bus, a
-// container runtime, GitHub, people, clocks, the journal, and directors that crash or are replaced. A world is a
-// function of its choices, so a seed repeats it. A world that violates an invariant is shrunk and printed as a
-// transcript.
+// The simulator runs the production driver and the real policies in simulated worlds. A world has workers, the bus, a
+// container runtime, GitHub, people, clocks, the journal, and directors that crash or are replaced. Random choices
+// determine everything in it, so its seed repeats it. If a world violates an invariant, the simulator shortens it and
+// prints a transcript.
 //
-// The explorer searches small worlds completely, with every order of possible events. A hash of everything that affects
-// decisions identifies a state. Times are relative to now, and the names of two issues are interchangeable.
+// The explorer searches small worlds completely, with every order of events. It identifies a state by a hash of the
+// data that affects decisions. Times enter the hash relative to now, and swapping two issues does not change the hash.
 //
-// Mutants are planted bugs that show whether the invariants catch them.
+// Mutants are deliberate bugs in the core. The tests check that the invariants catch each of them.
 //
 //	make sim SEED=… STEPS=…                                        one long run
 //	make sim SEED=… WORLD=…                                        one world of it again
@@ -17,12 +17,12 @@
 // # Assumptions about the world
 //
 // GitHub, the runtime and the stream of reports keep confirmed data. The stream does not accept reports from a worker
-// that was shut out. A container is confirmed gone only after its end. A worker on a disconnected host may run longer,
-// but its messages do not arrive. The shell reads an append back if its answer was lost. It polls each whole repository
-// at its start, until GitHub answers, and ten minutes after a refusal. It regularly reads the list of containers and
-// every pull request. It reads comments sequentially from the machine's cursor. A late claim or delivery of a replaced
-// director does not change labels after the claim's end. It also does not change labels that its successor has set for
-// a newer question or a later attempt.
+// that was shut out. The runtime confirms that a container is gone only after its end. A worker on a disconnected host
+// may run longer, but its messages do not arrive. If the answer to an append gets lost, the shell searches the journal
+// for the batch. It polls each whole repository when it starts, until GitHub answers, and ten minutes after a refused
+// claim. It regularly reads the list of containers and every pull request. It reads comments one repository at a time,
+// from the machine's cursor. After a claim has ended, a late request of a replaced director does not change labels. It
+// also does not change labels that its successor has set for a newer question or a later attempt.
 //
 // # Imports
 //
@@ -30,5 +30,5 @@
 //
 // # Failure policy
 //
-// A violation ends the run. Shrinking has a time limit. The transcript keeps the result.
+// A violation ends the run. Shortening a world has a time limit.
 package fsmtest

@@ -8,7 +8,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// submit starts an effect. It is carried out a little later if its director still lives.
+// submit starts an effect, which happens a little later if the director is still alive.
 func (w *shell) submit(p *process, e fsm.Effect) {
 	if !w.directors.may(p) {
 		return
@@ -72,7 +72,7 @@ func (w *shell) execute(p *process, f *flight) {
 	}
 }
 
-// repeat offers an outcome again. It must not cause decisions, unless the same effect is under way again.
+// repeat offers an outcome again, which must not cause decisions, unless the same effect is running again.
 func (w *shell) repeat(p *process, out fsm.EffectEnded) {
 	if p.asleep > w.now {
 		w.queue.add(p.asleep+1, func() { w.repeat(p, out) })
@@ -142,7 +142,7 @@ func (w *shell) refuse(e fsm.Effect) (fsm.EffectEnded, bool) {
 	return fsm.EffectEnded{}, false
 }
 
-// limit draws the time for which GitHub closes. The reset may be in the past, because clocks differ.
+// limit chooses when GitHub's limit resets. That may be in the past, because clocks differ.
 func (w *stage) limit() int64 {
 	return seconds([...]int{60, 120, 600, 3000, -5}[w.choices.pick(githubLimit, 5)])
 }
@@ -184,8 +184,8 @@ func (w *hub) isAway() bool { return w.now < w.awayTo && !w.faultsStopped }
 // answers reports whether GitHub answers a request now.
 func (w *hub) answers() bool { return !w.isAway() && !w.fault(githubFails) }
 
-// gitFailure returns a failure of git. In every other period of three minutes, a push fails as if the server refused
-// it.
+// gitFailure returns a failure of git. During every second period of three minutes, a push fails as if the server
+// refused it.
 func (w *shell) gitFailure(k fsm.EffectKind) *fsm.EffectError {
 	if k == fsm.DoDeliver && w.now/seconds(180)%2 == 1 {
 		return &fsm.EffectError{
@@ -199,7 +199,7 @@ func (w *shell) gitFailure(k fsm.EffectKind) *fsm.EffectError {
 	}
 }
 
-// carryOut executes a durable effect in the world. A repetition has no further effect.
+// carryOut executes a durable effect in the world. A repeated effect does not change the world again.
 func (w *shell) carryOut(p *process, e fsm.Effect) fsm.EffectEnded {
 	w.tell("    world: %s", e.ID)
 	w.directors.history.carriedOut(p, e)

@@ -60,7 +60,7 @@ func (n *node) boot() {
 	}
 }
 
-// offer acts as the shell. It offers an event to the driver, and takes the output.
+// offer acts as the director's shell: it offers an event to the driver and takes the output.
 func (n *node) offer(p *process, body fsm.EventBody, tok fsm.Token) {
 	if !p.dead && n.w.bad == nil && n.w.directors.step(p, body, tok, nil) {
 		n.flush(p)
@@ -86,7 +86,7 @@ func (n *node) flush(p *process) {
 	}, func(b *fsm.Batch) { p.batch = b })
 }
 
-// land appends the current batch. A refused append tells a director that it was replaced.
+// land appends the current batch. If the journal refuses the append, the director learns that it was replaced.
 func (n *node) land(p *process) {
 	d, b := n.w.directors, p.batch
 	p.batch = nil
@@ -112,7 +112,7 @@ func (n *node) land(p *process) {
 // pair returns the leader and the stale director.
 func (w *directors) pair() [2]*process { return [2]*process{w.lead, w.stale} }
 
-// again lets reports without an acknowledgement be delivered again.
+// again permits the stream to deliver unacknowledged reports again.
 func (w *directors) again() {
 	for _, r := range w.workers.reports {
 		r.waits = false
@@ -213,7 +213,7 @@ func (n *node) ofContainer(out []step, b *container, j uint8) []step {
 	return out
 }
 
-// ofPeople lists the steps of people on an issue, and the ways in which the leader can see them.
+// ofPeople lists the possible actions of people on an issue, and the reads that show them to the leader.
 func (n *node) ofPeople(out []step, i *issue, j uint8) []step {
 	x := i.pull
 	if x != nil && x.state == "open" && n.left[reviews] > 0 {
@@ -237,7 +237,7 @@ func (n *node) ofPeople(out []step, i *issue, j uint8) []step {
 	return out
 }
 
-// unheard reports whether the leader must still decide about a command.
+// unheard reports whether the leader has still to decide on a command.
 func (n *node) unheard() bool {
 	return slices.ContainsFunc(n.w.hub.comments, func(c *comment) bool {
 		_, taken := n.w.directors.history.taken[c.said.CommandRef]
@@ -286,7 +286,7 @@ func (n *node) listTells() bool {
 	})
 }
 
-// over returns an error in a state without further steps.
+// over describes the error in a state without further steps, or returns "".
 func (n *node) over() string {
 	if text := n.w.atRest(); text != "" {
 		return text

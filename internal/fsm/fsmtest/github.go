@@ -16,8 +16,8 @@ type issue struct {
 	open      bool
 	labels    labels
 	nonce     string // of the claim that holds it; "foreign" for a claim of another party
-	claims    int    // nonces so far, for the explorer
-	changed   int64  // time of the last change in GitHub's seconds
+	claims    int    // number of nonces so far, for the explorer
+	changed   int64  // time of the last change, in whole seconds as on GitHub
 	asked     string // the open escalation, if any
 	question  int64  // id of its comment
 	answer    string // a command that the director has not answered
@@ -44,7 +44,7 @@ type issue struct {
 // offered reports whether the issue is open and has the task's label.
 func (i *issue) offered() bool { return i.open && i.labels&taskLabel != 0 }
 
-// halfClaimed reports whether a claim was interrupted between its two labels.
+// halfClaimed reports whether a claim was interrupted between its two changes of labels.
 func (i *issue) halfClaimed() bool { return i.offered() && i.labels&claimedLabel != 0 && i.nonce == "" }
 
 // labels is a set of our labels.
@@ -89,7 +89,7 @@ func (w *hub) relabel(i *issue, l labels, nonce string) {
 	w.touch(i)
 }
 
-// claim runs the claim protocol. A claim that succeeded before succeeds again.
+// claim carries out a claim. A repeated claim succeeds again.
 func (w *hub) claim(i *issue, e fsm.Effect) *fsm.ClaimResult {
 	if i.nonce == "" && i.open && i.labels&taskLabel != 0 && w.fault(githubTaken) {
 		w.relabel(i, claimedLabel, foreign)
@@ -116,7 +116,7 @@ func (w *hub) claim(i *issue, e fsm.Effect) *fsm.ClaimResult {
 		i.asked, i.answer, i.removed = "", "", false
 		w.relabel(i, claimedLabel, e.Nonce)
 		return &fsm.ClaimResult{Ours: true}
-	case i.nonce == e.Nonce: // undo a half claim
+	case i.nonce == e.Nonce: // undo an interrupted claim
 		w.relabel(i, i.labels&^claimedLabel, "")
 	}
 	return &fsm.ClaimResult{Why: "not eligible"}
@@ -152,7 +152,7 @@ func (w *hub) release(i *issue, e fsm.Effect) {
 	w.relabel(i, l, "")
 }
 
-// tidy removes labels that people have added to the label of the task's state.
+// tidy removes labels that people have added, except the label of the task's state.
 func (w *hub) tidy(i *issue, own fsm.Label) {
 	set := labels(1) << slices.Index(roles, own)
 	if i.labels&set == 0 || i.labels == set {
@@ -163,7 +163,7 @@ func (w *hub) tidy(i *issue, own fsm.Label) {
 	w.touch(i)
 }
 
-// poll reads changes since the machine's cursor every half a minute. The first time it reads everything.
+// poll reads changes since the machine's cursor every half minute. If whole, it reads everything.
 func (w *shell) poll(p *process, whole bool) {
 	if p.dead || p == w.directors.stale || w.bad != nil {
 		return
@@ -210,7 +210,7 @@ func (p *process) closed() bool {
 	return false
 }
 
-// view returns the result of reading one issue.
+// view returns one issue as the director reads it.
 func (w *hub) view(p *process, i *issue) fsm.IssuesSeen {
 	return fsm.IssuesSeen{Repo: i.key.Repo(), AskedAt: w.wall(p), Issues: []fsm.IssueView{w.viewOf(i)}}
 }
@@ -224,7 +224,7 @@ func (w *hub) viewOf(i *issue) fsm.IssueView {
 	if i.open && i.labels&taskLabel != 0 {
 		w.claims++
 		v.Nonce = fmt.Sprintf("n%d", w.claims)
-		// named by the issue, so the order of claims does not matter
+		// derived from the issue, so that the order of claims does not matter
 		if w.explored {
 			i.claims++
 			v.Nonce = fmt.Sprintf("%c%d", i.key[2], i.claims)
@@ -233,7 +233,7 @@ func (w *hub) viewOf(i *issue) fsm.IssueView {
 	return v
 }
 
-// read offers a person's answer on a blocked issue. The director does not learn about answers in any other way.
+// read offers a person's answer on a blocked issue. The director cannot learn about answers otherwise.
 func (w *shell) read(p *process, i *issue) {
 	if p.dead || w.bad != nil {
 		return
@@ -263,8 +263,8 @@ func (w *shell) read(p *process, i *issue) {
 	}
 }
 
-// reclaim returns a claim without a task after a long time without changes. A claim that was interrupted between its
-// labels gets time to continue.
+// reclaim ends a claim that has no task after a long time without changes. An interrupted claim has this time to
+// continue.
 func (w *shell) reclaim(p *process, i *issue) {
 	if p.dead || w.bad != nil || p.m.Task(i.key) != nil {
 		return

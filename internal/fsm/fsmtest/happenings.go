@@ -47,7 +47,7 @@ var happenings = [...]struct {
 	name string
 	do   func(n *node, s step)
 }{
-	// An append by the leader (a is 0) or by the stale director (1).
+	// An append by the leader (a is 0) or by the replaced director (a is 1).
 	lands: {"append lands", func(n *node, s step) { n.land(n.w.directors.pair()[s.a]) }},
 	// The b-th running effect of a director.
 	isDone: {"effect ends", (*node).end},
@@ -139,7 +139,7 @@ var happenings = [...]struct {
 
 func (s step) String() string { return fmt.Sprintf("%s %d %d", happenings[s.kind].name, s.a, s.b) }
 
-// smallReviews lists the changes that an open pull request can get.
+// smallReviews lists the possible changes to an open pull request.
 var smallReviews = []func(w *hub, x *pull){
 	func(w *hub, x *pull) {
 		w.reviews++
@@ -156,7 +156,7 @@ var smallWords = []fsm.CommentView{
 	{Command: fsm.CommandStop},
 }
 
-// costs maps events to the kind of fault that they use up.
+// costs maps events to the kind of fault that each one uses up.
 var costs = map[happening]smallFault{
 	fails: failures, half: failures, goesWrong: bad, dies: deaths, arrives2: doubles, isLost: drops, crashes: crash,
 	replaces: stale, isReviewed: reviews, speaks: words, isCutOff: lost, isBack: back,

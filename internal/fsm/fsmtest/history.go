@@ -11,25 +11,25 @@ import (
 	"retake/internal/recovery"
 )
 
-// history is the journal's view of the world. It is a simple model of Apply, with only the data for the invariants.
+// history is a simple model of the state in the journal, with only the data that the invariants need.
 type history struct {
 	w         *world
-	set       settings     // settings that decided the current facts
-	crowded   int          // number of tasks with a slot after a lower limit, or 0
+	set       settings     // settings under which the current facts were decided
+	crowded   int          // number of tasks that held a slot when the limit was lowered, or 0
 	claims    []*claim     // unfinished claims, in order of arrival
 	before    *process     // the crashed leader, until the next leader begins
 	rows      []*Invariant // the enabled rows
 	record    int          // records so far
-	decider   int          // the director that wrote the last record
+	decider   int          // number of the director that wrote the last record
 	incidents []fsm.Incident
 	strikes   map[string][]recovery.Strike // by incident: failures that count since its start or its last recovery
 	judged    fsm.IssueKey                 // the task of the last verdict
 	moves     []int                        // number of moves, by row of the table of transitions
 	saved     int                          // number of records at the last snapshot
 	heard     map[int64]bool               // comments without a command, and whether they were answers
-	taken     map[fsm.CommandRef]string    // commands, and why they were refused
+	taken     map[fsm.CommandRef]string    // commands, each with the reason for a refusal or ""
 	answered  map[fsm.CommandRef]bool      // commands with an answer on GitHub
-	listens   map[string]int64             // by repository: since when the director reads comments, in seconds
+	listens   map[string]int64             // by repository: when the director began to read comments, in seconds
 	limits    *limits
 	closed    time.Time      // the end of the last cooldown so far
 	open      map[string]int // unfinished durable effects, and how often they were planned

@@ -6,22 +6,22 @@ import (
 	"retake/internal/fsm"
 )
 
-// Invariant is a property of every world, with the times of its checks. Each check returns an error text, or "".
+// Invariant is a property that holds in every world. Each check returns an error text, or "".
 type Invariant struct {
 	Name string
 	Says string
 
-	fact    factCheck                                         // a journaled fact, before the model applies it
+	fact    factCheck                                         // for a journaled fact, before the model applies it
 	step    stepCheck                                         // after each step
-	handed  func(h *history, p *process, e fsm.Effect) string // an effect that was handed out
-	carried func(h *history, p *process, e fsm.Effect) string // before it is carried out in the world
+	handed  func(h *history, p *process, e fsm.Effect) string // for an effect that the driver hands out
+	carried func(h *history, p *process, e fsm.Effect) string // for an effect, before the world carries it out
 	ack     func(h *history, r *report) string
 	boot    func(h *history, p *process) string // before a new director's first step
 	full    func(h *history, p *process) string // occasionally
 	end     func(h *history, p *process) string // after the faults have stopped
 }
 
-// The names of invariants that are also checked outside the table.
+// Names of invariants that code outside the table also checks.
 const (
 	replaySame       = "ReplayReachesTheSameState"
 	ackAfterFact     = "NoAckBeforeItsFact"
@@ -41,30 +41,30 @@ const (
 var invariants = []Invariant{
 	{
 		Name: twoAttempts,
-		Says: "the leader starts a container only if every earlier attempt is confirmed gone, or is " +
-			"fenced with a separate checkout; the director never welcomes a worker of a finished attempt",
+		Says: "the leader starts a container only if every earlier attempt is confirmed gone, or is fenced with a " +
+			"separate checkout; the director never welcomes a worker of a finished attempt",
 		carried: runsAlone, handed: welcomesTheCurrent,
 	},
-	{Name: effectAfterFact, Says: "the driver hands out only decided effects, in order, after every record up to " +
-		"the decision is in the journal", handed: plannedInJournal},
-	{Name: "NoEffectOutsideItsLease", Says: "a director whose lease another one has taken carries out no effect, " +
-		"however long it was suspended", carried: withinItsLease},
-	{Name: "OneLeadersDecisions", Says: "a director's first decision in the journal follows all decisions of " +
-		"earlier directors", fact: decidesInTurn},
-	{Name: ackAfterFact, Says: "an input is acknowledged after every record up to its decision is in the journal"},
+	{Name: effectAfterFact, Says: "the driver hands out only decided effects, in order, once every record up to the " +
+		"decision is in the journal", handed: plannedInJournal},
+	{Name: "NoEffectOutsideItsLease", Says: "a director whose lease another one has taken does not carry out " +
+		"effects, however long it was suspended", carried: withinItsLease},
+	{Name: "OneLeadersDecisions", Says: "a director's first decision in the journal follows all decisions of earlier " +
+		"directors", fact: decidesInTurn},
+	{Name: ackAfterFact, Says: "the driver acknowledges an input once every record up to its decision is in the " +
+		"journal"},
 	{
 		Name: "OldAttemptsAreFenced", Says: "a message from a finished attempt does not change its task",
 		step: fenced,
 	},
 	{
-		Name: fencedCounts, Says: "an attempt is fenced, with a fact, a minute after it should have ended; its later " +
-			"messages decide nothing, and its work is validated before delivery",
+		Name: fencedCounts, Says: "a fact fences an attempt a minute after it should have ended; its later messages " +
+			"have no effect, and its work is validated before delivery",
 		fact: several(onClaim(fencedInTime), onClaim(fencedStaysBack)), step: countsNothing,
 	},
 	{
-		Name: pendingWaits, Says: "an attempt that waits for room has no deadline for its hello and no watchdog; it " +
-			"is given up after its time, or five minutes for an image, and runs when the list or its worker shows " +
-			"it",
+		Name: pendingWaits, Says: "an attempt that waits for room has no watchdog and no deadline for its hello; it " +
+			"is given up after its time, or five minutes for an image, and runs when the list or its worker shows it",
 		fact: several(onClaim(waitsInTime), onClaim(waitingIsNoSilence), onClaim(helloInTime)),
 		step: after(runsWhenSeen),
 	},
@@ -72,8 +72,8 @@ var invariants = []Invariant{
 		"reason", step: after(clusterSaysWhy)},
 	{Name: "NoReportLost", Says: "an acknowledged report was accepted, unless its attempt is over or exceeded its " +
 		"reports", ack: reportKept},
-	{Name: "NoReportDecidedTwice", Says: "a report is accepted once, and an attempt has one verdict for each time " +
-		"its work is handed in", fact: several(onClaim(acceptedOnce), onClaim(judgedOnce))},
+	{Name: "NoReportDecidedTwice", Says: "a report is accepted once, and an attempt gets one verdict each time its " +
+		"work is handed in", fact: several(onClaim(acceptedOnce), onClaim(judgedOnce))},
 	{Name: "SuccessIsDelivered", Says: "an attempt whose success was accepted first is delivered, unless it was " +
 		"withdrawn", fact: onClaim(successDelivered)},
 	{
@@ -82,21 +82,22 @@ var invariants = []Invariant{
 		step: after(judgedByItsReport),
 	},
 	{
-		Name: "NothingShownOfTheClosed", Says: "a delivery that finds the issue closed releases it without a question",
+		Name: "NothingShownOfTheClosed", Says: "a delivery that finds the issue closed releases its claim without a " +
+			"question",
 		step: after(closedIsReleased),
 	},
 	{
-		Name: "BudgetsNeverExceeded", Says: "dispatches between two answers stay within director.max_retries and " +
-			"the policy's rows; each is charged, or caused by a wait or an incident. An attempt over its paid calls " +
-			"or cost is stopped, and a used-up budget allows no attempt until a person or the operator resets it",
+		Name: "BudgetsNeverExceeded", Says: "dispatches between two answers stay within director.max_retries and the " +
+			"policy's rows; each is charged, or caused by a wait or an incident. An attempt over its paid calls or " +
+			"cost is stopped, and a used-up budget allows no attempt until a person or the operator resets it",
 		fact: onClaim(withinBudget), step: affords,
 	},
-	{Name: "SlotsNeverExceeded", Says: "at most as many tasks hold a slot as there are workers", fact: several(
+	{Name: "SlotsNeverExceeded", Says: "tasks never hold more slots than director.max_workers", fact: several(
 		on(slotsLowered[fsm.SettingsChanged]), on(slotsLowered[fsm.RunBegan]), onClaim(slotForRereading),
 		on(slotsHeld))},
 	{
-		Name: decidesNothing, Says: "a reloaded configuration is journaled before any decision that uses it, and " +
-			"starts, stops and charges nothing; a running attempt keeps its watchdog",
+		Name: decidesNothing, Says: "a reloaded configuration is in the journal before any decision that uses it. " +
+			"Reloading does not start, stop or charge attempts, and a running attempt keeps its watchdog",
 		step: after(readingDecidesNothing), fact: onClaim(planKept),
 	},
 	{
@@ -104,48 +105,50 @@ var invariants = []Invariant{
 		fact: dequeued(dependenciesFirst),
 	},
 	{
-		Name: "CapsAreKept", Says: "at most as many tasks with a capped label hold a slot as the cap allows",
+		Name: "CapsAreKept", Says: "the tasks with a capped label never hold more slots than the cap allows",
 		fact: onClaim(capsKept),
 	},
 	{
-		Name: "FinishedWorkGoesFirst", Says: "no issue is claimed while as many finished tasks as workers wait for " +
-			"their first delivery, or while claimed issues need the rest of the hour's new content",
+		Name: "FinishedWorkGoesFirst", Says: "the director claims no issue while as many finished tasks as workers " +
+			"wait for their first delivery, or while claimed issues need all comments that GitHub still allows this " +
+			"hour",
 		fact: dequeued(finishedFirst),
 	},
-	{Name: "TheLongestWaiterGoesFirst", Says: "within a repository, the task that waited longest begins, with " +
-		"priority counted as hours", fact: dequeued(longestWaiter)},
+	{Name: "TheLongestWaiterGoesFirst", Says: "within a repository, the task that has waited longest begins. A point " +
+		"of priority counts as an hour", fact: dequeued(longestWaiter)},
 	{
 		Name: "NothingBegunOnAFullDisk", Says: "while the director's disk is full, tasks get no slot",
 		fact: several(on(hostOpen), on(hostOpenForNext)),
 	},
 	{
-		Name: "ProgramsComeFirst", Says: "an attempt begins only after a search has found all programs of " +
-			"the configuration",
+		Name: "ProgramsComeFirst", Says: "an attempt begins only after a search has found all programs of the " +
+			"configuration",
 		step: programsFirst,
 	},
 	{
-		Name: "NoGitHubCallInCooldown", Says: "while GitHub is closed, effects that use it are not decided",
+		Name: "NoGitHubCallInCooldown", Says: "while GitHub is closed, the director does not decide on effects that " +
+			"use it",
 		step: githubOpen,
 	},
 	{
 		Name: "OneTaskClosesLittle", Says: "one task's workers can close a resource for others for at most " +
-			"max_wait_seconds a day; beyond that, until the earlier of the deadlines that two tasks stated " +
-			"within twice that time", fact: on(oneTaskClosesLittle),
+			"max_wait_seconds a day; two tasks can close it for longer, until the earlier of the deadlines that they " +
+			"state within twice that time", fact: on(oneTaskClosesLittle),
 		step: wordsAreWords,
 	},
 	{
-		Name: "LiftedIsOpen", Says: "a resource that an operator lifts is open, and the tasks that waited for it " +
-			"may continue",
+		Name: "LiftedIsOpen", Says: "a resource is open after an operator lifts its cooldown, and the tasks that " +
+			"waited for it may continue",
 		step: after(liftedIsOpen),
 	},
 	{
 		Name: "OneOpenEscalationPerBlock", Says: "a blocked task has exactly one open question",
 		fact: several(onClaim(asksOnce), onClaim(asksBeforeBlocking)),
 	},
-	{Name: "NextAttemptOnlyAfterConfirmedStop", Says: "an attempt begins after the last one's stop was confirmed or " +
-		"fenced, and has the next number", fact: on(beginsAfterStop)},
+	{Name: "NextAttemptOnlyAfterConfirmedStop", Says: "an attempt begins only after the previous attempt was " +
+		"confirmed stopped or fenced, and has the next number", fact: on(beginsAfterStop)},
 	{
-		Name: "OnlyTheTable", Says: "every move is a row of the table of transitions, from the task's state",
+		Name: "OnlyTheTable", Says: "every change of a task's state is a row of the table of transitions",
 		fact: on(inTheTable),
 	},
 	{
@@ -153,24 +156,24 @@ var invariants = []Invariant{
 		fact: onClaim(plannedOnce), handed: oneUnderWay,
 	},
 	{
-		Name: "DeadlinesAreTheAttemptsOwn", Says: "watchdog, missing hello and silence use this attempt's " +
-			"deadlines, with grace after a start or a suspension", fact: onClaim(deadlinePassed),
+		Name: "DeadlinesAreTheAttemptsOwn", Says: "watchdog, missing hello and silence use this attempt's deadlines, " +
+			"which are extended after a start or a suspension of the director", fact: onClaim(deadlinePassed),
 		step: silenceForgiven,
 	},
-	{Name: "SilenceIsSeenInTime", Says: "a silent worker is suspected in the first step after its time; a sign of " +
-		"life counts from its arrival", step: silenceSeen},
-	{Name: "StaleOnlyWhenItCouldHaveGoneOn", Says: "a claim goes stale only if its next attempt was due and " +
-		"could have begun", fact: onClaim(staleFairly)},
-	{Name: "KillNeedsTwoWitnesses", Says: "a worker is killed for silence only after the runtime answered since the " +
-		"suspicion, and the worker did not answer a probe since then", step: twoWitnesses},
+	{Name: "SilenceIsSeenInTime", Says: "a silent worker is suspected in the first step after its deadline; a sign " +
+		"of life counts from its arrival", step: silenceSeen},
+	{Name: "StaleOnlyWhenItCouldHaveGoneOn", Says: "a claim becomes stale only if its next attempt was due and could " +
+		"have begun", fact: onClaim(staleFairly)},
+	{Name: "KillNeedsTwoWitnesses", Says: "a worker is killed for silence only if the runtime has answered since the " +
+		"suspicion, and the worker has not answered a later probe", step: twoWitnesses},
 	{Name: "GraceIsForThoseWhoListen", Says: "a worker that is silent, never began, has ended, or is ended by a " +
-		"director's report is stopped at once; others get their grace", step: graceOfStop},
+		"director's report is stopped at once; any other worker gets its grace period", step: graceOfStop},
 	{
-		Name: "UsageSurvivesCrashes", Says: "a paid call is journaled before other decisions, never decreases, " +
-			"survives a takeover, and counts before the attempt is judged",
+		Name: "UsageSurvivesCrashes", Says: "the count of paid calls is journaled before other decisions, never " +
+			"decreases, survives a takeover, and is complete before the attempt is judged",
 		fact: several(onClaim(usageRises), onClaim(usageCounted)), step: usageDurable, boot: usageRestored,
 	},
-	{Name: "NothingIntoAnOutage", Says: "tasks that an incident concerns are not dispatched while its breaker is " +
+	{Name: "NothingIntoAnOutage", Says: "the tasks that an incident concerns are not dispatched while its breaker is " +
 		"open, and one at a time while it is half open", fact: on(canaryStays), step: nothingIntoOutage},
 	{
 		Name: "CanariesTakeTurns", Says: "the task that failed last is the next canary only if it is the only " +
@@ -180,35 +183,36 @@ var invariants = []Invariant{
 	{Name: "IncidentsKeepToTheirRepository", Says: "an incident of one repository does not keep other tasks from a " +
 		"free slot", step: othersGoOn},
 	{
-		Name: "IncidentsAreOfWhatFailed", Says: "incidents and closed models concern the resource of the failing " +
-			"part: the director's effect, or the stage's agent. A command's connections concern only that task",
+		Name: "IncidentsAreOfWhatFailed", Says: "an incident or a closed model concerns only the resource of the " +
+			"failing part, which is the director's effect or the stage's agent. A command's failed connection " +
+			"concerns only its task",
 		fact: several(on(countsWhatFailed), on(closesWhatFailed)),
 	},
 	{Name: "OutagesAreWaitedFor", Says: "an attempt that waits for git or GitHub's API fails only after ten minutes " +
 		"of outage", fact: onClaim(outageWaited)},
-	{Name: "GitHubClosesItself", Says: "a resource of GitHub closes by the gate's deadline, an effect's refusal or " +
-		"a verdict, never by failures of effects", step: closedByGitHub},
+	{Name: "GitHubClosesItself", Says: "a resource of GitHub closes by the gate's deadline, an effect's refusal or a " +
+		"verdict, never by failures of effects", step: closedByGitHub},
 	{Name: "HealedMeansHealed", Says: "a healed incident opens again only after three more failures; a new checkout " +
 		"ends the wait for git", fact: on(threeToOpen), step: fetchHeals},
-	{Name: "LostWorkIsDoneAgain", Says: "a delivery that finds the work lost is a failed attempt, judged by the " +
-		"policy", fact: on(lostWork)},
+	{Name: "LostWorkIsDoneAgain", Says: "a delivery that finds the work lost counts as a failed attempt, judged by " +
+		"the policy", fact: on(lostWork)},
 	{
 		Name: "DeterministicIsOnlyTold", Says: "a deterministic failure does not hold back tasks or need a canary",
 		fact: several(on(keepsNothingBack), on(waitsForNothing)),
 	},
 	{
-		Name: "NeverMeansNever", Says: "incidents postpone a failure that the policy never retries only under a " +
+		Name: "NeverMeansNever", Says: "an incident postpones a failure that the policy never retries only under a " +
 			"policy with incidents_outrank_never",
 		fact: on(neverStays),
 	},
 	{
-		Name: "StatedCallersDecide", Says: "the rows of the caller that a stage states decide its failures, and the " +
-			"verdict names that caller",
+		Name: "StatedCallersDecide", Says: "a stage's failures are decided by the policy rows of the caller that the " +
+			"stage states, and the verdict names that caller",
 		fact: on(decidesForCaller),
 	},
 	{
-		Name: "ReportersWordCounts", Says: "the policy grants no attempt after an explicit escalate_to_human " +
-			"= true, and at most one after should_retry = false, until a person answers",
+		Name: "ReportersWordCounts", Says: "the policy grants no attempt after an explicit escalate_to_human = true, " +
+			"and at most one after should_retry = false, until a person answers",
 		fact: onClaim(wordCounts),
 	},
 	{
@@ -217,8 +221,8 @@ var invariants = []Invariant{
 		step: humanUnblocks,
 	},
 	{
-		Name: "CommandsCountOnce", Says: "each edit of a command and each request of the operator is decided exactly " +
-			"once, and the answer states the decision before the cursor passes it",
+		Name: "CommandsCountOnce", Says: "the director decides on each version of a command and each operator's " +
+			"request exactly once, and answers with the decision before the cursor passes the comment",
 		fact:   several(on(answersBeforeCursor), on(takenOnce)),
 		handed: answeredAsDecided, end: everyoneHeard,
 	},
@@ -233,14 +237,14 @@ var invariants = []Invariant{
 	{Name: "MergedIsTheEnd", Says: "a merged or closed pull request ends its claim, after a running attempt or " +
 		"delivery", step: after(endsWithPull)},
 	{
-		Name: "OneReminder", Says: "a question is repeated once, at its time, unless it is answered",
+		Name: "OneReminder", Says: "the director repeats an unanswered question once, at the configured time",
 		fact: several(on(remindedOnce), on(remindedInTime)),
 	},
 	{
 		Name: "SnoozedSleeps", Says: "a snoozed task begins an attempt only after its time, or at a person's request",
 		fact: onClaim(putOff), step: wokenByPeople,
 	},
-	{Name: "WorkGoesOntoWork", Says: "a delivery or push receives the branch and pull request of the claim's " +
+	{Name: "WorkGoesOntoWork", Says: "a delivery or push continues the branch and pull request of the claim's " +
 		"earlier work", fact: onClaim(ontoTheLast)},
 	{
 		Name: "NothingUnvalidated", Says: "after a delivery that had to merge the base branch, another attempt " +
@@ -248,41 +252,44 @@ var invariants = []Invariant{
 		fact: several(onClaim(deliversNoMerge), onClaim(showsNoMerge), onClaim(validatesMerge)),
 	},
 	{
-		Name: cleanlyValidated, Says: "with clean validation, only an attempt without an agent that reported " +
-			"success leads to a delivery, of exactly its input. Each attempt states at its beginning if another one " +
-			"validates it, and each validation follows an agent's success, a charge or a wait",
+		Name: cleanlyValidated, Says: "with clean validation, only an attempt without an agent that reported success " +
+			"leads to a delivery, and exactly the validated work is delivered. Each attempt states at its start if " +
+			"another one validates it, and each validation follows an agent's success, a charge or a wait",
 		fact:    several(on(leavesValidation), on(handsInValidated), onClaim(deliversValidated)),
 		carried: handsInTheValidated,
 	},
 	{
-		Name: "DeliveriesEnd", Says: "a delivery that keeps failing is given up after its time, without stated waits",
+		Name: "DeliveriesEnd", Says: "a delivery that keeps failing is given up after the configured time, in which " +
+			"stated waits do not count",
 		fact: onClaim(failsForGood),
 	},
 	{
-		Name: "KeptWorkIsMentioned", Says: "once a delivery has failed three times, each failure plans a comment " +
-			"edit about the kept work until that edit is made; a process makes it once for each delivery",
+		Name: "KeptWorkIsMentioned", Says: "once a delivery has failed three times, each failure plans an edit of " +
+			"the comment that mentions the kept work, until the edit succeeds; a process makes it once for each " +
+			"delivery",
 		step: after(keptIsSaid),
 	},
 	{Name: "OneRefusalEndsNothing", Says: "a push counts as refused after two minutes and three tries with the same " +
 		"answer", fact: onClaim(refusedForLong)},
-	{Name: "HandedInAgain", Says: "work that could not be delivered is handed in before another attempt, if a person " +
-		"only asks to continue", fact: onClaim(handedInAgain)},
-	{Name: "OutboxSurvives", Says: "a new director finds exactly the effects that are planned and not done in the " +
+	{Name: "HandedInAgain", Says: "work that could not be delivered is delivered before another attempt begins, if a " +
+		"person only asks to continue", fact: onClaim(handedInAgain)},
+	{Name: "OutboxSurvives", Says: "a new director finds exactly the effects that are planned but not done in the " +
 		"journal", boot: outboxIsTheJournals},
 	{
-		Name: replaySame, Says: "the snapshot and the facts give the live hard state, compared by hash",
+		Name: replaySame, Says: "replaying the snapshot and the facts gives the same hard state as the running " +
+			"machine",
 		boot: replayedAtCrash,
 		full: replayed,
 	},
 	{Name: decisionsAlike, Says: "two equal machines make the same decision about an event", step: decidesAlike},
 	{
-		Name: "NothingUnbounded", Says: "every queue, list and text of the machine is bounded by the number of its " +
-			"tasks",
+		Name: "NothingUnbounded", Says: "the machine's queues, lists and texts have a maximum size, given the number " +
+			"of its tasks",
 		full: bounded,
 	},
 	{
-		Name: timerMeansWork, Says: "after its deadline was offered, the machine has a different deadline, or none " +
-			"if no task waits",
+		Name: timerMeansWork, Says: "after the machine was offered its deadline, it has a different deadline, or " +
+			"none if no task waits",
 		end: noTimerLeft,
 	},
 	{Name: endsSomewhere, Says: "once faults stop, every task reaches Running, InReview with an open pull request, " +
@@ -291,10 +298,10 @@ var invariants = []Invariant{
 	{Name: "DriverTakesEvents", Says: "the driver accepts every event"},
 }
 
-// fullEvery is the number of steps between two full checks.
+// fullEvery is the number of steps between two runs of the checks in Invariant.full.
 const fullEvery = 1000
 
-// everyOne stands for all invariants.
+// everyOne, as Options.Without, disables all invariants.
 const everyOne = "*"
 
 // enabled returns the enabled rows.
@@ -307,8 +314,8 @@ func enabled(without string) (rows []*Invariant) {
 	return rows
 }
 
-// lossInvariants lists the invariants of worlds that lose their journal. The rows above that do not need the model of
-// the journal also apply.
+// lossInvariants lists additional invariants for worlds that lose their journal. The rows above that do not use the
+// model of the journal also apply there.
 var lossInvariants = []Invariant{
 	{Name: "NoAttemptRunsTwice", Says: "an attempt is not started again after its container was confirmed gone, nor " +
 		"while another one runs", carried: runsOnce},
@@ -321,7 +328,7 @@ var lossInvariants = []Invariant{
 // foundAgain names the invariant that is checked at each loss.
 const foundAgain = "WhatIsShownIsFoundAgain"
 
-// lossRules returns these rows and the usual rows that only check the world.
+// lossRules returns lossInvariants and the rows above that do not use the model of the journal.
 func lossRules() (rows []*Invariant) {
 	for i := range lossInvariants {
 		rows = append(rows, &lossInvariants[i])

@@ -13,7 +13,7 @@ type journal struct {
 	saved   []byte         // the snapshot, if any
 	savedAt uint64
 
-	read   *fsm.Machine // the state after a restart, as far as readTo; only for the explorer
+	read   *fsm.Machine // the state after the batches up to readTo; only for the explorer
 	readTo int
 }
 

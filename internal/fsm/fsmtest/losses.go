@@ -8,15 +8,15 @@ import (
 	"retake/internal/fsm"
 )
 
-// losses is the data that survives the loss of a journal: checkouts, reports and comments. It is nil in worlds that
-// keep their journal.
+// losses records what survives the loss of a journal: checkouts, reports and comments. It is nil in worlds that keep
+// their journal.
 type losses struct {
 	choices  *choices
 	begun    map[string]int    // by nonce: the last attempt with a prepared checkout
 	over     map[string]bool   // attempts with a confirmed end of their container
 	well     map[string]bool   // attempts with a lost report of a success
 	question map[string]string // by nonce: our latest question, as in fsm.Effect.About
-	half     map[string]string // by nonce: our latest question if it has its comment, but not its label
+	half     map[string]string // by nonce: our latest question if it has a comment, but no label
 	gone     map[string]bool   // claims without their checkout
 	followed map[int]int64     // by pull request: the newest review that its head follows
 	happened int
@@ -59,7 +59,7 @@ func (l *losses) shown(p *pull) {
 	}
 }
 
-// runWithLosses runs a world that twice loses its journal, or a part of it.
+// runWithLosses runs a world that loses its journal, or a part of it, twice.
 func (w *world) runWithLosses(seed uint64, steps int) {
 	w.hub.losses = newLosses(seed)
 	for range 2 {
@@ -70,8 +70,8 @@ func (w *world) runWithLosses(seed uint64, steps int) {
 	w.settle()
 }
 
-// lose removes the journal, its tail, or everything after the snapshot. The next director rebuilds it because it
-// knows the journal's head from elsewhere.
+// lose removes the journal, its tail, or everything after the snapshot. The next director notices, because a copy of
+// the journal's head survives elsewhere, and rebuilds the journal.
 func (w *world) lose() {
 	if w.bad != nil {
 		return
@@ -120,8 +120,8 @@ func (w *world) cutJournal() (*fsm.Machine, error) {
 	return known, journal.load(known)
 }
 
-// rebuild writes a journal from the findings, and checks that everything visible is found. The writing may be
-// interrupted and then starts again.
+// rebuild writes a new journal from the surviving data, and checks that it agrees with all visible data. If it is
+// interrupted, it starts again.
 func (w *world) rebuild(known *fsm.Machine) error {
 	d, found := w.directors, w.found(known)
 	before := d.history
@@ -152,7 +152,7 @@ func (w *world) rebuild(known *fsm.Machine) error {
 	return nil
 }
 
-// halfAsk interrupts some questions between their comment and their label.
+// halfAsk interrupts some questions after their comment and before their label.
 func (w *world) halfAsk() {
 	for _, i := range w.hub.issues {
 		e, ok := w.underWay(i, fsm.DoEscalate)
@@ -166,7 +166,7 @@ func (w *world) halfAsk() {
 	}
 }
 
-// takeBack interrupts some claims after their last request. In these, the claim resumes an issue after an answer.
+// takeBack interrupts some claims that resume an issue after an answer, after their last request.
 func (w *world) takeBack() {
 	for _, i := range w.hub.issues {
 		e, ok := w.underWay(i, fsm.DoClaim)
@@ -324,7 +324,7 @@ func (w *world) shownAttempt(nonce string) int {
 	return last
 }
 
-// foundAgain describes a difference between an issue and its rebuilt task, or returns "".
+// foundAgain describes how a rebuilt task contradicts its issue, or returns "".
 func (w *world) foundAgain(known, m *fsm.Machine, f fsm.FoundTask) string {
 	i, t, l := w.hub.issue(f.Key), m.Task(f.Key), w.hub.losses
 	asked, _, _ := strings.Cut(strings.TrimPrefix(f.Question, f.Nonce+"-"), ".")

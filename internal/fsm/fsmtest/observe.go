@@ -8,11 +8,11 @@ import (
 	"retake/internal/fsm/fsmtest/deep"
 )
 
-// softView is the knowledge of one process outside its journal.
+// softView is the state of one process that the journal does not contain.
 type softView struct {
-	grace  time.Time            // silence before it does not count
-	late   time.Duration        // lateness of the director, as last reported
-	heard  map[string]time.Time // by worker: time of its last message, which may wait for its offer
+	grace  time.Time            // silence before this time does not count
+	late   time.Duration        // delay of the director, as last reported
+	heard  map[string]time.Time // by worker: time of its last message, even if the machine does not have it
 	last   time.Time            // time of the last step
 	listed map[string]time.Time // by attempt: the time of the last list with it
 	probed map[string]time.Time // by attempt: when the last unanswered probe was sent
@@ -98,7 +98,7 @@ func each[F fsm.Fact](d decision, check func(F) string) string {
 	return ""
 }
 
-// booted resets the soft knowledge about a process.
+// booted resets the softView of a process.
 func (h *history) booted(p *process) {
 	p.soft = &softView{
 		heard: map[string]time.Time{}, listed: map[string]time.Time{}, probed: map[string]time.Time{},
@@ -143,7 +143,7 @@ func (h *history) appended(p *process, records []fsm.Record) {
 	}
 }
 
-// alikeEvery is the number of steps between two steps that are made twice.
+// alikeEvery is the number of steps between two comparisons of a step with its repetition.
 const alikeEvery = 500
 
 // arrived records a waiting sign of life, and returns its time.
@@ -163,7 +163,7 @@ func (h *history) stepping(p *process, at time.Time, body fsm.EventBody) {
 	case fsm.Booted, fsm.DirectorResumed:
 		s.grace = now.Add(2 * heartbeatTTL)
 	case fsm.DirectorLate:
-		if b.By < s.late { // deadlines that were extended are due only now
+		if b.By < s.late { // the delay has ended, so extended deadlines are due from now on
 			s.grace = latest(s.grace, now)
 		}
 		s.late = b.By
@@ -193,7 +193,7 @@ func (h *history) stepping(p *process, at time.Time, body fsm.EventBody) {
 func (h *history) stepped(p *process, at time.Time, body fsm.EventBody, facts []fsm.Fact, effects []fsm.Effect) {
 	d := decision{h, p, at, body, facts, effects}
 	if _, late := body.(fsm.DirectorLate); late && len(facts)+len(effects) == 0 {
-		return // due decisions follow with the next event
+		return // more decisions are due with the next event
 	}
 	for _, row := range h.rows {
 		if row.step != nil {

@@ -11,7 +11,7 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// directorFaults causes random faults in a director.
+// directorFaults may cause a fault in a director.
 func (w *operator) directorFaults(p *process) {
 	if p.dead || w.bad != nil || p != w.directors.lead {
 		return
@@ -66,7 +66,7 @@ func (w *operator) directorFaults(p *process) {
 	}
 }
 
-// endForWhatItDoes stores the director's report about an attempt that floods the bus or fills the disk.
+// endForWhatItDoes stores the director's own report that an attempt floods the bus or fills the disk.
 func (w *operator) endForWhatItDoes() {
 	if len(w.runtime.containers) == 0 {
 		return
@@ -93,8 +93,8 @@ func (w *directors) replace() {
 	w.after(w.delay(400), func() { w.end(old, "its lease expired") })
 }
 
-// loseLease disconnects the leader only from the lease. A standby takes the lease as soon as possible. The old leader,
-// which may be suspended, can only rely on its clock.
+// loseLease cuts the leader off from the lease alone. A standby takes the lease as soon as possible. The old leader,
+// which may be suspended, knows only from its clock that its term has ended.
 func (w *directors) loseLease(old *process) {
 	if w.stale != nil || w.standing {
 		return
@@ -138,7 +138,7 @@ func (w *directors) may(p *process) bool {
 // clocks.
 func (w *directors) uptime(p *process) time.Duration { return time.Hour + time.Duration(w.now+p.skew) }
 
-// operatorActs gives a command, and resumes some time later.
+// operatorActs gives a command such as pause, and resumes some time later.
 func (w *operator) operatorActs(p *process) {
 	if w.choices.pick(operatorSays, 4) == 3 {
 		k := w.hub.issues[w.choices.pick(operatorSays, len(w.hub.issues))].key
@@ -156,7 +156,7 @@ func (w *operator) operatorActs(p *process) {
 	})
 }
 
-// limitSaid lets a worker report a limit of a model. Sometimes another worker reports the same limit a little later.
+// limitSaid makes a worker report a limit of a model. Sometimes a second worker reports the same limit a little later.
 func (w *operator) limitSaid() {
 	resource := [...]string{"model.anthropic", "model.default"}[w.choices.pick(limitStated, 2)]
 	until := w.now + seconds([...]int{30, 600, 7200, 18000, 70000}[w.choices.pick(limitStated, 5)])
@@ -183,8 +183,8 @@ func (w *operator) lift(p *process) {
 	}
 }
 
-// settings are the parts of a configuration that the invariants need. Between two changes, one value of settings
-// decides all facts.
+// settings holds the parts of a configuration that the invariants need. All facts between two changes are decided under
+// one value of settings.
 type settings struct {
 	cfg    fsm.Config
 	preset string
@@ -233,15 +233,14 @@ func (w *directors) readBy(f fsm.SettingsChanged) settings {
 	return w.kept[n-1]
 }
 
-// request is an operator's direct command to the director. A sender without an answer repeats it.
+// request is a command that the operator gives directly to the director. The sender repeats it until it gets an answer.
 type request struct{ fsm.CommentView }
 
-// requestEvery is the time between two tries of a request, in seconds. The sender does not know whether the last try
-// arrived.
+// requestEvery is the time after which the sender of an unanswered request repeats it, in seconds.
 const requestEvery = 5
 
-// request lets the operator give commands about tasks, in one world of four. It draws from a separate track, so the
-// other worlds do not change.
+// request lets the operator give commands about tasks in one world of four. It uses a separate track of choices, so the
+// recordings of other worlds stay valid.
 func (w *operator) request() {
 	w.after(seconds(120+10*w.choices.pick(atRequest, 60)), w.request)
 	if w.faultsStopped {

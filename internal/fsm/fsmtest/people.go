@@ -120,7 +120,7 @@ func (w *operator) unheard() string {
 // capped is a label with a cap of one worker, in worlds with an order.
 const capped = "area/db"
 
-// order gives some worlds eight priorities, a cap, and an issue without our label that must be closed first.
+// order gives the issues of some worlds priorities, a cap, and a dependency on an issue that Retake does not handle.
 func (w *world) order() {
 	if w.choices.pick(atStanding, 8) < 7 {
 		return
@@ -171,7 +171,7 @@ type pull struct {
 // commit names the newest commit. Pull requests of the same claim have different commits.
 func (p *pull) commit() string { return fmt.Sprintf("%d.%d", p.number, p.head) }
 
-// deliver publishes the work. A repetition finds the first result, and sets the labels.
+// deliver publishes the work. A repeated delivery returns the first result, and sets the labels.
 func (w *shell) deliver(i *issue, e fsm.Effect) fsm.EffectEnded {
 	if i.delivered != e.Worker {
 		switch {
@@ -348,7 +348,7 @@ func (w *hub) review(i *issue) {
 	w.touch(i)
 }
 
-// reviewOpen names the next consequence of a review, if any.
+// reviewOpen describes the next step of a task in review, or returns "".
 func (w *hub) reviewOpen(t *fsm.Task) string {
 	i := w.issue(t.Key)
 	switch x := i.pull; {

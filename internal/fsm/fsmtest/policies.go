@@ -38,7 +38,7 @@ var failureEvidence = []recovery.Evidence{
 		"daemon running?"},
 }
 
-// reporterWords maps messages to explicit flags of reporters. The flags of other reports are derived.
+// reporterWords maps messages to the explicit flags in their reports. Other reports have no explicit flags.
 var reporterWords = map[string]recovery.Assertion{
 	"exit 2":                                 {Explicit: true, Escalate: true},
 	"Segmentation fault (core dumped)":       {Explicit: true, Transient: true},
@@ -46,8 +46,8 @@ var reporterWords = map[string]recovery.Assertion{
 	"HTTP 401 Unauthorized: invalid api key": {Explicit: true, Transient: true, Retry: true},
 }
 
-// classifications holds the real classifier's results for each failure and for each reason that the director knows. It
-// is computed once, because the machine is under test and classifying costs more than a hundred steps.
+// classifications holds the real classifier's results for each failure, and for each reason that the director observes.
+// It is computed once, because classifying takes longer than a hundred steps of the machine.
 type classifications struct {
 	known map[recovery.Reason]recovery.Finding
 	said  map[string]recovery.Finding // by message and question
@@ -83,7 +83,7 @@ func (r classifications) classify(e recovery.Evidence) recovery.Finding {
 	return f
 }
 
-// Times that are the same in every world.
+// Settings that are the same in every world.
 const (
 	heartbeatTTL = 90 * time.Second
 	watchdog     = 15 * time.Minute
@@ -142,7 +142,7 @@ func machineConfig(maxWorkers int, claimStale time.Duration, preset string, limi
 	}
 }
 
-// budgets lists limits between two answers of a human: large, small, little money, few attempts.
+// budgets lists limits for the time between two answers of a human: large, small, little money, few attempts.
 var budgets = []policy.Limits{
 	{PaidCallBudget: 20, Backoff: recovery.DefaultBackoff},
 	{PaidCallBudget: 3, Backoff: recovery.DefaultBackoff},
@@ -150,8 +150,8 @@ var budgets = []policy.Limits{
 	{PaidCallBudget: 20, IterationBudget: 3, Backoff: recovery.DefaultBackoff},
 }
 
-// retries returns the number of attempts that a policy's row grants to a caller's failures, regardless of the
-// conditions in its ladder.
+// retries returns how many attempts a policy's row grants at most to a caller's failures, if all conditions in its
+// ladder hold.
 func retries(p *policy.Policy, r recovery.Reason, caller string) int {
 	row, ok := p.Row(r, caller)
 	if !ok || p.Name() != "director" {

@@ -10,7 +10,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// process is one director, with a driver and its shell's knowledge.
+// process is one running director: a driver, and the state of the shell around it.
 type process struct {
 	id      int
 	cfg     fsm.Config
@@ -28,7 +28,7 @@ type process struct {
 	refused int64
 	flight  []*flight // effects under way
 	soft    *softView
-	signs   []fsm.Sign // signs of life that wait for their offer
+	signs   []fsm.Sign // signs of life that the shell has not offered yet
 
 	listening int    // number of running reads of comments
 	told      uint64 // decided comments, as bits by id; for the explorer
@@ -109,8 +109,8 @@ func (w *directors) boot() {
 	w.operator.search(p)
 }
 
-// end kills a process. Some of its running effects are carried out afterwards. After the end of a lease none is,
-// because the shell has stopped sending.
+// end kills a process. Some of its running effects happen nevertheless, but none after its lease has ended, because the
+// shell stops sending before that.
 func (w *directors) end(p *process, why string) {
 	if p.dead {
 		return
@@ -175,7 +175,7 @@ func (w *directors) offer(p *process, body fsm.EventBody, acked func()) {
 	}
 }
 
-// sayLate offers the age of the running append if it has changed.
+// sayLate reports the delay of the running append to the machine, if the delay has changed.
 func (w *directors) sayLate(p *process) {
 	late := time.Duration(0)
 	if p.appends > 0 {
@@ -255,7 +255,7 @@ func (w *directors) wakes(p *process) int64 {
 	return max(int64(next.Sub(epoch))-p.skew, p.asleep)
 }
 
-// deadline is the shell's only timer. It may be late.
+// deadline acts as the shell's timer, which may fire late.
 func (w *directors) deadline(p *process) {
 	before := p.m.NextDeadline()
 	w.offer(p, fsm.Tick{}, nil)

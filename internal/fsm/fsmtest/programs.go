@@ -12,8 +12,8 @@ type foundPrograms struct {
 	missing  bool
 }
 
-// programs lets directors search for the programs of the stages, in one world of four. It draws from a separate track
-// of choices, so the other worlds do not change.
+// programs makes directors search for the stages' programs in one world of four. It uses a separate track of choices,
+// so the recordings of other worlds stay valid.
 func (w *operator) programs() {
 	if w.choices.pick(atPrograms, 4) == 3 {
 		w.directors.set.cfg.Programs = "programs 0"
@@ -65,8 +65,8 @@ func (w *operator) searched(p *process, programs string) {
 	w.search(p)
 }
 
-// searching records an outcome before the director decides about it. A repeated search that fails does not change
-// anything.
+// searching records an outcome before the director decides about it. A repeated search that fails does not change the
+// outcome.
 func (p *process) searching(out fsm.ProgramsSearched) {
 	if out.For != p.cfg.Programs || out.Failed && out.For == p.found.programs {
 		return

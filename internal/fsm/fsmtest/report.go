@@ -10,7 +10,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// shrunk is the shortest list of choices that violates the same invariant, with its transcript.
+// shrunk is the result of shortening a world: the choices that still violate the invariant, and a transcript.
 type shrunk struct {
 	choiceTracks *choiceTracks
 	bad          *Violation
@@ -79,7 +79,8 @@ func (s *shrinker) try(t *choiceTracks) bool {
 	return true
 }
 
-// size is the measure to reduce: a fault counts most, then the duration of the faults, then every harmful choice.
+// size is the measure that the shrinker reduces. Faults count most, then the number of steps with faults, then the
+// other choices that are not 0.
 func (s *shrinker) size(t *choiceTracks) int {
 	n := s.steps
 	for i := range t {
@@ -182,7 +183,7 @@ func (f *Found) Report(now func() time.Time) string {
 	return b.String()
 }
 
-// quiet removes events without a decision.
+// quiet removes events that did not lead to a decision.
 func quiet(lines []string) (out []string) {
 	for i, l := range lines {
 		decided := i+1 < len(lines) && strings.HasPrefix(said(lines[i+1]), "    ")

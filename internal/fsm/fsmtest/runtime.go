@@ -14,19 +14,19 @@ type container struct {
 	issue     fsm.IssueKey
 	listed    bool // the runtime knows it
 	running   bool
-	lingering int  // messages that its worker can still send after the container has gone
+	lingering int  // number of messages that its worker can still send after the container is gone
 	orphan    bool // created for a director that no longer leads
 	oom       bool
 	code      int
 
-	validates bool // without an agent, on a copy of the work
+	validates bool // it only validates a copy of the work
 
 	pending bool         // accepted by a cluster, but not running yet
 	waits   string       // reason for waiting
 	made    int64        // time of acceptance
 	travels bool         // its checkout is a copy
 	lost    bool         // its node does not answer
-	told    bool         // it received a stop, but the caller got an error
+	told    bool         // it received the stop, although the caller got an error
 	revoked bool         // the bus ignores its worker
 	cause   fsm.EndCause // the reason why the cluster ended it
 
@@ -38,7 +38,7 @@ type container struct {
 	sent     int   // reports sent
 	calls    int64 // paid calls
 	silent   int64 // end of its silence
-	cut      int64 // its messages do not arrive before
+	cut      int64 // its messages do not arrive before this time
 	patience int   // hellos before it gives up
 }
 
@@ -204,7 +204,7 @@ func (w *runtime) list(p *process) fsm.ContainersListed {
 	return l
 }
 
-// pendingTimeout bounds the wait for room in a cluster.
+// pendingTimeout is the longest wait for room in a cluster.
 const pendingTimeout = 10 * time.Minute
 
 // Texts of clusters.
@@ -215,8 +215,8 @@ const (
 	nodeIsLost = "node node-3 does not answer"
 )
 
-// cluster makes one world in four a cluster. The runtime of such a world schedules attempts. Most of these have
-// separate checkouts. That may change with every new director.
+// cluster turns one world of four into a cluster, in which attempts wait for room. Most attempts get a copy of the
+// checkout; every new director chooses again.
 func (w *world) cluster() {
 	if w.choices.pick(atCluster, 4) < 3 {
 		return
@@ -238,8 +238,8 @@ func (w *directors) transport() {
 	}
 }
 
-// accept makes a container wait for room or for a missing image, possibly without end. Once faults have stopped, every
-// new attempt finds room.
+// accept makes a container wait for room or for a missing image, possibly forever. Once faults have stopped, every new
+// attempt finds room.
 func (w *runtime) accept(b *container) {
 	b.pending, b.running, b.waits = true, false, noRoom
 	waits := w.delay(20)
@@ -300,8 +300,8 @@ func (w *runtime) returns(b *container) {
 	}
 }
 
-// unconfirmed returns the outcome of a stop that a lost node cannot confirm. It fences the attempt at the time in the
-// order, if any. From then on the bus ignores its worker.
+// unconfirmed returns the outcome of a stop that a lost node cannot confirm. It fences the attempt at the time that the
+// effect states, if any. From then on the bus ignores the worker.
 func (w *runtime) unconfirmed(p *process, b *container, e fsm.Effect) fsm.EffectEnded {
 	b.told = true
 	if at := e.Stop.FenceAt; at.IsZero() || w.wall(p).Before(at) {

@@ -7,8 +7,8 @@ import (
 	"retake/internal/fsm/fsmtest/deep"
 )
 
-// Small is a world that is small enough to search all orders of its events. It has as many workers as issues, and
-// director.max_retries is 2.
+// Small describes a world that is small enough to search in every order of events. It has as many workers as issues,
+// and director.max_retries is 2.
 type Small struct {
 	Name    string
 	Issues  int // 1 or 2
@@ -26,7 +26,7 @@ type smallFault uint8
 const (
 	drops    smallFault = iota // messages lost
 	doubles                    // messages delivered twice
-	failures                   // effects that fail, before or after they were carried out
+	failures                   // effects that fail before or after they happen
 	deaths                     // workers that end without a report
 	bad                        // reports of a failure
 	crash                      // crashes of the director at any time; a running append lands or not
@@ -91,7 +91,7 @@ type search struct {
 	came []origin
 }
 
-// origin is the first known way to reach a state.
+// origin is the step by which the search first reached a state.
 type origin struct {
 	from int // index of the previous state, or -1 for the first state
 	by   step

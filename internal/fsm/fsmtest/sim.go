@@ -8,8 +8,8 @@ import (
 	"retake/internal/fsm"
 )
 
-// worldSteps is the number of steps with faults in a world. A run has many short worlds, so that violations can be
-// shrunk.
+// worldSteps is the number of steps with faults in a world. Many short worlds are better than a long one, because a
+// violation in a short world is easier to shorten.
 const worldSteps = 3000
 
 // Options set the extent of a search.
@@ -135,7 +135,7 @@ func Costs(seed uint64, steps int, now func() time.Time) string {
 	return b.String()
 }
 
-// Bounds of liveness: a world without faults must come to rest within these steps and this time.
+// Once faults have stopped, a world must come to rest within these limits.
 const (
 	restSteps = 10_000
 	restTime  = 24 * time.Hour
@@ -177,7 +177,7 @@ func (w *world) settle() {
 	}
 }
 
-// resume gives the command repeatedly, because a policy may have aborted the run.
+// resume repeats the operator's command resume, because a policy may have paused the director.
 func (w *world) resume() {
 	w.directors.offer(w.directors.lead, fsm.OperatorCommanded{Command: fsm.Resume}, nil)
 	w.after(seconds(3600), w.resume)

@@ -4,11 +4,11 @@ import (
 	"math"
 )
 
-// choices makes all choices of a world, with a separate track for each site. A seed gives endless choices. A recording
-// gives its choices, and then only 0. The harmless choice is always 0, so writing zeros shortens a recording. Removing
-// one fault does not shift the choices of the others.
+// choices makes all choices of a world, from a seed or from a recording. After the end of a recording, each choice is
+// 0. The harmless choice is always 0, so replacing choices by 0 makes a world simpler. Each site has a separate track,
+// so that removing one fault does not shift the choices of other sites.
 type choices struct {
-	state        [sites]uint64 // of each track's generator
+	state        [sites]uint64 // state of each track's generator
 	choiceTracks *choiceTracks // the recording, or nil to draw
 	at           [sites]int
 	record       *choiceTracks // the chosen values, unless nil
@@ -54,7 +54,7 @@ func (t *choices) pick(s site, n int) int {
 	return int(v)
 }
 
-// chance is true in permille of a thousand cases. It does not draw for an impossible fault.
+// chance returns true with a probability of permille in a thousand. If permille is 0, it does not use up a choice.
 func (t *choices) chance(s site, permille int) bool {
 	if permille == 0 {
 		return false
@@ -149,7 +149,7 @@ const (
 	faultsEnd = atStanding // after the last fault of the group
 )
 
-// siteInfo describes a site. The rate of a fault is at most most per thousand.
+// siteInfo describes a site. The field most is the highest rate of its fault, per thousand.
 type siteInfo struct {
 	name string
 	most int
