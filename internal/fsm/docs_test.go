@@ -71,7 +71,7 @@ func stateRows() []string {
 }
 
 func triggerRows() []string {
-	rows := []string{"| trigger | means | stops the attempt, reason |", "|---|---|---|"}
+	rows := []string{"| trigger | means | reason, if it stops the attempt |", "|---|---|---|"}
 	for _, x := range Transitions {
 		if x.Means != "" {
 			rows = append(rows, fmt.Sprintf("| `%s` | %s | %s |", x.On, x.Means, x.Stop))

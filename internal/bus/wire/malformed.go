@@ -36,7 +36,7 @@ type CauseRow struct {
 func Causes() []CauseRow {
 	return []CauseRow{
 		{
-			CauseOversized, "longer than `agent_bus.max_message_bytes` can be (1 MiB)",
+			CauseOversized, "longer than 1 MiB, the largest `agent_bus.max_message_bytes`",
 			"cut tails before sending, oldest bytes first",
 		},
 		{CauseNotJSON, "the message is not a single JSON value", "send exactly one JSON object in UTF-8"},

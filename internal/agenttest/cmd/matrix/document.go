@@ -36,11 +36,11 @@ func retryRight(r trial.Result) bool {
 const head = `# Agents on the stand-in for providers
 
 Written by ` + "`make agents`" + `, which runs every known agent that is installed against every case of the stand-in
-([decision](../decisions/0024-provider-stand-in.md)). ` + "`bin/providersim --list`" + ` describes the cases. Agents
-run as under a worker, and Retake reads their output as in production. ` + "`make agents-install`" + ` builds some agents
-from source. A cell shows the reason of the run, and the number of requests with tools. Further requests without a success are retries of the agent. An agent that retries
-silently is stopped at its time limit. For some cases several reasons are correct. A run that survives a failure counts
-as right. The cases are a regression test of the rules, so these figures measure the agents.
+([decision](../decisions/0024-provider-stand-in.md)). ` + "`bin/providersim --list`" + ` describes the cases. The agents run as they
+do under a worker. ` + "`make agents-install`" + ` builds some agents from source. A cell shows the reason of the run, and the
+number of requests with tools. If a run fails, requests after the first are the agent's retries. A silent retry ends at
+the case's time limit. Some cases have several correct reasons. A run that survives a failure counts as right. The
+rules pass these cases in tests, so these figures measure the agents.
 
 The last event of a stream shows that the stream is complete ([agents](agents.md)). crush and opencode-go print text
 without such an event.
