@@ -32,9 +32,11 @@ type labelledScore struct{ exact, accepted, of, retry, retryOf int }
 // labelledLists are lists that were labelled before the classifier read them, each with its last score. Later rules may
 // raise a score, but never lower it. docs/specs/error-handling.md has the first scores.
 var labelledLists = map[string]labelledScore{
-	"testdata/hosting.jsonl":  {exact: 156, accepted: 190, of: 196, retry: 158, retryOf: 158},
+	"testdata/field.jsonl":    {exact: 101, accepted: 123, of: 124, retry: 101, retryOf: 101},
+	"testdata/hosting.jsonl":  {exact: 157, accepted: 191, of: 196, retry: 158, retryOf: 158},
 	"testdata/limits.jsonl":   {exact: 155, accepted: 190, of: 194, retry: 139, retryOf: 139},
-	"testdata/locales.jsonl":  {exact: 136, accepted: 167, of: 186, retry: 156, retryOf: 164},
+	"testdata/locales.jsonl":  {exact: 137, accepted: 167, of: 186, retry: 156, retryOf: 164},
+	"testdata/tools.jsonl":    {exact: 176, accepted: 228, of: 238, retry: 204, retryOf: 206},
 	"testdata/trackers.jsonl": {exact: 68, accepted: 78, of: 82, retry: 72, retryOf: 73},
 }
 
