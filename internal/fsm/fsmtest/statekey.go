@@ -108,8 +108,8 @@ func (j *journal) sum(letters *[256]byte, now time.Time, cfg fsm.Config) uint64 
 // epoch is the start of every world.
 var epoch = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 
-// notHard lists the fields of the machine that facts do not build: configuration, derived data, and soft state. All
-// other fields are hard, including new ones.
+// notHard lists the fields of the machine that are not hard state: configuration, derived data, and soft state. New
+// fields count as hard state until they are listed here.
 var notHard = []string{
 	"memory.cfg", "memory.tasks", "memory.nonces", "memory.slots", "agenda.timers", "agenda.ready",
 	"memory.now", "agenda.began", "agenda.grace", "agenda.late", "agenda.githubClosed", "agenda.dispatchableSince",
@@ -139,7 +139,7 @@ var (
 	whole     = deep.New(mutable, "memory.cfg", "agenda.timers", "agenda.ready", "memory.slots", "turn.list")
 )
 
-// Bounds on the list elements and map entries in a machine: without tasks, and for each task.
+// Maximum numbers of list elements and map entries in a machine: without tasks, and for each task.
 const (
 	baseElements = 1200
 	taskElements = 150

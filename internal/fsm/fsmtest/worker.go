@@ -8,7 +8,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// report is a report from a worker or the director in the stream. It is delivered again until it is acknowledged.
+// report is a worker's or the director's report in the stream, which delivers it repeatedly until it is acknowledged.
 type report struct {
 	worker string
 	body   fsm.Report
@@ -46,7 +46,7 @@ func (w *workers) workerTurn(b *container) {
 			b.running, b.code = false, 1
 			return
 		}
-		if w.fault(workerLies) { // it ends before its welcome
+		if w.fault(workerLies) { // it reports its end before it is welcomed
 			w.finish(b)
 		}
 		if w.fault(workerAgain) { // it was welcomed, but the answer was lost
@@ -170,7 +170,7 @@ func (w *workers) redeliver(r *report) {
 	p := w.directors.lead
 	if w.directors.stale != nil && w.fault(staleHears) {
 		p = w.directors.stale
-		w.after(lag+seconds(30), func() { // without an acknowledgement in time, another consumer gets it
+		w.after(lag+seconds(30), func() { // the stream repeats a report that is not acknowledged in time
 			if !r.acked {
 				w.redeliver(r)
 			}
@@ -215,10 +215,10 @@ func (w *workers) sendUnreliably(b *container, body fsm.EventBody) {
 	}
 }
 
-// probeWait is the time for the answer to a probe.
+// probeWait is the time within which a worker must answer a probe, in seconds.
 const probeWait = 5
 
-// probe asks a silent worker for a sign of life, and offers the end of a probe without one.
+// probe asks a silent worker for a sign of life. If none arrives in time, it offers the machine the failed probe.
 func (w *workers) probe(p *process, e fsm.Effect) {
 	sent := w.wall(p)
 	if !w.fault(busDrop) {

@@ -9,8 +9,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// world is everything around the driver. Choices decide its events, and the table of invariants checks it. Its parts
-// share the stage.
+// world is everything around the driver. Choices determine its events, and the invariants check it. Its parts share the
+// stage.
 type world struct {
 	*stage
 	hub       *hub
@@ -28,7 +28,7 @@ type stage struct {
 	rates         [sites]int
 	happened      [sites]int // number of faults so far
 	faultsStopped bool
-	explored      bool // the explorer decides all events, so none is scheduled
+	explored      bool // the explorer chooses the next event, so the queue stays empty
 
 	now   int64 // since epoch
 	queue eventQueue
@@ -50,8 +50,8 @@ type hub struct {
 	pulls     int        // pull requests so far
 	reviews   int        // requests for changes so far
 	withPulls bool       // work is delivered as a pull request
-	gitTo     int64      // until then git fails
-	awayTo    int64      // until then GitHub is down
+	gitTo     int64      // git fails until this time
+	awayTo    int64      // GitHub is down until this time
 	losses    *losses    // nil in worlds that keep their journal
 }
 
@@ -73,7 +73,7 @@ type workers struct {
 	directors *directors
 	spools    map[string][]fsm.Report // by worker: unsent reports, which its checkout keeps
 	reports   []*report
-	outageTo  int64             // until then all attempts fail
+	outageTo  int64             // all attempts fail until this time
 	outageEnd recovery.Evidence // the failure during the outage
 }
 
@@ -106,7 +106,7 @@ type shell struct {
 	directors *directors
 }
 
-// operator commands directors and edits their configuration. It also causes some other faults of directors.
+// operator commands directors and edits their configuration. It also causes faults in directors.
 type operator struct {
 	*stage
 	hub       *hub
@@ -155,8 +155,8 @@ func (w *stage) tell(format string, args ...any) {
 	}
 }
 
-// newWorld draws the size of a world and its kinds of faults. Worlds with few kinds of faults find violations that
-// worlds with all kinds hide.
+// newWorld chooses the size of a world and its kinds of faults. Worlds with few kinds of faults find violations that
+// the other faults would hide.
 func newWorld(t *choices, without string) *world {
 	w := assemble(t)
 	w.without = without
@@ -248,7 +248,7 @@ func (w *stage) fault(s site) bool {
 	return true
 }
 
-// delay draws a time up to the given number of seconds.
+// delay chooses a time up to the given number of seconds.
 func (w *stage) delay(seconds int) int64 {
 	return int64(100*time.Millisecond) + int64(w.choices.pick(atDelay, seconds*4))*int64(250*time.Millisecond)
 }

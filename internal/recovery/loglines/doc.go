@@ -1,8 +1,9 @@
-// Package loglines restores the original lines of a text: it joins lines wrapped by a terminal, expands quoted JSON
-// strings, and removes the prefix of a logger (time, level, place). Formatting then does not affect the classification.
+// Package loglines restores the original lines of a text, so that formatting does not affect the classification. It
+// joins lines that a terminal wrapped, expands quoted JSON strings, and removes loggers' prefixes (time, level, source
+// position).
 //
 //	clean text ──unbox, unwrap──▶ lines ──unquote──▶ lines ──parse──▶ messages, each with its level
 //
-// A shape of log lines is one row of forms.go. Invariants: the cost is linear in the text. Plain text passes unchanged.
-// Imports: the standard library and package plaintext.
+// Each row in forms.go describes one format of log lines. Invariants: the cost is linear in the text, and plain text
+// passes unchanged. Imports: the standard library and package plaintext.
 package loglines

@@ -14,14 +14,13 @@ const (
 	day = `[A-Z][a-z]{2} {1,2}\d{1,2} ` + clock
 )
 
-// form is one shape of log lines. Its first group is the level, if the shape has a level. The message follows the
-// match.
+// form is one format of log lines. Its first group, if any, is the level. The message follows the match.
 type form struct {
 	name string
 	re   *regexp.Regexp
-	// cheap test whether the expression can match; most lines have other shapes
+	// cheap test that rules out most lines, because the expression is slow
 	may func(rest string) bool
-	// replaces the expression where possible; may be nil
+	// faster equivalent of the expression, or nil
 	find func(rest string) (at []int, ok bool)
 }
 
@@ -37,7 +36,7 @@ func (f form) foundBy(find func(string) ([]int, bool)) form {
 	return f
 }
 
-// behindTime lists the shapes between a time and the message. The first match wins.
+// behindTime lists the formats of the text between a time and the message. The first match wins.
 var behindTime = []form{
 	row("Python's logging", `[ ,]?-[ ]+[\w.:/-]+ - LEVEL - `, mayDash),
 	row("Python's logging without a name", `[ ,]?-[ ]+LEVEL - `, mayDash),
@@ -54,12 +53,12 @@ var behindTime = []form{
 	row("level, at the end", `[ \t]+LEVEL$`, mayLevel),
 }
 
-// statedLevel matches a level that is part of the message, and stays in it.
+// statedLevel matches a level that belongs to the message. Parse does not remove it.
 var statedLevel = row("level and colon", `[ \t]*\[?LEVEL\]?: `, func(rest string) bool {
 	return beginsLevel(strings.TrimPrefix(skip(rest, " \t"), "["))
 })
 
-// Shapes that do not begin with a bare time.
+// Formats that do not begin with a bare time.
 var (
 	serilog = row("Serilog", `\[(?:`+stamp+`|`+clock+`) LEVEL\] `, begins('['))
 	apache  = row("Apache", `\[[A-Z][a-z]{2} `+day+` \d{4}\]`, begins('['))
@@ -71,7 +70,7 @@ var (
 	syslog5424 = row("syslog, RFC 5424", `<\d{1,3}>1 `+stamp+` \S+ \S+ \S+ \S+ (?:-|\[[^\]]*\]) `, begins('<'))
 )
 
-// plainLevel is a level at the start of a line without other signs of a logger. It stays in the message.
+// plainLevel matches a level at the start of a line without other signs of a logger. Parse does not remove it.
 var plainLevel = row("level alone", `\s*(?:npm |go: |\[)?LEVEL(?:\]|:|!| |$)`, mayPlain)
 
 // match returns the positions of the match at the start of s and of its group, or nil.

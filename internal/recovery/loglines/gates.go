@@ -6,7 +6,7 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// Gates of forms: each returns false only if the form's expression cannot match.
+// Each gate of a form returns false only if the form's expression cannot match.
 
 func always(string) bool { return true }
 
@@ -61,7 +61,7 @@ func mayPlain(line string) bool {
 	return beginsLevel(line)
 }
 
-// beginsLevel reports whether the first three letters of a text can begin a level. A long s counts as a letter.
+// beginsLevel reports whether a level can begin with the first three letters of a text. It treats the long s as s.
 func beginsLevel(s string) bool {
 	if len(s) < 3 {
 		return false

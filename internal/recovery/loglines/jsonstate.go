@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// jsonState is the open part of a JSON text.
+// jsonState tracks which JSON brackets and strings are open at the end of a line.
 type jsonState struct {
 	depth    int
 	inString bool

@@ -78,7 +78,7 @@ func levelOf(word string) Level {
 	return None
 }
 
-// levelOfNumber returns the level of a number of pino or bunyan, or None.
+// levelOfNumber returns the level that a number means in pino or bunyan, or None.
 func levelOfNumber(n float64) Level {
 	switch {
 	case n < 10 || n > 100:
@@ -95,7 +95,7 @@ func levelOfNumber(n float64) Level {
 	return Error
 }
 
-// letterLevel returns the level of the first letter of a line by glog or Ruby.
+// letterLevel returns the level that the first letter of a line means in glog or Ruby.
 func letterLevel(c byte) Level {
 	switch c {
 	case 'D':

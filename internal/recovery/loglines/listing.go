@@ -13,7 +13,8 @@ var listed = byFirst([]string{
 	"go: downloading ", "go: added ", "go: found ", "go: upgraded ", "ii  ", "create mode ", "delete mode ",
 })
 
-// listing matches other lines that only list names, by the first bytes that such a line can have. A version has a dot.
+// listing matches other lines that only list names. The first column holds the first bytes that such a line can have. A
+// version must contain a dot.
 var listing = []struct {
 	first string
 	re    *regexp.Regexp
@@ -32,7 +33,7 @@ var listing = []struct {
 	{"C", regexp.MustCompile(`^Collecting [\w.-]+(?:\[[\w,-]+\])?(?:[=<>~!]=[\w.,<>=!~*-]+)?$`)},
 }
 
-// Lines of any first byte: a test that passed, a package with its version, a changed file, a file.
+// Lines that can begin with any byte: a passed test, a package with its version, a changed file, a file.
 var (
 	passed   = regexp.MustCompile(` PASSED(?: +\[ *\d+%\])?$`)
 	packaged = regexp.MustCompile(`^[\w.-]+ (?:\((?:default: )?\d+\.[\w.+, :-]*\)| +v?\d+(?:\.[\w+-]+)+)$`)
@@ -61,7 +62,7 @@ func byFirst(parts []string) (by [256][]string) {
 	return by
 }
 
-// longestListing bounds the lines that expressions are applied to.
+// longestListing is the maximum length of a line to which expressions are applied.
 const longestListing = 160
 
 // Lists reports whether a line only lists names. A name can sound like a failure, but is not evidence of one.

@@ -77,7 +77,7 @@ func joined(message, err string) string {
 	return strings.TrimRight(message, " :\n") + ": " + err
 }
 
-// withRest adds a logger's other fields on a separate line. They stay JSON if they contain objects, because an object
+// withRest adds a logger's other fields on a separate line. If they contain objects, they stay JSON, because an object
 // may be a provider's error.
 func withRest(message string, fields map[string]any) string {
 	for _, k := range slices.Concat(levelKeys, placeKeys) {

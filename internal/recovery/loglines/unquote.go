@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxQuotes bounds the levels of quoting.
+// maxQuotes is the maximum number of nested quotations to expand.
 const maxQuotes = 4
 
 // unquote returns the text of a JSON string in a line: the whole line, the fields of an object that fills the line, or
@@ -59,7 +59,7 @@ func fieldsText(line string) (text string, ok bool) {
 	return all.String(), ok
 }
 
-// unescape replaces the escapes of a JSON string, whole or cut off.
+// unescape replaces the escapes of a JSON string, which may be truncated.
 func unescape(s string) string {
 	if strings.IndexByte(s, '\\') < 0 {
 		return s

@@ -55,8 +55,8 @@ type segment struct {
 	width    int // of the widest line
 	bonds    []bond
 	joins    []bool
-	soft     int // joins after a line with room left
-	hard     int // joins after a full line
+	soft     int // number of joins after a line with room left
+	hard     int // number of joins after a full line
 }
 
 // take restarts with the given lines, and reports whether they may have been wrapped.
@@ -185,7 +185,7 @@ func (s *segment) glue(i int, next string) string {
 	return " "
 }
 
-// longWord is longer than words of a language: an address, a path, JSON.
+// longWord is the length from which a word is probably an address, a path or JSON.
 const longWord = 24
 
 func plainWord(s string) bool {
@@ -276,8 +276,8 @@ func (s *segment) bondOf(line, next string, open jsonState) bond {
 // label matches a name at the start of a line, or within a sentence.
 var label = regexp.MustCompile(`^[A-Za-z][\w.-]*(?: [a-z]+)?(?:\[\d+\])?: `)
 
-// isPlace reports whether a line begins with a position in a file (a.go:7:2: x, a.cs(7,2)) or the name of a field ("a":
-// x, a=x).
+// isPlace reports whether a line begins with a position in a file (a.go:7:2: x, a.cs(7,2)), or with the name of a field
+// ("a": x, a=x).
 func isPlace(line string) bool {
 	name, file, letter := 0, 0, false // lengths of the runs of characters allowed in a name and a file
 	for ; file < len(line); file++ {

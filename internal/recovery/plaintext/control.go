@@ -2,9 +2,10 @@ package plaintext
 
 import "strings"
 
-// WithoutControl returns valid UTF-8 text as a terminal would display it: without overwritten text (carriage return,
-// backspaces), with a blank or line feed for cursor movements, and without control sequences (CSI, OSC, DCS and others,
-// with ESC or as C1, complete or cut) and control characters. Text without control characters is returned unchanged.
+// WithoutControl returns valid UTF-8 text as a terminal would display it. It drops text that a carriage return or
+// backspaces overwrite, and replaces a cursor movement by a blank or a line feed. It removes control characters and
+// control sequences (CSI, OSC, DCS and others, with ESC or as C1, complete or truncated). It does not change text
+// without control characters.
 func WithoutControl(s string) string {
 	first := cleanUpTo(s)
 	if first == len(s) {
@@ -49,7 +50,7 @@ func cleanUpTo(s string) (n int) {
 	return n
 }
 
-// HasControl reports whether a text contains a character below the blank, including tabs and line feeds.
+// HasControl reports whether a text contains an ASCII control character, such as a tab or a line feed.
 func HasControl(s string) bool {
 	for ; len(s) >= 8; s = s[8:] {
 		if belowBlank(eight(s)) != 0 {
@@ -64,7 +65,7 @@ func HasControl(s string) bool {
 	return false
 }
 
-// eight returns the first eight bytes of s as one number, lowest first.
+// eight returns the first eight bytes of s as a little-endian number.
 func eight(s string) uint64 {
 	_ = s[7]
 	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 | uint64(s[4])<<32 | uint64(
@@ -76,7 +77,8 @@ const (
 	tops = 0x8080808080808080
 )
 
-// belowBlank returns 0 if and only if all eight bytes are at least the blank. A smaller byte borrows from its top bit.
+// belowBlank returns 0 if and only if none of the eight bytes is less than a blank. The subtraction sets the top bit of
+// a smaller byte.
 func belowBlank(x uint64) uint64 { return (x - ones*' ') &^ x & tops }
 
 // holds returns 0 if and only if c is not one of the eight bytes.
@@ -85,8 +87,8 @@ func holds(x, c uint64) uint64 {
 	return (x - ones) &^ x & tops
 }
 
-// suspect marks the bytes that can begin a forbidden character. 0xc2 begins the C1 characters, but also permitted
-// characters.
+// suspect marks the bytes that can begin a forbidden character. 0xc2 begins the C1 control characters, but also some
+// permitted characters.
 var suspect = func() (is [256]bool) {
 	for c := range byte(' ') {
 		is[c] = c != '\n' && c != '\t'
@@ -95,7 +97,7 @@ var suspect = func() (is [256]bool) {
 	return is
 }()
 
-// page is the text written until now, with the start of the cursor's row.
+// page is the text so far, and the position at which the cursor's row begins.
 type page struct {
 	out      []byte
 	row      int
@@ -125,7 +127,7 @@ func (p *page) control(c byte) {
 		p.returned = true
 	case c == '\b':
 		n := len(p.out)
-		for n > p.row && p.out[n-1]&0xc0 == 0x80 { // the rest of a character
+		for n > p.row && p.out[n-1]&0xc0 == 0x80 { // the other bytes of the character
 			n--
 		}
 		p.out = p.out[:max(p.row, n-1)]

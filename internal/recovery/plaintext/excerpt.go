@@ -11,8 +11,8 @@ var errorWords = []string{
 // maxExcerptLine is the maximum length of a line in an excerpt, in bytes.
 const maxExcerptLine = 240
 
-// Excerpt picks the n most useful lines of a program's output: around the cause, or around the first error, or at the
-// end. A line "…" marks an omission.
+// Excerpt returns the n most useful lines of a program's output: those around the cause, or else around the first
+// error, or else the last ones. A line "…" marks an omission.
 func Excerpt(output, cause string, n int) string {
 	lines := told(output)
 	if len(lines) == 0 || n < 1 {
@@ -34,7 +34,7 @@ func Excerpt(output, cause string, n int) string {
 	return strings.Join(out, "\n")
 }
 
-// told selects the informative lines.
+// told returns the lines of an output that are not blank.
 func told(output string) (lines []string) {
 	for l := range strings.Lines(Clean(output)) {
 		if strings.TrimSpace(l) != "" {
@@ -46,7 +46,7 @@ func told(output string) (lines []string) {
 
 // telling returns the index of the most useful line, which the excerpt must show.
 func telling(lines []string, cause string) int {
-	const leastShared = 10 // in bytes; many texts share shorter lines
+	const leastShared = 10 // in bytes; shorter lines occur in many texts by chance
 	best, shared := -1, leastShared-1
 	cause = strings.TrimSuffix(cause, mark)
 	for i, l := range lines {

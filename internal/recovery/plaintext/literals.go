@@ -4,7 +4,7 @@ package plaintext
 // Matching ignores ASCII case. A state is the offset of its row in next, so that a step is one addition and one load.
 // The states with owners come last.
 type Literals struct {
-	class  [256]uint8 // byte → column; 0 for bytes outside all literals
+	class  [256]uint8 // byte → column; 0 for bytes that occur in no literal
 	width  uint32     // columns
 	next   []uint32   // state + column → state
 	final  uint32     // the first state with owners
@@ -12,7 +12,7 @@ type Literals struct {
 	long   int        // bytes of the longest literal
 }
 
-// maxLiteralStates bounds the automaton's memory, to about 100 MiB at worst.
+// maxLiteralStates limits the automaton's memory to about 100 MiB.
 const maxLiteralStates = 1 << 18
 
 // trie is an automaton under construction. States are numbered in order of creation.
@@ -21,8 +21,8 @@ type trie struct {
 	owners [][]uint16 // state →
 }
 
-// NewLiterals builds the automaton. The owner of a literal is the index of its set. It returns nil for too many
-// literals.
+// NewLiterals builds the automaton. The owner of a literal is the index of its set. NewLiterals returns nil if there
+// are too many literals.
 func NewLiterals(sets [][]string) *Literals {
 	l := &Literals{width: 1}
 	for _, set := range sets {
@@ -186,12 +186,12 @@ func (l *Literals) scan(text string, from, behind int, found func(owner, end int
 	}
 }
 
-// Each step depends on the step before it, so a processor would be idle most of the time. Texts that are long enough
-// are therefore read in several lanes at once.
+// Each step depends on the previous one, so a single pass would leave the processor idle most of the time. Scan
+// therefore reads a long text in several lanes at once, each with a part of the text.
 const (
 	lanes        = 4
 	hitsOfLane   = 32 // initial capacity
-	shortestPart = 4  // of a lane, in lengths of the longest literal; the bytes read before it are overhead
+	shortestPart = 4  // of a lane, in lengths of the longest literal; a lane also reads that many bytes before its part
 )
 
 // hit is the end of one or more literals.

@@ -5,7 +5,7 @@ import (
 	"unicode"
 )
 
-// Invisible characters that change their neighbours.
+// Invisible characters that change the characters next to them.
 const (
 	nonJoiner, joiner = '\u200c', '\u200d'
 	blackFlag         = '\U0001F3F4'
@@ -39,7 +39,7 @@ func Seen(words string) (seen string, hidden int) {
 	}
 	in := []rune(words)
 	var out strings.Builder
-	last := false // the previous character was omitted
+	last := false // the previous character was removed
 	for i := 0; i < len(in); i++ {
 		n := 1
 		if unseen(in[i]) {
@@ -98,7 +98,7 @@ func belongs(in []rune, i int) int {
 		return flagTags(in, i)
 	case r == '\u200e' || r == '\u200f' || r == '\u061c':
 		keep = rightToLeft(before) && !unseen(after) || rightToLeft(after) && !unseen(before)
-	case unicode.Is(unicode.Prepended_Concatenation_Mark, r): // these are visible
+	case unicode.Is(unicode.Prepended_Concatenation_Mark, r): // visible characters
 		keep = true
 	}
 	if keep {

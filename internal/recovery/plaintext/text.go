@@ -7,8 +7,8 @@ import (
 
 // Limits on input.
 const (
-	maxText  = 256 << 10 // newest bytes per stream; four times the longest message on the bus
-	MaxLine  = 2 << 10   // bytes around a literal that an expression sees; more is structured data, not a sentence
+	maxText  = 256 << 10 // bytes kept at the end of a text; four times the longest message on the bus
+	MaxLine  = 2 << 10   // bytes around a literal that an expression reads; longer lines are data and not sentences
 	MaxCause = 300       // in bytes; fits on a line of an issue comment
 )
 
@@ -45,8 +45,8 @@ func OneLine(s string) string {
 	return strings.TrimRight(s[:cut], " ") + mark
 }
 
-// From returns the rest of a long line, from about half of MaxCause before end. It begins at a sentence, or else at a
-// word.
+// From returns a long line from a position about half of MaxCause before end. The result begins with a sentence, or
+// else with a word.
 func From(line string, end int) string {
 	start := max(0, end-MaxCause/2)
 	if start == 0 {

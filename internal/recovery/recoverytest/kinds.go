@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Kind is a typical kind of output of failed runs.
+// Kind is one typical kind of output of failed runs.
 type Kind struct {
 	Name string
 	line func(int) string // the lines before the end, by number

@@ -4,7 +4,7 @@ package recoverytest
 
 import "strings"
 
-// Tricky lists bytes that broke readers of failures before.
+// Tricky lists texts that once broke the code that reads failures.
 var Tricky = []string{
 	"", "\x00", "\xff\xfe\x00", "\x1b", "\x1b[", "\x1b[31", "\x1b[31m\xff\x00", "\x1b]0;t", "\x1b]0;t\n", "\x1b\n[31m",
 	"\r\r\n", "é\xcc", "\u2028", "\u202f",
@@ -20,7 +20,7 @@ var Tricky = []string{
 	"1.2.3.", "12µ", "<path>/a.go",
 }
 
-// Tail returns n bytes as a failed run leaves them: noise, then a reason.
+// Tail returns n bytes like the output of a failed run: noise, and then the reason.
 func Tail(n int) string {
 	const noise = "=== RUN   TestWidget/case_17\n    widget.go:31: fetching http://127.0.0.1:4711/v1/items?page=2 " +
 		"(attempt 3)\n--- PASS: TestWidget/case_17 (0.01s)\n"

@@ -139,7 +139,7 @@ func (c *cursor) year(w *when) {
 	}
 }
 
-// setDate checks and keeps a date. Year 0 means no year.
+// setDate stores a date if it is valid. Year 0 means that the year is missing.
 func (w *when) setDate(year, month, day int) bool {
 	if month < 1 || month > 12 || day < 1 || day > 31 || year != 0 && year < 1970 {
 		return false

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Some providers state the used share of each of their windows, with its reset. Only the reset of a used-up window is a
-// wait.
+// Some providers state for each of their limits how much of it is used, and when it resets. Only the reset of a used-up
+// limit is a wait.
 
-// shareReach bounds the distance between a reset and the share of its window.
+// shareReach is the maximum distance between a reset and the share that belongs to it, in bytes.
 const shareReach = 2048
 
 var (
@@ -22,7 +22,8 @@ var (
 	shareLeft = regexp.MustCompile(`(?i)(\d+(?:\.\d+)?) ?% (?:left|remaining|available)\b`)
 )
 
-// usedUp reports whether the window of a reset at s[begin:] is used up. Without a stated share, it is.
+// usedUp reports whether the limit that resets at s[begin:] is used up. It is assumed to be, unless the text states a
+// share.
 func usedUp(s string, begin int) bool {
 	start := begin
 	for start > 0 && inName(s[start-1]) {

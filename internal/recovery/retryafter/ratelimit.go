@@ -10,11 +10,11 @@ import (
 
 // Limit is the state of a resource's limit after one or more answers.
 type Limit struct {
-	Remaining *int64    `json:"remaining,omitempty"` // in the scarcest window, or nil
+	Remaining *int64    `json:"remaining,omitempty"` // remaining requests of the scarcest limit, or nil
 	ResetAt   time.Time `json:"reset_at,omitzero"`   // reset of the latest window; zero if unknown
 	// wait stated by the last answer: Retry-After, or the reset of an exhausted window
 	RetryAfter time.Duration `json:"retry_after,omitzero"`
-	// earliest useful time to ask; zero means to use Remaining and ResetAt
+	// earliest time for the next request; zero if Remaining and ResetAt decide
 	OpenAt time.Time `json:"open_at,omitzero"`
 }
 
@@ -56,7 +56,7 @@ func ReadLimit(headers map[string]string, at time.Time) (l Limit, ok bool) {
 			l.RetryAfter = max(l.RetryAfter, wait)
 		}
 	}
-	if stated > 0 { // a stated wait implies that the limit is exhausted
+	if stated > 0 { // only an exhausted limit states a wait
 		l.Remaining, l.RetryAfter = new(int64), stated
 		if !at.IsZero() && at.Add(stated).After(l.ResetAt) {
 			l.ResetAt = at.Add(stated)
@@ -88,7 +88,7 @@ func (l Limit) open() time.Time {
 	return l.OpenAt
 }
 
-// limitWindow is one of the limits that an answer names: of requests, of tokens, of a day.
+// limitWindow is one of the limits in an answer, such as the requests per minute or the tokens per day.
 type limitWindow struct {
 	name      string
 	remaining *int64
@@ -135,7 +135,7 @@ func readWindow(ws []limitWindow, name, value string) []limitWindow {
 	return ws
 }
 
-// windowOf returns the window of a header, identified by the header's name without the kind of value.
+// windowOf returns the window that a header is about. Headers about one window differ only in the word for the value.
 func windowOf(ws *[]limitWindow, name, word string) *limitWindow {
 	for _, drop := range []string{word + "time", word + "-after", word + "-ms", word} {
 		if before, after, ok := strings.Cut(name, drop); ok {

@@ -10,17 +10,16 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// cursor reads times from a text, form by form. Every reading method either advances and returns true, or does not move
-// the cursor.
+// cursor reads times from a text. A reading method either advances the cursor and returns true, or leaves it in place.
 type cursor struct {
 	s string
 	i int
 }
 
-// maxForm bounds the bytes that a form examines.
+// maxForm is the number of bytes that a form may examine.
 const maxForm = 64
 
-// form compiles an expression for match. It ignores case. A ~ stands for a few blanks and commas.
+// form compiles an expression for match, which ignores case. A ~ stands for a few blanks and commas.
 func form(expr string) *regexp.Regexp {
 	return regexp.MustCompile(`(?i)^(?:` + strings.ReplaceAll(expr, "~", `[ \t,]{0,4}`) + `)`)
 }
@@ -164,7 +163,7 @@ func (c *cursor) stopwatch() (time.Duration, bool) {
 		return 0, false
 	}
 	end := c.i
-	// a time of day after all
+	// it is a time of day
 	if w := c.match(wordForm); w != nil && (w[1] == "am" || w[1] == "pm" || zoneAbbreviations[w[1]] != "") {
 		return 0, c.back(start)
 	}

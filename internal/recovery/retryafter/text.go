@@ -9,7 +9,7 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// announcement is a form in which programs announce a time.
+// announcement describes how programs announce a time, such as "try again in".
 type announcement struct {
 	literals []string // in lower case; the time follows one of them
 	tails    []string // suffixes to skip ("retry" + "_after_ms"), without - and _
@@ -55,11 +55,11 @@ var announcements = []announcement{
 
 func words(s string) []string { return strings.Fields(s) }
 
-// ownTry lists words with which a program announces its next try.
+// ownTry lists words with which a program announces its next retry.
 var ownTry = words("will ll to gonna max total")
 
-// ongoing marks lines of a program that is still retrying. Their waits belong to past tries, and only count without
-// other statements.
+// ongoing marks lines of a program that is still retrying. Their waits belong to its earlier retries, so they count
+// only if the text states no other wait.
 var ongoing = []string{
 	"retrying", "will retry", "trying again in", "reconnecting", "api_retry", "auto_retry",
 	"_retry\"", "retry attempt", "backing off",
@@ -262,18 +262,18 @@ func (c *cursor) join() (keyed bool, first, last string) {
 	return keyed, first, last
 }
 
-// odd reports whether a text begins with a character outside ASCII that an expression takes for a letter: the long s or
-// the Kelvin sign.
+// odd reports whether a text begins with the long s or the Kelvin sign. A case-insensitive expression takes these for
+// letters.
 func odd(s string) bool { return strings.HasPrefix(s, "\u017f") || strings.HasPrefix(s, "\u212a") }
 
-// maxDumped bounds the number of headers read from a text.
+// maxDumped is the maximum number of headers to read from a text.
 const maxDumped = 32
 
 // dumpedHeader matches a header's name, the assignment, and the value, quoted or up to the end of the line.
 var dumpedHeader = regexp.MustCompile(
 	`(?i)([a-z0-9_-]{0,40}rate-?limit[a-z0-9_-]{0,40})[ \t"'\\]{0,5}[:=](?:[ \t\\:=]{0,5}["']([^"'\\]{0,64})|[ \t\\:=]{0,5}(.{0,64}))`)
 
-// addHeader keeps the dumped header around line[:end]. It replaces an earlier header with the same name.
+// addHeader stores the header that line[:end] begins. It replaces an earlier header with the same name.
 func (st *stated) addHeader(line string, end int) {
 	m := dumpedHeader.FindStringSubmatch(line[max(0, end-40):])
 	if m == nil {

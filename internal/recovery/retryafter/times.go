@@ -9,7 +9,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// when is a printed time: a span, or a possibly incomplete moment.
+// when is a printed time: a duration, or a point in time that may be incomplete.
 type when struct {
 	span time.Duration // 0 for a point in time
 
@@ -23,7 +23,8 @@ type when struct {
 	offset           int    // seconds east of UTC, instead of a name
 }
 
-// wait returns the time from at until w: 0 … LongestWait. Past moments and moments without a current time give 0.
+// wait returns the time from at until w, between 0 and LongestWait. It returns 0 for a time in the past, and for a
+// point in time if at is zero.
 func (w when) wait(at time.Time) time.Duration {
 	switch {
 	case w.span > 0:
@@ -42,8 +43,8 @@ func until(t, at time.Time) time.Duration {
 	return min(t.Sub(at), recovery.LongestWait)
 }
 
-// moment completes w. A clock time without a date means its next occurrence. A date without a year means the nearest
-// date that is not far in the past.
+// moment returns the point in time that w means. A time of day without a date means its next occurrence. A date without
+// a year means the next such date, or a recent one.
 func (w when) moment(at time.Time) time.Time {
 	if !w.epoch.IsZero() {
 		return w.epoch
@@ -95,7 +96,7 @@ func (w when) location() *time.Location {
 	return loc
 }
 
-// spanOf returns n units as a bounded span, or 0 if n is not positive.
+// spanOf returns n units, at most LongestWait, or 0 if n is not positive.
 func spanOf(n float64, unit time.Duration) time.Duration {
 	if !(n > 0) {
 		return 0
@@ -116,7 +117,7 @@ func numberAsWhen(n float64, unit time.Duration) (when, bool) {
 		return when{span: d}, d > 0
 	}
 	if unit != time.Second && n < 1e11 {
-		return when{span: recovery.LongestWait}, true // many milliseconds, stated as such
+		return when{span: recovery.LongestWait}, true // a long wait in stated milliseconds
 	}
 	for _, scale := range []float64{1, 1e3, 1e6, 1e9} {
 		if n/scale < 1e11 {
@@ -127,8 +128,8 @@ func numberAsWhen(n float64, unit time.Duration) (when, bool) {
 	return when{span: recovery.LongestWait}, true
 }
 
-// parseWhen reads a field with only a time: a number of unit, an epoch, a span with units, or a date in any of HTTP's
-// three forms or ISO 8601.
+// parseWhen reads a field that contains only a time: a number in unit, seconds since 1970, a duration with units, or a
+// date in ISO 8601 or any of HTTP's three forms.
 func parseWhen(s string, unit time.Duration) (when, bool) {
 	s = strings.Trim(s, " \t\"'")
 	if len(s) > 64 {

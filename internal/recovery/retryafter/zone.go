@@ -12,8 +12,8 @@ import (
 //go:embed zoneinfo.zip
 var zoneData string
 
-// zoneAbbreviations maps the names that people and programs print to IANA names. North America's meaning wins for
-// ambiguous names.
+// zoneAbbreviations maps the names that people and programs print to IANA names. An ambiguous name has its North
+// American meaning.
 var zoneAbbreviations = map[string]string{
 	"utc": "UTC", "gmt": "UTC", "z": "UTC", "zulu": "UTC",
 	"pt": "America/Los_Angeles", "pst": "America/Los_Angeles", "pdt": "America/Los_Angeles",

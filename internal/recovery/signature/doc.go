@@ -1,7 +1,7 @@
-// Package signature makes fingerprints of failures: equal for the same logical failure across retries and machines. The
-// table volatile replaces the parts that vary between runs (times, paths, ids, addresses), with one expression or
-// finder per row.
+// Package signature makes fingerprints of failures, which are equal for the same logical failure across retries and
+// machines. The table volatile describes the parts that vary between runs (times, paths, ids, addresses), each with an
+// expression or a function that finds it. They are replaced before hashing.
 //
-// Invariant: normalising is idempotent. It reads only the beginning of a text, so the cost is bounded. Imports: the
+// Invariant: normalising is idempotent. It reads only the beginning of a text, so the cost has a limit. Imports: the
 // standard library, packages recovery and plaintext.
 package signature

@@ -6,7 +6,8 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// Frequent kinds of text have finders instead of expressions. The tests compare them with expressions.
+// For frequent kinds of text, functions replace expressions, because they are faster. Tests compare them with
+// equivalent expressions.
 
 // path finds /home/a/b.go, ~/b, C:\a\b, file:///a/b, and relative paths below a directory for temporary files.
 func path(rest string) (groups found, ok bool) {

@@ -6,7 +6,7 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// always is the gate of a row that is found without an expression.
+// always is the gate of a row without an expression.
 func always(string, int) bool { return true }
 
 // digits reports whether the bytes of s from i on are n digits.

@@ -10,7 +10,7 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// Bounds from the founding document: the first lines of the output, and the first characters after normalising.
+// A signature covers this many lines of the output, and this many characters after normalising.
 const (
 	maxLines      = 100
 	maxCharacters = 500
@@ -24,7 +24,7 @@ func Of(e recovery.Evidence, r recovery.Reason) string {
 	return OfClean(e, r)
 }
 
-// OfClean is like Of, for evidence with texts that are already cleaned.
+// OfClean is like Of, for evidence with clean texts.
 func OfClean(e recovery.Evidence, r recovery.Reason) string {
 	text := ""
 	for _, s := range []string{e.Stderr, e.Stdout, e.Message} {
@@ -102,7 +102,7 @@ func normaliseLine(out []byte, line string, groups *found) []byte {
 			out, i = written, i+n
 			continue
 		}
-		// rows match whole words only
+		// rows match only whole words, so copy the rest of this word
 		out = append(out, line[i])
 		for i++; i < len(line) && p&atWord != 0 && plaintext.IsWord(line[i]); i++ {
 			out = append(out, line[i])

@@ -16,8 +16,8 @@ type volatileRow struct {
 	write writer
 }
 
-// gate reports whether a row may match at the start of rest. Word is the length of its first word. It must be cheap,
-// because it is false at nearly every position, and it must never be false for a match.
+// gate reports whether a row may match at the start of rest. word is the length of the first word of rest. A gate must
+// be cheap, because it is called at every position, and must never return false for a match.
 type gate func(rest string, word int) bool
 
 // finder returns the groups of a match at the start of rest, and whether there is a match.
@@ -26,10 +26,10 @@ type finder func(rest string) (groups found, ok bool)
 // found is a match and its groups.
 type found [4]string
 
-// writer appends the replacement for a match. rest follows the match. A nil result rejects the match.
+// writer appends the replacement for a match. rest is the text after the match. A nil result rejects the match.
 type writer func(out []byte, groups *found, rest string) []byte
 
-// place is a possible start of a row.
+// place is the kind of a position, which determines the rows that can match there.
 type place uint8
 
 const (
@@ -89,7 +89,7 @@ func with(word string) writer {
 	return func(out []byte, _ *found, _ string) []byte { return append(out, word...) }
 }
 
-// withDigits writes a fixed word, unless the first group matched and has fewer than n runs of digits.
+// withDigits writes a fixed word. It rejects a match if the first group has fewer than n runs of digits.
 func withDigits(n int, word string) writer {
 	return func(out []byte, groups *found, _ string) []byte {
 		if groups[1] != "" && digitRuns(groups[1]) < n {
@@ -99,7 +99,7 @@ func withDigits(n int, word string) writer {
 	}
 }
 
-// placeOf returns the places between out and a line that continues with next.
+// placeOf returns the place of a position between out and the byte next.
 func placeOf(out []byte, next byte) (p place) {
 	last := byte(' ')
 	if len(out) > 0 {

@@ -43,7 +43,7 @@ func isTemporary(folder string) bool {
 	return false
 }
 
-// writeURL keeps the scheme and the host without numbers. It keeps the presence of a port, but not its number.
+// writeURL keeps the scheme and the host, but replaces the numbers in the host and the port.
 func writeURL(out []byte, groups *found, _ string) []byte {
 	out = append(out, groups[1]...)
 	for host := groups[2]; host != ""; {
@@ -73,8 +73,8 @@ func writeNamedAttempt(out []byte, groups *found, _ string) []byte {
 	return append(append(out, groups[1]...), "<attempt>"...)
 }
 
-// codeWords precede any code, including as the end of an identifier such as statusCode and exit_code. statusWords are
-// whole words before a status.
+// codeWords precede any code, even as the end of an identifier such as statusCode or exit_code. statusWords are whole
+// words before an HTTP status.
 var (
 	codeWords   = []string{"http", "status", "code", "errno", "exit", "signal"}
 	statusWords = []string{"error", "returned", "got", "received", "answered", "response", "with"}
@@ -84,10 +84,10 @@ var (
 var statusPhrase = regexp.MustCompile(
 	`^ (?:Bad|Unauthorized|Payment|Forbidden|Not|Method|Request|Conflict|Gone|Payload|Unprocessable|Too|Internal|Service|Gateway)(?:$|[ ,;)"'])`)
 
-// contextBefore is the number of bytes before a number that determine its meaning.
+// contextBefore is the number of bytes before a number that writeNumber examines.
 const contextBefore = 32
 
-// writeNumber replaces a number, unless it is significant: a status, an exit code, the number of a subtest.
+// writeNumber replaces a number, unless it is significant, such as a status, an exit code or the number of a subtest.
 func writeNumber(out []byte, groups *found, rest string) []byte {
 	if n := groups[0]; isCode(n, out, rest) {
 		return append(out, n...)

@@ -1,6 +1,6 @@
 // Package deep hashes, counts and copies values of any type, including unexported fields.
 //
-// It follows the types, so that new fields are covered without a change here. It reads memory directly, so the value
+// It derives everything from the types, so it includes new fields automatically. It reads memory directly, so the value
 // must not change concurrently.
 package deep
 
@@ -37,7 +37,7 @@ type plan struct {
 
 // Hash is a hash under construction.
 type Hash struct {
-	From    time.Time  // times count relative to it
+	From    time.Time  // times are hashed relative to it
 	Letters *[256]byte // replacement of each letter in strings; may be nil
 	Sum     uint64
 	Size    int // number of elements of lists and maps
@@ -274,7 +274,7 @@ func (w *Walker) mapping(t reflect.Type) plan {
 			m := reflect.NewAt(t, p).Elem()
 			h.Add(uint64(m.Len()))
 			h.Size += m.Len()
-			var all uint64 // the order of a map does not count
+			var all uint64 // a sum, because the order of a map must not matter
 			for it := m.MapRange(); it.Next(); {
 				one := h.part()
 				key.hash(hold(it.Key(), t.Key()), &one)

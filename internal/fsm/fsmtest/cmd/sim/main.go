@@ -13,14 +13,14 @@ import (
 )
 
 func main() {
-	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "of the run; the same seed gives the same events")
+	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "seed of the run; the same seed gives the same events")
 	steps := flag.Int("steps", 1_000_000, "number of events to decide, over all worlds")
 	world := flag.Int("world", -1, "run only this world")
 	limit := flag.Duration("for", 0, "time limit for starting new worlds; 0 is unlimited")
-	losses := flag.Bool("losses", false, "number of worlds that lose all or a part of their journal")
+	losses := flag.Bool("losses", false, "make every world lose its journal, or a part of it, twice")
 	costs := flag.Bool("costs", false, "print the cost of each invariant")
 	brief := flag.Bool("brief", false, "print a violation in one line")
-	explore := flag.Int("explore", 0, "instead, search the small worlds exhaustively, up to this number of states each")
+	explore := flag.Int("explore", 0, "search the small worlds exhaustively instead, each up to this number of states")
 	flag.Parse()
 	if *explore > 0 {
 		os.Exit(search(*explore))
@@ -39,7 +39,7 @@ func main() {
 		fmt.Println(r)
 		return
 	}
-	if *losses && !*brief { // such worlds cannot be shrunk
+	if *losses && !*brief { // the shrinker does not support such worlds
 		var lines []string
 		o.World, o.Transcript = r.Found.World, &lines
 		fsmtest.Simulate(o)
@@ -72,7 +72,7 @@ func search(most int) int {
 	return 0
 }
 
-// cpu is the CPU time of this process. It measures costs independently of other processes.
+// cpu returns the CPU time of this process as a time, so that other processes do not distort the measurement of costs.
 func cpu() time.Time {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
