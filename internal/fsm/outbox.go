@@ -190,8 +190,8 @@ func (m *attempts) deferEffect(t *Task, p Planned, f *EffectError) {
 		if o := p.Effect.Stop; o != nil && o.FenceAt.After(m.now) {
 			d.Until = sooner(d.Until, o.FenceAt)
 		}
-	} else if f.Resource == recovery.GitHubAPI {
-		m.coolDown(Cooldown{Resource: cmp.Or(f.Closed, GitHubWrite), Until: f.Until, Why: f.Text})
+	} else if resource := f.limited(); resource != "" {
+		m.coolDown(Cooldown{Resource: resource, Until: f.Until, Why: f.Text})
 	}
 	// Without an edit, the comment would still show a running worker.
 	if p.Effect.Kind == DoDeliver && d.Tries >= notifyAfter {
@@ -199,6 +199,17 @@ func (m *attempts) deferEffect(t *Task, p Planned, f *EffectError) {
 	}
 	d.Until = later(d.Until, m.now.Add(minRetryWait))
 	m.record(d)
+}
+
+// limited returns the resource that a limit with a stated reset closes, or "" for resources other than GitHub.
+func (f *EffectError) limited() string {
+	switch f.Resource {
+	case recovery.GitHubAPI:
+		return cmp.Or(f.Closed, GitHubWrite)
+	case recovery.GitHubGit:
+		return f.Resource
+	}
+	return ""
 }
 
 // planKeptEdit plans the edit which states that the work is kept, unless this process has already made that edit.

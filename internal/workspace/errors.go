@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"strings"
 	"syscall"
+	"time"
 
 	"retake/internal/gitwords"
 	"retake/internal/sys/diskfault"
@@ -76,6 +77,8 @@ type Error struct {
 	Err    error  // a cause from this package or the system, or nil
 	// Words classifies git's message. It is empty if git did not fail.
 	Words gitwords.Meaning
+	// Until is the end of the pause that the remote asked for. It is zero unless Kind is Limited.
+	Until time.Time
 }
 
 // Error formats the error. Only Detail may contain line breaks.

@@ -46,6 +46,7 @@ type program struct {
 	limits Limits
 	config [][2]string // for every run
 	merges bool        // git is new enough for Sync
+	server serverLimit
 	log    *zap.Logger
 }
 
@@ -238,6 +239,8 @@ func (p *program) feed(ctx context.Context, c call, out answer) error {
 	stderr := ring.New(tailBytes)
 	cmd := p.command(limited, c)
 	cmd.Stdout, cmd.Stderr = out, stderr
+	trace := traceAnswers(cmd, c)
+	defer trace.close()
 	started := time.Now()
 	err := p.start(cmd, c)
 	if err == nil {
@@ -249,7 +252,7 @@ func (p *program) feed(ctx context.Context, c call, out answer) error {
 		return own
 	}
 	if err == nil {
-		return nil
+		return p.server.answered(c)
 	}
 	if cause := context.Cause(ctx); cause != nil {
 		return &Error{Kind: Transient, Op: c.op, Detail: "ended by Retake: " + cause.Error(), Err: ctx.Err()}
@@ -273,6 +276,7 @@ func (p *program) feed(ctx context.Context, c call, out answer) error {
 		return c.beyond("git was ended: %s", why)
 	}
 	failed := gitFailed(c.op, said, slices.Contains(c.args, "push"), err)
+	p.server.read(failed, c, trace, started)
 	if !exit.Exited() { // not killed by this process
 		failed.Kind, failed.Detail = Transient, strings.TrimSpace("git was killed: "+exit.String()+"\n"+said)
 	}

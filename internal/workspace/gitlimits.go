@@ -3,14 +3,19 @@ package workspace
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"retake/internal/gitwords"
 )
 
 // remoteTime is the maximum time for a run of git that talks to a server. With baseConfig, git closes dead connections
@@ -135,4 +140,104 @@ func (p *program) largest(c call) int64 {
 		return max(p.limits.WorkBytes+maxAnswer, p.limits.Bytes)
 	}
 	return p.limits.WorkBytes + maxAnswer
+}
+
+// Waits after a limit. A server that does not state a wait gets a minute, which doubles up to half an hour.
+const (
+	limitFirst  = time.Minute
+	limitMost   = 30 * time.Minute
+	limitStated = 24 * time.Hour
+)
+
+// answers is the trace of a server's answers, because git's messages omit the header Retry-After.
+type answers struct{ file *os.File }
+
+// traceAnswers makes git write the headers of the server's answers to memory. Without memory, limits have no stated
+// wait.
+func traceAnswers(cmd *exec.Cmd, c call) answers {
+	if !c.remote {
+		return answers{}
+	}
+	fd, err := unix.MemfdCreate("git-answers", unix.MFD_CLOEXEC)
+	if err != nil {
+		return answers{}
+	}
+	a := answers{os.NewFile(uintptr(fd), "git-answers")}
+	cmd.ExtraFiles = append(cmd.ExtraFiles, a.file)
+	cmd.Env = append(cmd.Env, fmt.Sprintf("GIT_TRACE_CURL=%d", 2+len(cmd.ExtraFiles)), "GIT_TRACE_CURL_NO_DATA=1")
+	return a
+}
+
+func (a answers) close() {
+	if a.file != nil {
+		_ = a.file.Close()
+	}
+}
+
+// end returns the newest part of the trace.
+func (a answers) end() string {
+	if a.file == nil {
+		return ""
+	}
+	info, err := a.file.Stat()
+	if err != nil {
+		return ""
+	}
+	last := make([]byte, min(info.Size(), 64<<10))
+	n, _ := a.file.ReadAt(last, info.Size()-int64(len(last))) // a shorter trace is also good
+	return string(last[:n])
+}
+
+// serverLimit counts consecutive limits without a stated wait. It is safe for concurrent use.
+type serverLimit struct {
+	mu    sync.Mutex
+	count int
+	at    time.Time
+}
+
+// answered notes the success of a call, and returns nil.
+func (l *serverLimit) answered(c call) error {
+	if c.remote {
+		l.mu.Lock()
+		l.count = 0
+		l.mu.Unlock()
+	}
+	return nil
+}
+
+// read adds the server's limit to the error of a call that began at the given time.
+func (l *serverLimit) read(e *Error, c call, a answers, began time.Time) {
+	stated, limited := gitwords.LimitAnswer(a.end())
+	if limited {
+		e.Kind, e.Words, e.Next, e.Err = Limited, gitwords.Limited, "", nil
+	}
+	if e.Kind != Limited || !c.remote {
+		return
+	}
+	now := time.Now()
+	if wait := waitFor(stated, now); wait > 0 {
+		e.Until = now.Add(wait)
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if began.After(l.at) || l.count == 0 { // calls that began before the last limit do not count again
+		l.count++
+		l.at = now
+	}
+	e.Until = now.Add(min(limitFirst<<min(l.count-1, 10), limitMost))
+}
+
+// waitFor reads the value of Retry-After, in seconds or as a date. It returns 0 for any other value.
+func waitFor(retryAfter string, now time.Time) time.Duration {
+	seconds, err := strconv.Atoi(retryAfter)
+	wait := time.Duration(min(seconds, int(limitStated/time.Second))) * time.Second
+	if err != nil {
+		at, bad := http.ParseTime(retryAfter)
+		if bad != nil {
+			return 0
+		}
+		wait = at.Sub(now)
+	}
+	return min(max(wait, time.Second), limitStated)
 }

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -185,5 +187,64 @@ func TestAnswersAreBounded(t *testing.T) {
 	t.Logf("%s, memory grew by %d MiB at most", time.Since(began).Round(time.Millisecond), (after-before)>>20)
 	if !raced && after-before > 100<<20 { // the race detector needs some hundred MiB
 		t.Errorf("memory grew by %d bytes", after-before)
+	}
+}
+
+// TestLimitOfTheServer checks the wait after each kind of limit, and that a success ends the doubling.
+func TestLimitOfTheServer(t *testing.T) {
+	t.Parallel()
+	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
+	var answer atomic.Pointer[func(http.ResponseWriter)]
+	url := httpOrigin(t, o, func(rw http.ResponseWriter, _ *http.Request) bool {
+		f := answer.Load()
+		if f != nil {
+			(*f)(rw)
+		}
+		return f != nil
+	})
+	w := open(t, Options{})
+	for _, c := range []struct {
+		status int
+		after  string
+		kind   Kind
+		wait   time.Duration
+	}{
+		{403, "20", Limited, 20 * time.Second},
+		{429, "7200", Limited, 2 * time.Hour},
+		{429, "99999999999", Limited, limitStated},
+		{429, time.Now().Add(3 * time.Hour).UTC().Format(http.TimeFormat), Limited, 3 * time.Hour},
+		{429, "", Limited, limitFirst},
+		{429, "soon", Limited, 2 * limitFirst},
+		{403, "", Auth, 0},
+		{503, "20", Transient, 0},
+		{200, "", "", 0},
+		{429, "", Limited, limitFirst},
+	} {
+		answer.Store(new(func(rw http.ResponseWriter) {
+			if c.after != "" {
+				rw.Header().Set("Retry-After", c.after)
+			}
+			http.Error(rw, "no", c.status)
+		}))
+		if c.status == http.StatusOK {
+			answer.Store(nil)
+		}
+		began := time.Now()
+		_, err := w.Checkout(t.Context(), Request{Nonce: nonceB, Repo: repo, RemoteURL: url, BaseBranch: "main"})
+		if c.kind == "" {
+			if err = errors.Join(err, w.Remove(t.Context(), nonceB)); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		e := &Error{}
+		if !errors.As(err, &e) || e.Kind != c.kind {
+			t.Errorf("%d %q: %v, want %s", c.status, c.after, err, c.kind)
+			continue
+		}
+		wait := e.Until.Sub(began)
+		if c.wait == 0 && !e.Until.IsZero() || c.wait > 0 && (wait < c.wait-2*time.Second || wait > c.wait+time.Minute/2) {
+			t.Errorf("%d %q: until %s, want %s", c.status, c.after, wait, c.wait)
+		}
 	}
 }

@@ -113,7 +113,7 @@ func ofGitHub(gh *api.Error, f fsm.EffectError) fsm.EffectError {
 // ofWorkspace adds to f the meaning of a workspace error, which err wraps.
 func ofWorkspace(ws *workspace.Error, err error, f fsm.EffectError) fsm.EffectError {
 	row := workspaceFailures[ws.Kind]
-	f.Reason, f.Transient, f.Resource = row.reason, row.transient, recovery.GitHubGit
+	f.Reason, f.Transient, f.Until, f.Resource = row.reason, row.transient, ws.Until, recovery.GitHubGit
 	if ws.Words != "" {
 		f.Reason = recovery.Reason(gitwords.ReasonOf(ws.Words))
 	}
