@@ -60,6 +60,7 @@ var (
 	ErrUnsure          = journal.ErrUnsure
 	ErrSnapshot        = journal.ErrSnapshot
 	ErrReplaced        = journal.ErrReplaced
+	ErrNoJournal       = journal.ErrNone
 	ErrNoChunk         = checkouts.ErrNoChunk
 	ErrDamaged         = chain.ErrDamaged
 	ErrJournalNotEmpty = journal.ErrNotEmpty

@@ -44,7 +44,7 @@ func TestALimitOfGitHoldsGit(t *testing.T) {
 			failed := s.logs.FilterMessage("effect failed").Len()
 			time.Sleep(3 * time.Second) // the retries of both would fail or succeed within this time
 			if now := s.logs.FilterMessage("effect failed").Len(); failed != 1 || now != failed {
-				t.Errorf("%d failures, then %d, want the one that was limited", failed, now)
+				t.Errorf("%d failures, then %d, want only the limited delivery", failed, now)
 			}
 			if s.state(first) != "Delivering" || s.state(other) != "Delivering" {
 				t.Errorf("the first is %s, the other is %s", s.state(first), s.state(other))

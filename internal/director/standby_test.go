@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
 	"retake/internal/bus"
@@ -104,7 +105,8 @@ func TestAStandbyGoesOnWithARebuiltJournal(t *testing.T) {
 	s.stop()
 }
 
-// A director refuses a journal that lost its end while the director stood by, even without the standby's check.
+// TestAStandbyRefusesAJournalThatWasCut loses the journal while a director stands by. Its health, its status and its
+// log name the loss and the next step, before and after the leader has a new stream. It refuses to lead.
 func TestAStandbyRefusesAJournalThatWasCut(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(context.Context, *fakeWorker) int { return 0 })
@@ -116,14 +118,18 @@ func TestAStandbyRefusesAJournalThatWasCut(t *testing.T) {
 	s.standBy(leader)
 
 	loseJournal(t, server, dir)
+	s.until("the standby misses the journal", func() bool {
+		return strings.Contains(s.health(), "the bus has lost the journal") && s.advisesStandby()
+	})
 	s.until("the leader has a journal again", func() bool { return leader.Ensure(t.Context()) == nil })
 	s.until("the standby sees that it is another one", func() bool {
-		return slices.ContainsFunc(s.logs.FilterMessage("journal not followed; retrying").All(),
+		return slices.ContainsFunc(s.logs.FilterMessage("journal lost or damaged; this standby cannot lead").All(),
 			func(e observer.LoggedEntry) bool {
 				return strings.Contains(fmt.Sprint(e.ContextMap()["error"]), "(cut) at batch")
 			})
 	})
-	if h := s.health(); !strings.HasPrefix(h, "unhealthy: ") || !strings.Contains(h, "(cut) at batch") {
+	if h := s.health(); !strings.HasPrefix(h, "unhealthy: ") || !strings.Contains(h, "(cut) at batch") ||
+		!s.advisesStandby() {
 		t.Errorf("a standby that cannot follow says: %s", h)
 	}
 	if now, err := operator.AskSnapshot(t.Context(), s.config.Director.DataDir); err != nil ||
@@ -140,4 +146,14 @@ func TestAStandbyRefusesAJournalThatWasCut(t *testing.T) {
 	case <-time.After(patience.For(time.Minute)):
 		t.Fatal("it continues with the cut journal")
 	}
+}
+
+// advisesStandby reports whether health, status and the newest error in the log contain the same next step.
+func (s *harness) advisesStandby() bool {
+	const next = "stop every director of this fleet"
+	now, err := operator.AskSnapshot(s.t.Context(), s.config.Director.DataDir)
+	logged := s.logs.FilterLevelExact(zap.ErrorLevel).All()
+	return err == nil && len(logged) > 0 && strings.Contains(s.health(), next) &&
+		strings.Contains(now.Director.Problem, next) &&
+		strings.Contains(fmt.Sprint(logged[len(logged)-1].ContextMap()["error"]), next)
 }

@@ -2,7 +2,7 @@ package gitwords
 
 import "strings"
 
-// LimitAnswer reads the trace of GIT_TRACE_CURL. It reports whether the last answer of a server was a limit, and returns
+// LimitAnswer reads the trace of GIT_TRACE_CURL. It reports whether the server's last answer was a limit, and returns
 // the value of its Retry-After. A 403 without this header means missing permission.
 func LimitAnswer(trace string) (retryAfter string, limited bool) {
 	status := ""

@@ -243,7 +243,8 @@ func TestLimitOfTheServer(t *testing.T) {
 			continue
 		}
 		wait := e.Until.Sub(began)
-		if c.wait == 0 && !e.Until.IsZero() || c.wait > 0 && (wait < c.wait-2*time.Second || wait > c.wait+time.Minute/2) {
+		if c.wait == 0 && !e.Until.IsZero() ||
+			c.wait > 0 && (wait < c.wait-2*time.Second || wait > c.wait+time.Minute/2) {
 			t.Errorf("%d %q: until %s, want %s", c.status, c.after, wait, c.wait)
 		}
 	}

@@ -26,6 +26,8 @@ var (
 	// ErrReplaced means that another journal has replaced the one being read. The new one can be read from its
 	// beginning.
 	ErrReplaced = errors.New("journal: replaced by another journal")
+	// ErrNone means that the server has no journal: its data is lost, or the journal was removed.
+	ErrNone = errors.New("journal: the bus has lost the journal")
 	// ErrNotEmpty means that Import needs an empty journal.
 	ErrNotEmpty = errors.New("journal: it has batches, which must be set aside first")
 )

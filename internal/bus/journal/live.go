@@ -24,6 +24,9 @@ func (l *live) info(ctx context.Context) (*jetstream.StreamInfo, error) {
 	info, err := link.Answered(ctx, func(ctx context.Context) (*jetstream.StreamInfo, error) {
 		return l.stream.Info(ctx)
 	})
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil, fmt.Errorf("%w: read the stream's state: %w", ErrNone, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("journal: read the stream's state: %w", err)
 	}

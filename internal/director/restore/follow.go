@@ -2,9 +2,14 @@ package restore
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"go.uber.org/zap"
+
+	"retake/internal/bus"
+	"retake/internal/config"
 )
 
 // Intervals at which a standby reads the journal: normally, and after a failure.
@@ -30,8 +35,7 @@ func (r *Restorer) Follow(ctx context.Context) {
 		case err == nil:
 			r.problem.Store(nil)
 		case ctx.Err() == nil:
-			r.problem.Store(new("the journal cannot be followed: " + err.Error()))
-			r.Log.Warn("journal not followed; retrying", zap.Error(err))
+			r.notFollowed(err)
 		}
 		if err != nil {
 			h, pause = nil, followAgain
@@ -43,6 +47,27 @@ func (r *Restorer) Follow(ctx context.Context) {
 		case <-time.After(pause):
 		case <-ctx.Done():
 		}
+	}
+}
+
+// notFollowed shows people why the journal cannot be followed. A lost journal needs a person, unless the next leader
+// rebuilds it, so the text includes the next step.
+func (r *Restorer) notFollowed(err error) {
+	lost := errors.Is(err, bus.ErrDamaged) || errors.Is(err, bus.ErrNoJournal)
+	switch {
+	case lost && r.Config.Journal.OnDamage == config.OnDamageRebuild:
+		err = fmt.Errorf("%w (the next leader rebuilds it, see journal.on_damage)", err)
+	case lost:
+		err = fmt.Errorf("%w (this standby cannot lead: stop every director of this fleet, then %s)", err, repair)
+	}
+	why := "the journal cannot be followed: " + err.Error()
+	if known := r.problem.Swap(&why); known != nil && *known == why {
+		return
+	}
+	if lost {
+		r.Log.Error("journal lost or damaged; this standby cannot lead", zap.Error(err))
+	} else {
+		r.Log.Warn("journal not followed; retrying", zap.Error(err))
 	}
 }
 

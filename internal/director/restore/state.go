@@ -117,10 +117,12 @@ func (r *Restorer) read(ctx context.Context) (*State, error) {
 	return h, h.ReadOn(ctx, r.Bus().Journal())
 }
 
+// repair is the advice about a damaged journal.
+const repair = "examine it with `director journal verify`, then restore an export with `director journal import " +
+	"FILE`, or rebuild from GitHub, containers and reports with `director journal rebuild`"
+
 // damaged returns the error for a damaged journal, with advice. The director has made no changes so far. It must not
 // start from the remaining records, because a missing record may have started work.
 func damaged(err error) error {
-	return fmt.Errorf("director: %w (no changes made): examine it with `director journal verify`, then restore an "+
-		"export with `director journal import FILE`, or rebuild from GitHub, containers and reports with "+
-		"`director journal rebuild`", err)
+	return fmt.Errorf("director: %w (no changes made): %s", err, repair)
 }
