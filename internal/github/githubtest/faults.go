@@ -18,14 +18,14 @@ type Fault struct {
 	// regular expression for the path below /api/v3, or for git the whole path, with the query
 	Path  string `json:"path"`
 	Skip  int    `json:"skip"`  // matching requests that are answered as usual first
-	Times int    `json:"times"` // how many requests it hits, at least one
+	Times int    `json:"times"` // number of requests to hit, at least one
 
 	Delay     time.Duration     `json:"delay"` // before anything else, in nanoseconds
 	Status    int               `json:"status"`
 	Header    map[string]string `json:"header"`
 	Body      string            `json:"body"`
-	CutBefore bool              `json:"cut_before"` // no effect, no answer
-	CutAfter  bool              `json:"cut_after"`  // the effect happens, the answer is lost
+	CutBefore bool              `json:"cut_before"` // cut the connection before the request has an effect
+	CutAfter  bool              `json:"cut_after"`  // cut the connection after the effect, without an answer
 
 	path *regexp.Regexp
 }
@@ -142,7 +142,7 @@ func (f *Fault) name() string {
 type budget struct {
 	Used   int       `json:"used"`
 	Reset  time.Time `json:"reset"`
-	Closed time.Time `json:"closed,omitzero"` // asked to wait until then
+	Closed time.Time `json:"closed,omitzero"` // the client must wait until this time
 	spent  spending  // use of the secondary limits
 }
 

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// gitTimeout bounds one run of git. The repositories are local and small.
+// gitTimeout is the time limit for one run of git. The repositories are local and small.
 const gitTimeout = 30 * time.Second
 
 // quiet keeps git away from the user's settings, and lets it serve repositories owned by another user.
@@ -183,7 +183,7 @@ func (s *gate) gitFault(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// spoolLimit bounds a push, in bytes.
+// spoolLimit is the maximum size of a push, in bytes.
 const spoolLimit = 256 << 20
 
 // spool stores a chunked request in a file, because CGI needs its length. Git sends packs over 1 MiB in chunks.

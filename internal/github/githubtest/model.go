@@ -162,11 +162,11 @@ type Request struct {
 	User   string    `json:"user"`
 	Status int       `json:"status"` // 0 for a cut connection
 	Fault  string    `json:"fault,omitempty"`
-	// DuringLimit means that it came although the credential had to wait.
+	// DuringLimit means that the client sent the request although it had to wait.
 	DuringLimit bool `json:"during_limit,omitempty"`
 }
 
-// logLimit bounds the request log and the events. The oldest entries are dropped.
+// logLimit is the maximum number of logged requests, and of events. New entries replace the oldest.
 const logLimit = 100_000
 
 // event records a change to an issue. s.mu is held.

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// object is a JSON object in GitHub's form. Fields that GitHub always sends are always there.
+// object is a JSON object in GitHub's form. It contains all fields that GitHub always sends.
 type object = map[string]any
 
 // origin returns the address that the client used, so that links lead back to it.
@@ -259,7 +259,7 @@ func (l links) pull(r *repo, i *issue) object {
 	return o
 }
 
-// addMerge adds the fields of the long form. The state of a merge is unknown at first.
+// addMerge adds the fields of the long form. At first, mergeable is null and mergeable_state is unknown.
 func (l links) addMerge(o object, i *issue) {
 	inline := 0
 	for _, v := range i.Pull.Reviews {

@@ -46,7 +46,7 @@ type store struct {
 	late    int                // requests during a limit
 	budgets map[string]*budget // by login
 	rules   []checkRule
-	due     []dueHead // heads that the rules have not seen
+	due     []dueHead // heads without checks by the rules
 	moved   bool      // a branch has moved since the file was written
 }
 
@@ -369,7 +369,7 @@ func (s *gate) Requests() []Request {
 	return slices.Clone(s.requests)
 }
 
-// Violations counts the requests that came although their credential had to wait.
+// Violations counts the requests that clients sent although they had to wait.
 func (s *gate) Violations() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

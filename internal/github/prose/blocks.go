@@ -21,7 +21,7 @@ type Style struct {
 	Mask    func(string) string // applied to text with resolved escapes and entities; nil disables masking
 }
 
-// deepest bounds the nesting of quotations and lists.
+// deepest is the maximum nesting of quotations and lists.
 const deepest = 5
 
 // The parsers read a text like GitHub, except for URLs in text, which do not need a separate node. A line has no

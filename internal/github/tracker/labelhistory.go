@@ -37,7 +37,7 @@ func (c *Reader) LabelHistory(ctx context.Context, l gate.Lane, p api.Place) (La
 		if resp.NextPage == 0 {
 			return h, nil
 		}
-		// Events come oldest first: after the first page only the last two matter.
+		// Events come oldest first, so skip to the last two pages.
 		if opts.Page = resp.NextPage; opts.Page < resp.LastPage-1 {
 			opts.Page, h.Events = resp.LastPage-1, nil
 		}
@@ -68,7 +68,7 @@ func (h LabelHistory) Last(label string) int {
 	return max(h.Lastly("labeled", label), h.Lastly("unlabeled", label))
 }
 
-// Lastly returns the index of the last event of this kind on a label, or -1.
+// Lastly returns the index of the last event of the given kind that concerns a label, or -1.
 func (h LabelHistory) Lastly(event, label string) int {
 	for i, e := range slices.Backward(h.Events) {
 		if h.is(e, event, label) {
@@ -78,7 +78,7 @@ func (h LabelHistory) Lastly(event, label string) int {
 	return -1
 }
 
-// PutOn reports whether the last change to a label was that we added it. at is the index of that change.
+// PutOn reports whether the last change to a label was an addition by our account. at is the index of that event.
 func (h LabelHistory) PutOn(label string) (at int, ok bool) {
 	at = h.Last(label)
 	return at, at >= 0 && h.Events[at].GetEvent() == "labeled" && h.ByUs(h.Events[at])

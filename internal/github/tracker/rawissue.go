@@ -42,5 +42,5 @@ func (c *Reader) ReadIssues(ctx context.Context, l gate.Lane, path string,
 	return raw, resp, err
 }
 
-// EventsLag bounds the delay of GitHub's events behind an issue.
+// EventsLag is the longest time after which GitHub lists the event of a change to an issue.
 const EventsLag = time.Minute

@@ -13,8 +13,8 @@ import (
 	"retake/internal/github/gate"
 )
 
-// reactionPages limits the reactions that are read from one comment to 500. A reaction beyond them is added again, and
-// GitHub then returns the existing reaction.
+// reactionPages limits the reactions that are read from one comment to 500. If our reaction comes after these, we add
+// it again, and GitHub returns the existing one.
 const reactionPages = 5
 
 // OwnReaction is a reaction by our account. go-github omits its time.

@@ -146,9 +146,9 @@ func (t Thread) Questions(fleet string) []Comment {
 	return t.OwnComments(Marker{Kind: MarkBlocked, Fleet: fleet, Nonce: holder.Mark.Nonce})
 }
 
-// lastRelease returns the latest release marker by a trusted account, or a comment with id 0. Of several releases of
-// one claim the first counts, because two directors may reclaim at once, and the second release must not end a claim
-// from between the two.
+// lastRelease returns the latest release marker by a trusted account, or a comment with id 0. If a claim has several
+// releases, the first counts. Two directors may reclaim it at the same time, and the second release must not end a
+// claim that began between the two.
 func (t Thread) lastRelease() (last Comment) {
 	released := map[string]bool{}
 	for _, r := range t.Comments {
@@ -317,7 +317,7 @@ func (t Thread) IsOwnClaim(fleet string, r Comment, nonce string) bool {
 	return strings.EqualFold(r.Author, t.Self) && r.Mark.Fleet == fleet && r.Mark.Nonce == nonce
 }
 
-// commentLimit bounds the length of a comment in characters. GitHub refuses more than 65,536.
+// commentLimit is the maximum length of our comments, in characters. GitHub refuses more than 65,536.
 const commentLimit = 60_000
 
 // LatestOf returns the last of comments in the order of their ids, or a zero comment.
