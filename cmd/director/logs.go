@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -71,9 +72,13 @@ func (l *logging) run(cmd *cobra.Command, o *options, name string) error {
 		return err
 	}
 	at := logSource{dir, issue, broken}
-	out := newLogPrinter(cmd.OutOrStdout(), issue, l.json)
+	to := bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)
+	out := newLogPrinter(to, issue, l.json)
+	if f.Follow { // each line appears at once
+		out = newLogPrinter(cmd.OutOrStdout(), issue, l.json)
+	}
 	out.raw = l.raw
-	err = l.read(cmd, at, f, out)
+	err = errors.Join(l.read(cmd, at, f, out), to.Flush())
 	switch {
 	case cmd.Context().Err() != nil: // the reader closed its end
 		return nil // nolint:nilerr // a signal ends the command as intended
