@@ -192,7 +192,8 @@ func (h *history) stepping(p *process, at time.Time, body fsm.EventBody) {
 // stepped is called after a step.
 func (h *history) stepped(p *process, at time.Time, body fsm.EventBody, facts []fsm.Fact, effects []fsm.Effect) {
 	d := decision{h, p, at, body, facts, effects}
-	if _, late := body.(fsm.DirectorLate); late && len(facts)+len(effects) == 0 {
+	_, late := body.(fsm.DirectorLate)
+	if late && len(facts)+len(effects) == 0 {
 		return // more decisions are due with the next event
 	}
 	for _, row := range h.rows {
@@ -203,7 +204,9 @@ func (h *history) stepped(p *process, at time.Time, body fsm.EventBody, facts []
 			h.judge(row, row.full(h, p))
 		}
 	}
-	p.soft.last = p.m.Now()
+	if !late { // it may send a due effect, but ignores deadlines
+		p.soft.last = p.m.Now()
+	}
 }
 
 func (h *history) handed(p *process, e fsm.Effect) {
