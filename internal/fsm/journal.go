@@ -124,6 +124,16 @@ var kinds = func() map[reflect.Type]string {
 // KindOf returns the name of a fact's kind in the journal, or an empty string for an unknown kind.
 func KindOf(f Fact) string { return kinds[reflect.TypeOf(f)] }
 
+// Kinds returns the kinds of facts that this version writes, in the order of the table.
+func Kinds() (all []string) {
+	for _, row := range facts {
+		if row.of != nil {
+			all = append(all, row.kind)
+		}
+	}
+	return all
+}
+
 // BatchReader reads batches of the journal. It is not safe for concurrent use. Its zero value is ready to use.
 type BatchReader struct {
 	plain plainjson.Reader

@@ -49,7 +49,8 @@ func canariesTakeTurns(d decision) string {
 		}
 		closed := slices.ContainsFunc(d.p.m.Cooldowns(),
 			func(c fsm.Cooldown) bool { return strings.HasPrefix(c.Resource, "model.") })
-		for _, t := range d.p.m.Tasks() {
+		tasks := d.p.m.Tasks()
+		for _, t := range tasks {
 			if closed && !t.Next.Validate { // it waits for the model
 				continue
 			}
@@ -57,7 +58,7 @@ func canariesTakeTurns(d decision) string {
 				len(t.Outbox) == 0
 			others := slices.ContainsFunc(d.p.m.Incidents(),
 				func(o fsm.Incident) bool { return o.Key != i.Key && about(o, t.Key, t.Next.Validate) })
-			if waits && d.mayBegin(d.p.m.Now(), d.p.m.Tasks(), t) && about(i, t.Key, t.Next.Validate) && !others {
+			if waits && d.mayBegin(tasks, t) && about(i, t.Key, t.Next.Validate) && !others {
 				return fmt.Sprintf("%s failed last in %s and is the canary, although %s waits", i.Breaker.Canary, i.Key,
 					t.Key)
 			}
@@ -249,14 +250,14 @@ func othersGoOn(d decision) string {
 	if len(open) == 0 || d.p.m.Phase() != fsm.PhaseMonitor || len(d.p.m.Cooldowns()) > 0 || d.p.mustSearch() {
 		return ""
 	}
-	slots, waits := 0, ""
-	for _, t := range d.p.m.Tasks() {
+	slots, waits, tasks := 0, "", d.p.m.Tasks()
+	for _, t := range tasks {
 		concerned := func(i fsm.Incident) bool { return about(i, t.Key, t.Next.Validate) }
 		switch {
 		case t.State.Info().Slot || t.State == fsm.Backoff && len(t.Outbox) > 0:
 			slots++
 		case waits == "" && (t.State == fsm.Queued || t.State == fsm.Backoff && !t.Until.After(d.p.m.Now())) &&
-			!slices.ContainsFunc(open, concerned) && d.mayBegin(d.p.m.Now(), d.p.m.Tasks(), t):
+			!slices.ContainsFunc(open, concerned) && d.mayBegin(tasks, t):
 			waits = fmt.Sprintf("%s waits although a slot is free and none of %d incidents concerns it", t.Key,
 				len(open))
 		}

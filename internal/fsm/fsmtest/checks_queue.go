@@ -12,8 +12,8 @@ import (
 )
 
 // mayBegin reports whether a task can begin: a dependency, a cap or too much finished work may prevent that.
-func (h *history) mayBegin(at time.Time, tasks []*fsm.Task, t *fsm.Task) bool {
-	return len(t.Standing.After) == 0 && (t.State != fsm.Queued || h.handedIn() && !h.claimsClosed(at)) &&
+func (d decision) mayBegin(tasks []*fsm.Task, t *fsm.Task) bool {
+	return len(t.Standing.After) == 0 && (t.State != fsm.Queued || d.mayClaim(tasks)) &&
 		(!slices.Contains(t.Standing.Capped, capped) ||
 			!slices.ContainsFunc(tasks, func(o *fsm.Task) bool {
 				return o != t && slices.Contains(o.Standing.Capped, capped) &&
@@ -21,10 +21,28 @@ func (h *history) mayBegin(at time.Time, tasks []*fsm.Task, t *fsm.Task) bool {
 			}))
 }
 
+// mayClaim reports whether finished work and GitHub permit another claim. It asks the machine, because the journal may
+// be behind, and only once in a step.
+func (d decision) mayClaim(tasks []*fsm.Task) bool {
+	if d.claimsAt == d.w.steps {
+		return d.permits
+	}
+	finished := 0
+	for _, t := range tasks {
+		if t.State == fsm.Delivering && len(t.Outbox) > 0 && t.Outbox[0].Tries == 0 {
+			finished++
+		}
+	}
+	d.claimsAt = d.w.steps
+	d.permits = finished < max(2, d.p.cfg.MaxWorkers) && !slices.ContainsFunc(d.p.m.Cooldowns(),
+		func(c fsm.Cooldown) bool { return c.Resource == fsm.GitHubClaims })
+	return d.permits
+}
+
 // handedIn reports whether few enough finished tasks wait for their first delivery to permit another claim.
 func (h *history) handedIn() bool {
 	waiting := 0
-	for _, c := range h.claims {
+	for _, c := range h.begun {
 		if c.state == fsm.Delivering && len(c.outbox) > 0 && c.tries == 0 {
 			waiting++
 		}
@@ -132,10 +150,13 @@ func slotsHeld(r record, m fsm.Moved) string {
 
 // slots returns the number of tasks with a slot, including the given task.
 func (h *history) slots(with fsm.IssueKey) (n int) {
-	for _, c := range h.claims {
+	for _, c := range h.begun {
 		if c.key == with || c.state.Info().Slot || c.rereads() {
 			n++
 		}
+	}
+	if c := h.claim(with); c != nil && c.state == fsm.Queued {
+		n++
 	}
 	return n
 }

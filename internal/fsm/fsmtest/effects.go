@@ -22,6 +22,10 @@ func (w *shell) submit(p *process, e fsm.Effect) {
 	}
 	f := &flight{effect: e}
 	p.flight = append(p.flight, f)
+	if w.hub.pace.creates(e.Kind) {
+		w.hub.pace.wait(p, e.Kind, func() { w.execute(p, f) })
+		return
+	}
 	most := 4
 	if e.Kind == fsm.DoStart || e.Kind == fsm.DoStop {
 		most = 20
@@ -48,7 +52,7 @@ func (w *shell) execute(p *process, f *flight) {
 	}
 	f.over = true
 	p.flight = slices.DeleteFunc(p.flight, func(x *flight) bool { return x == f })
-	out, failed := w.refuse(e)
+	out, failed := w.refuse(p, e)
 	switch {
 	case failed && out.Failure.Transient && w.fault(halfOf(e.Kind)):
 		w.carryOut(p, e)
@@ -107,7 +111,12 @@ func halfOf(k fsm.EffectKind) site {
 }
 
 // refuse reports whether the effect fails before it changes anything.
-func (w *shell) refuse(e fsm.Effect) (fsm.EffectEnded, bool) {
+func (w *shell) refuse(p *process, e fsm.Effect) (fsm.EffectEnded, bool) {
+	if w.hub.pace.creates(e.Kind) {
+		if full := w.hub.pace.refuse(p, e.Kind); full != nil {
+			return fsm.EffectEnded{Failure: full}, true
+		}
+	}
 	switch {
 	case githubKinds[e.Kind] && w.hub.isAway():
 		return fsm.EffectEnded{Failure: apiFailure()}, true

@@ -74,6 +74,9 @@ var labelSets = func() (sets [16][]fsm.Label) {
 const foreign = "foreign"
 
 func (w *hub) issue(k fsm.IssueKey) *issue {
+	if i := w.byKey[k]; i != nil {
+		return i
+	}
 	for _, i := range w.issues {
 		if i.key == k {
 			return i

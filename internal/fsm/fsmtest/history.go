@@ -1,6 +1,7 @@
 package fsmtest
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -17,6 +18,7 @@ type history struct {
 	set       settings     // settings under which the current facts were decided
 	crowded   int          // number of tasks that held a slot when the limit was lowered, or 0
 	claims    []*claim     // unfinished claims, in order of arrival
+	begun     []*claim     // claims that have left the queue, to save time
 	before    *process     // the crashed leader, until the next leader begins
 	rows      []*Invariant // the enabled rows
 	record    int          // records so far
@@ -32,6 +34,11 @@ type history struct {
 	listens   map[string]int64             // by repository: when the director began to read comments, in seconds
 	limits    *limits
 	closed    time.Time      // the end of the last cooldown so far
+	claimsAt  int            // the step in which permits was determined
+	permits   bool           // finished work and GitHub permit another claim
+	stopped   time.Time      // when the faults stopped, or zero
+	waited    time.Duration  // the longest wait of finished work since then
+	passed    map[string]int // by repository: claims of others while it waited without a worker
 	open      map[string]int // unfinished durable effects, and how often they were planned
 	twin      *fsm.Machine   // copy of the machine before the current step; only for some steps
 }
@@ -45,24 +52,26 @@ func newHistory(w *world) *history {
 	}
 }
 
-func (h *history) claim(k fsm.IssueKey) *claim {
-	for _, c := range h.claims {
-		if c.key == k {
-			return c
+func (h *history) find(match func(*claim) bool) *claim {
+	for _, list := range [...][]*claim{h.begun, h.claims} {
+		if i := slices.IndexFunc(list, match); i >= 0 {
+			return list[i]
 		}
 	}
 	return nil
 }
 
+func (h *history) claim(k fsm.IssueKey) *claim {
+	if k == "" {
+		return nil
+	}
+	return h.find(func(c *claim) bool { return c.key == k })
+}
+
 // of returns the claim that a worker's id belongs to.
 func (h *history) of(worker string) (*claim, int) {
 	nonce, n, _ := fsm.ParseAttemptID(worker)
-	for _, c := range h.claims {
-		if c.nonce == nonce {
-			return c, n
-		}
-	}
-	return nil, n
+	return h.find(func(c *claim) bool { return c.nonce == nonce }), n
 }
 
 // take applies a fact to the model.
@@ -109,7 +118,11 @@ func (h *history) take(at time.Time, f fsm.Fact) {
 
 // takeOfClaim applies a fact about a claim to the model.
 func (h *history) takeOfClaim(c *claim, at time.Time, f fsm.Fact) {
+	queued := c.state == fsm.Queued
 	c.take(at, f, h.set)
+	if queued && c.state != fsm.Queued {
+		h.begun = append(h.begun, c)
+	}
 	switch f := f.(type) {
 	case fsm.Moved:
 		if i := slices.IndexFunc(fsm.Transitions, func(x fsm.Transition) bool {
@@ -124,7 +137,8 @@ func (h *history) takeOfClaim(c *claim, at time.Time, f fsm.Fact) {
 	}
 	// Forget claims that have ended.
 	if len(c.outbox) == 0 && (c.state == fsm.Forgotten || c.state.Info().Final) {
-		h.claims = slices.DeleteFunc(h.claims, func(x *claim) bool { return x == c })
+		this := func(x *claim) bool { return x == c }
+		h.claims, h.begun = slices.DeleteFunc(h.claims, this), slices.DeleteFunc(h.begun, this)
 	}
 }
 
@@ -167,4 +181,67 @@ func (h *history) listen(f fsm.CursorAdvanced) {
 			h.listens[repo], _ = strconv.ParseInt(f.Cursor, 10, 64)
 		}
 	}
+}
+
+// journal is the stream of batches. An append must name the last sequence. A snapshot replaces the batches before it.
+type journal struct {
+	last    uint64
+	batches []*storedBatch // after the snapshot
+	saved   []byte         // the snapshot, if any
+	savedAt uint64
+
+	read   *fsm.Machine // the state after the batches up to readTo; only for the explorer
+	readTo int
+}
+
+type storedBatch struct {
+	id      string
+	records []fsm.Record
+	data    []byte // JSON, in worlds that keep it
+}
+
+var errRefused = errors.New("the journal has a different last sequence")
+
+func (j *journal) append(b *fsm.Batch) (uint64, error) {
+	if b.After != j.last {
+		return 0, errRefused
+	}
+	j.last++
+	j.batches = append(j.batches, &storedBatch{b.ID, b.Records, b.Data})
+	return j.last, nil
+}
+
+// find returns the sequence of an append with this id, and whether it was stored.
+func (j *journal) find(id string) (uint64, bool) {
+	for i, b := range j.batches {
+		if b.id == id {
+			return j.savedAt + uint64(i) + 1, true
+		}
+	}
+	return 0, false
+}
+
+// load brings a machine to the journal's state, as a restart does.
+func (j *journal) load(m *fsm.Machine) error {
+	if j.saved != nil {
+		if err := m.Restore(j.saved); err != nil {
+			return err
+		}
+	}
+	for _, b := range j.batches {
+		records := b.records
+		if b.data != nil {
+			var err error
+			if records, err = fsm.ReadBatch(b.data); err != nil {
+				return err
+			}
+		}
+		m.Replay(records)
+	}
+	return nil
+}
+
+// save stores a snapshot of all appended batches.
+func (j *journal) save(data []byte) {
+	j.saved, j.savedAt, j.batches = data, j.last, nil
 }

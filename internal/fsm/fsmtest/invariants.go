@@ -19,6 +19,8 @@ type Invariant struct {
 	boot    func(h *history, p *process) string // before a new director's first step
 	full    func(h *history, p *process) string // occasionally
 	end     func(h *history, p *process) string // after the faults have stopped
+
+	live bool // progress, not only safety
 }
 
 // Names of invariants that code outside the table also checks.
@@ -30,6 +32,9 @@ const (
 	twoAttempts      = "NeverTwoAuthorisedAttempts"
 	decisionsAlike   = "DecisionsComeFromTheEvent"
 	endsSomewhere    = "EveryTaskEndsSomewhere"
+	labelLeft        = "NoLabelLeftBehind"
+	workHandedIn     = "FinishedWorkIsHandedIn"
+	reposTakeTurns   = "EveryRepositoryHasItsTurn"
 	fencedCounts     = "NothingOfTheFencedCounts"
 	pendingWaits     = "PendingIsWaiting"
 	clustersReason   = "TheClusterSaysWhy"
@@ -290,24 +295,34 @@ var invariants = []Invariant{
 	{
 		Name: timerMeansWork, Says: "after the machine was offered its deadline, it has a different deadline, or " +
 			"none if no task waits",
-		end: noTimerLeft,
+		end: noTimerLeft, live: true,
 	},
 	{Name: endsSomewhere, Says: "once faults stop, every task reaches Running, InReview with an open pull request, " +
-		"Done, Blocked or Released, and eligible issues are taken", end: atRest},
-	{Name: "NoLabelLeftBehind", Says: "at rest, every issue's labels agree with its task's state", end: labelsAgree},
+		"Done, Blocked or Released, and eligible issues are taken", end: atRest, live: true},
+	{
+		Name: workHandedIn, Says: "once faults stop, finished work is delivered within twenty minutes, despite " +
+			"further claims, unless GitHub is closed",
+		fact: onClaim(handedInTime), end: handedInAtRest, live: true,
+	},
+	{Name: reposTakeTurns, Says: "while a repository waits without a worker, others get at most two claims for " +
+		"each of several workers", fact: dequeued(takesTurns), live: true},
+	{Name: labelLeft, Says: "at rest, every issue's labels agree with its task's state", end: labelsAgree, live: true},
 	{Name: "DriverTakesEvents", Says: "the driver accepts every event"},
 }
 
 // fullEvery is the number of steps between two runs of the checks in Invariant.full.
 const fullEvery = 1000
 
-// everyOne, as Options.Without, disables all invariants.
-const everyOne = "*"
+// Values of Options.Without that disable all invariants, and all except those about progress.
+const (
+	everyOne  = "*"
+	allSafety = "safety"
+)
 
 // enabled returns the enabled rows.
 func enabled(without string) (rows []*Invariant) {
 	for i := range invariants {
-		if without != everyOne && invariants[i].Name != without {
+		if without != everyOne && invariants[i].Name != without && (without != allSafety || invariants[i].live) {
 			rows = append(rows, &invariants[i])
 		}
 	}
@@ -334,7 +349,7 @@ func lossRules() (rows []*Invariant) {
 		rows = append(rows, &lossInvariants[i])
 	}
 	for i := range invariants {
-		if name := invariants[i].Name; name == endsSomewhere || name == "NoLabelLeftBehind" {
+		if name := invariants[i].Name; name == endsSomewhere || name == labelLeft {
 			rows = append(rows, &invariants[i])
 		}
 	}

@@ -11,7 +11,7 @@ type mutant struct {
 }
 
 // stuck lists the invariants that detect a task without progress.
-var stuck = []string{endsSomewhere, timerMeansWork, "NoLabelLeftBehind"}
+var stuck = []string{endsSomewhere, timerMeansWork, labelLeft}
 
 // lossMutants need worlds that lose their journal.
 var lossMutants = map[string]bool{
@@ -26,7 +26,7 @@ var lossMutants = map[string]bool{
 }
 
 // mutants lists all mutants, in the order of testdata/searched.md.
-var mutants = slices.Concat(durableMutants, attemptMutants, sharedMutants, clusterMutants)
+var mutants = slices.Concat(durableMutants, attemptMutants, sharedMutants, clusterMutants, livenessMutants)
 
 // mutantTails are declarations that some mutants need.
 var mutantTails = map[string]string{"jitter from outside the event": "\nvar drawn time.Duration\n"}

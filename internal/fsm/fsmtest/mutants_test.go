@@ -79,6 +79,9 @@ func (m mutant) find(t *testing.T, bin string, number int, seen caught) caught {
 	if lossMutants[m.name] {
 		args = append(args, "-losses")
 	}
+	if live[m.name] {
+		args = append(args, "-live")
+	}
 	if m.explore {
 		args = []string{"-explore", "100000"}
 	} else if seen.world != "" {

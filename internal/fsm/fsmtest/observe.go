@@ -123,6 +123,7 @@ func (h *history) appended(p *process, records []fsm.Record) {
 	for _, r := range records {
 		h.record++
 		for _, f := range r.Facts {
+			h.w.cover.fact(f)
 			fact := record{h, p, r.At, r.Cause.Kind, h.claim(fsm.About(f))}
 			for _, row := range h.rows {
 				if row.fact != nil {
@@ -238,7 +239,7 @@ const saveEvery = 40
 
 // durable occasionally makes a snapshot while everything is in the journal.
 func (h *history) durable(p *process) {
-	if h.record < h.saved+saveEvery || p != h.w.directors.lead || p.dead || !p.d.Idle() {
+	if h.record < h.saved+saveEvery+len(h.claims) || p != h.w.directors.lead || p.dead || !p.d.Idle() {
 		return
 	}
 	data, err := p.m.Snapshot()

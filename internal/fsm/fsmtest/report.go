@@ -271,3 +271,118 @@ func (w *stage) transcript(lines *[]string) {
 			fmt.Sprintf(format, args...))
 	}
 }
+
+// coverage counts the facts of worlds, and the pairs of their faults.
+type coverage struct {
+	facts map[string]int // by kind
+	pairs map[[2]site]bool
+	last  *[sites]int // step after the last fault of each kind in the current world, or 0
+}
+
+func newCoverage() coverage {
+	return coverage{facts: map[string]int{}, pairs: map[[2]site]bool{}, last: &[sites]int{}}
+}
+
+func (c *coverage) fact(f fsm.Fact) {
+	if c != nil {
+		c.facts[fsm.KindOf(f)]++
+	}
+}
+
+// pairSteps is the number of steps within which two faults are a pair.
+const pairSteps = 20
+
+// fault records the pairs of a fault with earlier ones. The order matters.
+func (c *coverage) fault(s site, step int) {
+	if c == nil {
+		return
+	}
+	for first, last := range c.last {
+		if last > 0 && step < last+pairSteps {
+			c.pairs[[2]site{site(first), s}] = true
+		}
+	}
+	c.last[s] = step + 1
+}
+
+// String returns the summary of a search. Only its first line differs between two runs of the same worlds.
+func (r Result) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "seed %d: no violation, %.0f steps/s\n", r.Seed, float64(r.Steps)/r.Took.Seconds())
+	fmt.Fprintf(&b, "worlds: %d, with a backlog of %d issues: %d\n", r.Worlds, backlogIssues, r.Backlogs)
+	fmt.Fprintf(&b, "steps of the machine: %d\nrecords: %d\ninvariants: %d\n", r.Steps, r.Records, len(invariants))
+	for _, at := range []struct {
+		name string
+		rest
+		longest rest
+	}{
+		{"", rest{restSteps, restTime}, r.rested},
+		{" with a backlog", backlogRest, r.drained},
+	} {
+		fmt.Fprintf(&b, "at rest%s within: %d steps, %s; longest: %d steps, %s\n", at.name, at.steps, at.time,
+			at.longest.steps, at.longest.time.Round(time.Second))
+	}
+	fmt.Fprintf(&b, "finished work delivered within: %s; longest: %s\n", handInWithin, r.waited.Round(time.Second))
+	r.coverageLines(&b)
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// coverageLines writes the number of each fact, transition and fault, and the missing pairs of faults.
+func (r Result) coverageLines(b *strings.Builder) {
+	var facts, moves, faults section
+	for _, kind := range fsm.Kinds() {
+		facts.add(r.facts[kind], kind)
+	}
+	for i, t := range fsm.Transitions {
+		moves.add(r.Moves[i], fmt.Sprintf("%v → %s: %s", t.From, t.To, t.On))
+	}
+	var pairs section
+	for s := range siteTable {
+		if siteTable[s].most == 0 {
+			continue
+		}
+		faults.add(r.Faults[s], siteTable[s].name)
+		for t := range siteTable {
+			if siteTable[t].most > 0 {
+				n := 0
+				if r.pairs[[2]site{site(s), site(t)}] {
+					n = 1
+				}
+				pairs.add(n, siteTable[s].name+", then "+siteTable[t].name)
+			}
+		}
+	}
+	pairs.missing = pairs.missing[:min(len(pairs.missing), mostMissing)]
+	for _, s := range []struct {
+		name string
+		section
+		lines []string
+	}{
+		{"facts", facts, facts.lines},
+		{"transitions", moves, moves.lines},
+		{"faults", faults, faults.lines},
+		{fmt.Sprintf("pairs of faults within %d steps", pairSteps), pairs, pairs.missing},
+	} {
+		fmt.Fprintf(b, "%s: %d of %d\n%s", s.name, s.covered, s.of, strings.Join(s.lines, ""))
+	}
+}
+
+// mostMissing is the number of missing pairs that the summary lists.
+const mostMissing = 20
+
+// section is a part of the summary.
+type section struct {
+	covered, of    int
+	lines, missing []string
+}
+
+func (s *section) add(n int, name string) {
+	s.of++
+	line := fmt.Sprintf("%9d  %s\n", n, name)
+	s.lines = append(s.lines, line)
+	if n > 0 {
+		s.covered++
+	} else {
+		s.missing = append(s.missing, line)
+	}
+}

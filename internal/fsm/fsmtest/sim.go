@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"retake/internal/fsm"
+	"retake/internal/recovery"
 )
 
 // worldSteps is the number of steps with faults in a world. Many short worlds are better than a long one, because a
@@ -19,6 +20,7 @@ type Options struct {
 	World  int       // only this world; negative for all
 	Until  time.Time // the end of the search, unless zero
 	Losses bool      // each world loses its journal, or a part of it
+	Live   bool      // check only the invariants about progress
 	// Transcript, if set, receives the lines of the worlds.
 	Transcript *[]string
 	Without    string // a disabled invariant, to measure its cost
@@ -29,10 +31,20 @@ type Options struct {
 type Result struct {
 	Seed                   uint64
 	Steps, Worlds, Records int // Records is the number of journal records
+	Backlogs               int // worlds with a backlog
 	Took                   time.Duration
 	Faults                 [sites]int
-	Moves                  []int  // by row of fsm.Transitions
-	Found                  *Found // nil without a violation
+	Moves                  []int // by row of fsm.Transitions
+	coverage
+	rested, drained rest          // the longest ways to rest, without and with a backlog
+	waited          time.Duration // the longest wait of finished work for its delivery
+	Found           *Found        // nil without a violation
+}
+
+// rest is the way of a world from its last fault to rest.
+type rest struct {
+	steps int
+	time  time.Duration
 }
 
 // Found is a violation with the data to replay it.
@@ -53,13 +65,17 @@ func runWorld(w *world, steps int) {
 
 // Simulate runs worlds until enough steps are made, or a world violates an invariant.
 func Simulate(o Options) Result {
-	r := Result{Seed: o.Seed, Moves: make([]int, len(fsm.Transitions))}
+	r := Result{Seed: o.Seed, Moves: make([]int, len(fsm.Transitions)), coverage: newCoverage()}
+	if o.Live {
+		o.Without = allSafety
+	}
 	began := o.Now()
 	for i := max(o.World, 0); r.Steps < o.Steps && r.Found == nil; i++ {
 		if !o.Until.IsZero() && o.Now().After(o.Until) {
 			break
 		}
 		w := newWorld(newChoices(worldSeed(o.Seed, i)), o.Without)
+		w.cover, *r.last = &r.coverage, [sites]int{}
 		if o.Transcript != nil {
 			w.transcript(o.Transcript)
 		}
@@ -84,30 +100,19 @@ func (r *Result) add(w *world) {
 	r.Worlds++
 	r.Steps += w.steps
 	r.Records += w.directors.history.record
+	longest := &r.rested
+	if w.hub.pace != nil {
+		r.Backlogs++
+		longest = &r.drained
+	}
+	r.waited = max(r.waited, w.directors.history.waited)
+	longest.steps, longest.time = max(longest.steps, w.rested.steps), max(longest.time, w.rested.time)
 	for i, n := range w.happened {
 		r.Faults[i] += n
 	}
 	for i, n := range w.directors.history.moves {
 		r.Moves[i] += n
 	}
-}
-
-// String lists the extent of the search, with the number of each fault and each transition.
-func (r Result) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d: %d steps of the machine in %d worlds, %d records, %.0f steps/s, %d invariants, "+
-		"no violation\n",
-		r.Seed, r.Steps, r.Worlds, r.Records, float64(r.Steps)/r.Took.Seconds(), len(invariants))
-	for s := range siteTable {
-		if siteTable[s].most == 0 {
-			continue
-		}
-		fmt.Fprintf(&b, "%9d  %s\n", r.Faults[s], siteTable[s].name)
-	}
-	for i, t := range fsm.Transitions {
-		fmt.Fprintf(&b, "%9d  %v → %s: %s\n", r.Moves[i], t.From, t.To, t.On)
-	}
-	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // Costs runs the same worlds with every invariant and without each, and compares the time of a step.
@@ -135,11 +140,19 @@ func Costs(seed uint64, steps int, now func() time.Time) string {
 	return b.String()
 }
 
-// Once faults have stopped, a world must come to rest within these limits.
+// Once faults have stopped, a world must come to rest within these limits. The time begins with the last fault, or the
+// last limit that was stated before, which is at most a day later. The issues of a backlog extend the limits.
 const (
-	restSteps = 10_000
-	restTime  = 24 * time.Hour
+	restSteps         = 10_000
+	restStepsPerIssue = 30
+	restTime          = 12 * time.Hour
+	restTimePerIssue  = 20 * time.Second
 )
+
+// backlogRest is the bound of a world with a backlog.
+var backlogRest = rest{
+	steps: restSteps + restStepsPerIssue*backlogIssues, time: restTime + restTimePerIssue*backlogIssues,
+}
 
 // settle stops all faults, and lets the world come to rest.
 func (w *world) settle() {
@@ -162,19 +175,41 @@ func (w *world) settle() {
 		}
 	}
 	w.resume()
-	steps, until := w.steps+restSteps, w.now+int64(restTime)
-	for w.bad == nil && w.steps < steps && w.now < until {
+	h := w.directors.history
+	h.stopped = w.wall(w.directors.lead)
+	began, at, most := w.steps, w.now, rest{restSteps, restTime}
+	if w.hub.pace != nil {
+		most = backlogRest
+	}
+	for w.bad == nil && w.steps < began+most.steps && w.now < max(at, h.statedUntil())+int64(most.time) {
 		if w.steps%20 == 0 && w.atRest() == "" {
 			break
 		}
 		w.next()
 	}
-	h := w.directors.history
+	w.rested = rest{w.steps - began, max(time.Duration(w.now-max(at, h.statedUntil())), 0)}
 	for _, row := range h.rows {
 		if row.end != nil && w.bad == nil {
 			h.judge(row, row.end(h, w.directors.lead))
 		}
 	}
+}
+
+// statedUntil returns the last reset that work waits for, at most a day after the faults stopped. Messages on their way
+// may still state one.
+func (h *history) statedUntil() int64 {
+	until := h.stopped
+	for resource, reset := range h.limits.until {
+		if strings.HasPrefix(resource, recovery.ModelPrefix) {
+			until = latest(until, reset)
+		}
+	}
+	for _, c := range h.begun {
+		if c.state == fsm.Backoff {
+			until = latest(until, c.until)
+		}
+	}
+	return int64(min(until.Sub(h.stopped), 24*time.Hour)) + int64(h.stopped.Sub(epoch)) - h.w.directors.lead.skew
 }
 
 // resume repeats the operator's command resume, because a policy may have paused the director.

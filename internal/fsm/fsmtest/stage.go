@@ -143,6 +143,7 @@ const (
 	nodeLost  // two more faults
 	clusterEnds
 	atPrograms // the search for the stages' programs
+	atBacklog  // the draw for a backlog
 	sites
 
 	faults    = busDrop    // the first fault
@@ -196,7 +197,7 @@ var siteTable = [sites]siteInfo{
 	settingsRead: {"the configuration is read again", 300}, signsWait: {"a sign of life reaches the machine late", 500},
 	atCluster: {"cluster", 0}, nodeLost: {"the node of a worker is lost", 60},
 	clusterEnds: {"the cluster evicts a worker", 40},
-	atPrograms:  {"programs", 0},
+	atPrograms:  {"programs", 0}, atBacklog: {"backlog", 0},
 }
 
 // eventQueue is a heap of future events, by time and then by order of entry.

@@ -27,12 +27,14 @@ type stage struct {
 	choices       *choices
 	rates         [sites]int
 	happened      [sites]int // number of faults so far
+	cover         *coverage  // nil if not counted
 	faultsStopped bool
 	explored      bool // the explorer chooses the next event, so the queue stays empty
 
-	now   int64 // since epoch
-	queue eventQueue
-	steps int // number of decided events
+	now    int64 // since epoch
+	queue  eventQueue
+	steps  int // number of decided events
+	rested rest
 
 	bad *Violation
 	say func(format string, args ...any) // writes the transcript, unless nil
@@ -42,6 +44,8 @@ type stage struct {
 type hub struct {
 	*stage
 	issues    []*issue
+	byKey     map[fsm.IssueKey]*issue // only with a backlog
+	pace      *pace                   // nil without a backlog
 	repos     []string
 	claims    int        // nonces so far
 	works     int        // number of attempts with an agent so far
@@ -209,6 +213,7 @@ func (w *world) begin() *world {
 	}
 	w.order()
 	w.cluster()
+	w.backlog()
 	w.operator.programs()
 	w.directors.boot()
 	w.after(w.delay(10), w.hub.people)
@@ -233,6 +238,9 @@ var issueKeys = [][]fsm.IssueKey{
 
 func (w *hub) add(i *issue) {
 	w.issues = append(w.issues, i)
+	if w.byKey != nil {
+		w.byKey[i.key] = i
+	}
 	if r := i.key.Repo(); !slices.Contains(w.repos, r) {
 		w.repos = append(w.repos, r)
 	}
@@ -244,6 +252,7 @@ func (w *stage) fault(s site) bool {
 		return false
 	}
 	w.happened[s]++
+	w.cover.fault(s, w.steps)
 	w.tell("    %s", siteTable[s].name)
 	return true
 }

@@ -19,6 +19,7 @@ func main() {
 	limit := flag.Duration("for", 0, "time limit for starting new worlds; 0 is unlimited")
 	losses := flag.Bool("losses", false, "make every world lose its journal, or a part of it, twice")
 	costs := flag.Bool("costs", false, "print the cost of each invariant")
+	live := flag.Bool("live", false, "check only the invariants about progress")
 	brief := flag.Bool("brief", false, "print a violation in one line")
 	explore := flag.Int("explore", 0, "search the small worlds exhaustively instead, each up to this number of states")
 	flag.Parse()
@@ -29,7 +30,7 @@ func main() {
 		fmt.Print(fsmtest.Costs(*seed, *steps, cpu))
 		return
 	}
-	o := fsmtest.Options{Seed: *seed, Steps: *steps, World: *world, Losses: *losses, Now: time.Now}
+	o := fsmtest.Options{Seed: *seed, Steps: *steps, World: *world, Losses: *losses, Live: *live, Now: time.Now}
 	if *limit > 0 {
 		o.Until = time.Now().Add(*limit)
 	}

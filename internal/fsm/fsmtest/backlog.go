@@ -1,0 +1,197 @@
+package fsmtest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"retake/internal/fsm"
+	"retake/internal/recovery"
+)
+
+// A world with a backlog has a long queue in one repository, a short one in another, more workers than other worlds,
+// and GitHub's limit on new content.
+const (
+	backlogEvery  = 200 // one world in this many
+	backlogIssues = 1000
+	backlogShort  = 50 // issues of the second repository, which were labelled last
+	backlogSlots  = 20
+)
+
+// backlog turns some worlds into worlds with a backlog. It draws from a separate track of choices, so the other worlds
+// do not change. Work is delivered as a branch, because each open pull request would be polled.
+func (w *world) backlog() {
+	if w.choices.pick(atBacklog, backlogEvery) < backlogEvery-1 {
+		return
+	}
+	w.hub.byKey = map[fsm.IssueKey]*issue{}
+	for _, i := range w.hub.issues {
+		w.hub.byKey[i.key] = i
+	}
+	for n := len(w.hub.issues); n < backlogIssues; n++ {
+		repo := "acme/widgets"
+		if n >= backlogIssues-backlogShort {
+			repo = "acme/gadgets"
+		}
+		w.hub.add(&issue{key: fsm.IssueKey(fmt.Sprintf("%s#%d", repo, 1000+n)), open: true, labels: taskLabel})
+	}
+	w.rates[settingsRead] = 0 // it would lower the number of workers
+	w.hub.withPulls = false
+	w.hub.pace = &pace{stage: w.stage}
+	w.directors.set.cfg.MaxWorkers = backlogSlots
+}
+
+// pace limits new content as the director's gate does, in the worst order for finished work. Claims come first. With
+// the long pause, they could take every turn.
+type pace struct {
+	*stage
+	waiting []paced
+	busy    bool    // the next turn is scheduled
+	open    int64   // earliest time of the next turn
+	created []int64 // times of the content in the last hour
+}
+
+// paced is an effect that creates content.
+type paced struct {
+	p    *process
+	kind fsm.EffectKind
+	do   func()
+}
+
+// Limits of a gate on new content.
+const (
+	contentPause   = 12
+	contentPerHour = 480
+)
+
+// creates reports whether an effect creates content, and the world limits it.
+func (w *pace) creates(k fsm.EffectKind) bool {
+	return w != nil && (k == fsm.DoClaim || k == fsm.DoDeliver || k == fsm.DoEscalate)
+}
+
+// wait calls do at its turn.
+func (w *pace) wait(p *process, k fsm.EffectKind, do func()) {
+	w.waiting = append(w.waiting, paced{p, k, do})
+	w.schedule()
+}
+
+func (w *pace) schedule() {
+	if !w.busy && len(w.waiting) > 0 {
+		w.busy = true
+		w.after(max(w.open-w.now, 0), w.next)
+	}
+}
+
+// next begins a turn. The effects of a dead director do not take one.
+func (w *pace) next() {
+	w.busy = false
+	w.waiting = slices.DeleteFunc(w.waiting, func(t paced) bool { return t.p.dead })
+	if len(w.waiting) == 0 {
+		return
+	}
+	first := max(slices.IndexFunc(w.waiting, func(t paced) bool { return t.kind == fsm.DoClaim }), 0)
+	do := w.waiting[first].do
+	w.waiting = slices.Delete(w.waiting, first, first+1)
+	w.open = w.now + seconds(contentPause)
+	w.schedule()
+	do()
+}
+
+// refuse returns the failure of an effect that exceeds the hour's content. A claim also leaves the content that claimed
+// issues still need. An effect that is within the limits is counted.
+func (w *pace) refuse(p *process, k fsm.EffectKind) *fsm.EffectError {
+	w.created = slices.DeleteFunc(w.created, func(at int64) bool { return at <= w.now-seconds(3600) })
+	most, closed := contentPerHour, ""
+	if k == fsm.DoClaim {
+		most, closed = most-min(p.m.Owed(), most/2), fsm.GitHubClaims
+	}
+	if n := len(w.created) - most; n >= 0 && k != fsm.DoEscalate {
+		until := w.created[n] + seconds(3600) + 1
+		return &fsm.EffectError{
+			Reason: recovery.RateLimited, Text: "the hour's content is used up", Transient: true,
+			Resource: recovery.GitHubAPI, Closed: closed, Until: epoch.Add(time.Duration(until + p.skew)),
+		}
+	}
+	w.created = append(w.created, w.now)
+	return nil
+}
+
+// handInWithin is the time in which finished work is delivered once faults have stopped, unless GitHub is closed. It
+// leaves time for all finished work and all claims of a backlog's workers, each with a pause.
+const handInWithin = 20 * time.Minute
+
+// handedInTime checks that claims do not starve finished work.
+func handedInTime(r record, m fsm.Moved) string {
+	switch {
+	case r.stopped.IsZero():
+	case m.From == fsm.Delivering:
+		return r.waitedFor(r.c, r.at)
+	case m.From == fsm.Queued && m.On == fsm.OnDispatch:
+		for _, c := range r.begun {
+			if wrong := r.waitedFor(c, r.at); wrong != "" {
+				return fmt.Sprintf("%s is claimed, although %s", m.Task, wrong)
+			}
+		}
+	}
+	return ""
+}
+
+func handedInAtRest(h *history, p *process) string {
+	for _, c := range h.begun {
+		if wrong := h.waitedFor(c, p.m.Now()); wrong != "" {
+			return wrong
+		}
+	}
+	return ""
+}
+
+func (h *history) waitedFor(c *claim, at time.Time) string {
+	if c.state != fsm.Delivering {
+		return ""
+	}
+	open := h.limits.until
+	waited := at.Sub(latest(c.since, h.stopped, open[fsm.GitHubRead], open[fsm.GitHubWrite], open[fsm.GitHubAPI]))
+	if h.waited = max(h.waited, waited); waited > handInWithin {
+		return fmt.Sprintf("%s has waited for its delivery for %s", c.key, waited)
+	}
+	return ""
+}
+
+// turnsPerSlot bounds the claims of other repositories for each worker while a repository without a worker waits.
+const turnsPerSlot = 2
+
+// takesTurns checks that a long queue of one repository does not starve another repository. A single worker takes the
+// issue that has waited longest in any repository.
+func takesTurns(r record) string {
+	repo := r.c.key.Repo()
+	delete(r.passed, repo)
+	if len(r.p.m.Incidents()) > 0 || r.set.cfg.MaxWorkers < 2 {
+		return ""
+	}
+	waits := map[string]bool{}
+	for _, c := range r.claims {
+		if c.state == fsm.Queued && c.key.Repo() != repo && len(c.standing.After)+len(c.standing.Capped) == 0 {
+			waits[c.key.Repo()] = true
+		}
+	}
+	for _, c := range r.begun {
+		if c.state.Info().Slot {
+			delete(waits, c.key.Repo())
+		}
+	}
+	for _, other := range r.w.hub.repos {
+		switch {
+		case !waits[other]:
+			delete(r.passed, other)
+		case r.passed[other] >= turnsPerSlot*r.set.cfg.MaxWorkers:
+			return fmt.Sprintf("%s is claimed, the %dth time that %s waits without a worker", r.c.key,
+				r.passed[other]+1, other)
+		default:
+			if r.passed == nil {
+				r.passed = map[string]int{}
+			}
+			r.passed[other]++
+		}
+	}
+	return ""
+}
