@@ -37,7 +37,7 @@ func FixRounds(e *wire.WorkerError) []string {
 	if e.FixRounds < 2 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%d rounds of CODE and VALIDATE in attempt %d, each after the first with the failure "+
-		"of the previous round",
+	return []string{fmt.Sprintf("%d rounds of CODE and VALIDATE in attempt %d, each with the failure of the "+
+		"previous round",
 		e.FixRounds, e.Attempt)}
 }
