@@ -101,8 +101,8 @@ func TestFaults(t *testing.T) {
 			"content = \"\" }]": "\"a\" and \"a/b\" conflict",
 		head + "files = [{ name = \"a\", content = \"\" }, { name = \"a\", " +
 			"content = \"\" }]": "\"a\" and \"a\" conflict",
-		head + "state_paths = [\"/x\"]": "agent[0].state_paths: \"/x\": it is not relative to the work " +
-			"tree, want a glob",
+		head + "state_paths = [\"/x\"]": "agent[0].state_paths: \"/x\": the glob is not relative to the " +
+			"work tree, want a glob",
 		head + "state_paths = [\"**\"]":  "agent[0].state_paths: \"**\": the glob matches all paths or none",
 		head + "state_paths = [\"~/x\"]": "\"~/x\": the glob is not relative to the work tree",
 		head + "state_paths = \".x\"":    "agent[0].state_paths: got a text, want a list",

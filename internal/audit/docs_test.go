@@ -162,8 +162,7 @@ func example(t *testing.T) string {
 		},
 	}, exampleOutput)
 	w.Classified(over, run, "VALIDATE", Classified{
-		Caller: "stage", Issue: issue, Attempt: 1, AttemptID: id,
-		Failure: *f,
+		Caller: "stage", Issue: issue, Attempt: 1, AttemptID: id, Failure: *f,
 	})
 	task := Stats{
 		Issue: issue, Title: "Parse ISO dates", URL: "https://github.com/acme/widgets/issues/21", RunID: run,
