@@ -32,6 +32,7 @@ type labelledScore struct{ exact, accepted, of, retry, retryOf int }
 // labelledLists are lists that were labelled before the classifier read them, each with its last score. Later rules may
 // raise a score, but never lower it. docs/specs/error-handling.md has the first scores.
 var labelledLists = map[string]labelledScore{
+	"testdata/everyday.jsonl": {exact: 125, accepted: 162, of: 181, retry: 145, retryOf: 151},
 	"testdata/field.jsonl":    {exact: 101, accepted: 123, of: 124, retry: 101, retryOf: 101},
 	"testdata/hosting.jsonl":  {exact: 157, accepted: 191, of: 196, retry: 158, retryOf: 158},
 	"testdata/limits.jsonl":   {exact: 155, accepted: 190, of: 194, retry: 139, retryOf: 139},
