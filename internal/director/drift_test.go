@@ -1,18 +1,20 @@
 package director
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
-
-	"retake/internal/github/githubtest"
 )
 
 // advance pushes commits to the remote's main branch. Each writes a file.
@@ -176,6 +178,31 @@ func TestConflictThatStaysAsksAHuman(t *testing.T) {
 	}
 }
 
+// losesAnswer loses the first answer to a change with these words.
+type losesAnswer struct {
+	words string
+	lost  atomic.Bool
+}
+
+func (l *losesAnswer) RoundTrip(r *http.Request) (*http.Response, error) {
+	hit := false
+	if r.Body != nil {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		r = r.Clone(r.Context())
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		hit = strings.Contains(string(body), l.words) && l.lost.CompareAndSwap(false, true)
+	}
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err == nil && hit {
+		_ = resp.Body.Close()
+		return nil, io.ErrUnexpectedEOF
+	}
+	return resp, err
+}
+
 // A delivery with a lost last answer is already visible. Its repetition is the same delivery, even if the base branch
 // has moved. The director does not validate again, and the claimed label is still on the issue.
 func TestADeliveryThatIsShownIsNotValidatedAgain(t *testing.T) {
@@ -183,12 +210,8 @@ func TestADeliveryThatIsShownIsNotValidatedAgain(t *testing.T) {
 	for name, changed := range map[string]string{"behind": "news.txt", "in conflict": "work-1.txt"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var s *harness
-			s = withReviews(newHarness(t, func(ctx context.Context, a *fakeWorker) int {
-				// the labels are changed, and the claim's comment
-				must(t, s.github.Inject(githubtest.Fault{CutAfter: true}.On("POST", "^/graphql$")))
-				return a.work(ctx)
-			}))
+			s := withReviews(newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) }))
+			s.transport = &losesAnswer{words: "In review"} // of the request that changes the labels and the claim's comment
 			s.config.SyncMain.MaxCommitsBehind, s.config.SyncMain.MaxBehind = 0, 24*time.Hour
 			var once sync.Once
 			s.at("effect failed", func() { once.Do(func() { s.advance(changed, 1) }) })

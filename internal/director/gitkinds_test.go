@@ -214,7 +214,7 @@ func TestRefusedByAnEmptyRepository(t *testing.T) {
 	t.Parallel()
 	s := newReal(t, nil, code("agent"))
 	s.git("update-ref", "-d", "refs/heads/main")
-	if err := Run(t.Context(), s.options()); err == nil || !strings.Contains(err.Error(), "Push a first commit") {
+	if err := Run(t.Context(), s.options()); err == nil || !strings.Contains(err.Error(), "push a first commit") {
 		t.Errorf("got %v", err)
 	}
 }

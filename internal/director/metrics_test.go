@@ -337,7 +337,9 @@ func boardWorker(ctx context.Context, a *fakeWorker) int {
 	switch title := a.plan.Issue.Title; {
 	case title == "retried" && a.plan.Attempt == 1:
 		return a.failsWith(ctx, "network_transient", "connection reset by peer")
-	case title == "asks once" && a.plan.Attempt == 1, title == "asks again":
+	case title == "asks once" && a.plan.Attempt == 1: // asks for a retry, which the policy refuses
+		return a.failsWith(ctx, "auth_error", "401 Unauthorized: invalid API key")
+	case title == "asks again":
 		return a.fail(ctx)
 	case title == "rests":
 		return rests(ctx, a)

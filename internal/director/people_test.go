@@ -262,7 +262,7 @@ type holdsEdits struct {
 }
 
 func (h *holdsEdits) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method == http.MethodPatch {
+	if r.Method == http.MethodPatch || strings.HasSuffix(r.URL.Path, "/graphql") {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			return nil, err

@@ -1,4 +1,4 @@
-package effects_test
+package director
 
 import (
 	"context"
@@ -40,11 +40,11 @@ import (
 )
 
 const (
-	backlogRepo = "acme/widgets"
-	latency     = 250 * time.Millisecond // of a request to GitHub
-	agentTakes  = 30 * time.Second
-	pushTakes   = time.Second
-	startTakes  = time.Second
+	backlogRepo    = "acme/widgets"
+	backlogLatency = 250 * time.Millisecond // of a request to GitHub
+	agentTakes     = 30 * time.Second
+	pushTakes      = time.Second
+	startTakes     = time.Second
 )
 
 // TestBacklogOfAMachine labels 1,000 issues at once, or 2,000 at night. The machine, its owner, the intake, the claims,
@@ -61,13 +61,13 @@ func TestBacklogOfAMachine(t *testing.T) {
 	var alone time.Duration
 	records := openJournal(t)
 	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t, 1, records)
+		f := newBacklog(t, 1, records)
 		f.run(10 * time.Minute)
 		alone = slices.Max(f.done)
 	})
 	records = openJournal(t)
 	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t, issues, records)
+		f := newBacklog(t, issues, records)
 		f.run(time.Duration(hours) * time.Hour)
 		f.check(hours, alone)
 	})
@@ -140,8 +140,8 @@ func (o *outsideJournal) Append(_ context.Context, id string, after uint64, data
 
 func (o *outsideJournal) Head() bus.Head { return *o.end.Load() }
 
-// fleet is a director with played workers. Its fields before mu are set before the owner runs.
-type fleet struct {
+// backlog is a director with played workers. Its fields before mu are set before the owner runs.
+type backlog struct {
 	*testing.T
 	sim     *githubtest.Server
 	github  *github.Client
@@ -159,8 +159,8 @@ type fleet struct {
 	failures []string
 }
 
-func newFleet(t *testing.T, issues int, j *outsideJournal) *fleet {
-	f := &fleet{
+func newBacklog(t *testing.T, issues int, j *outsideJournal) *backlog {
+	f := &backlog{
 		T: t, sim: githubtest.New(githubtest.Options{Limits: true}), journal: j,
 		ended: map[fsm.IssueKey]time.Time{},
 	}
@@ -176,7 +176,7 @@ func newFleet(t *testing.T, issues int, j *outsideJournal) *fleet {
 			BaseURL: "https://github.test/api/v3/", Writes: true,
 			MinBetweenWrites: c.RateLimits.GitHub.MinBetweenWrites,
 			MaxConcurrent:    c.RateLimits.GitHub.MaxConcurrentRequests, CooldownDefault: time.Minute,
-			Owed: func() int { return int(f.owed.Load()) }, Transport: distant{f.sim.Transport()},
+			Owed: func() int { return int(f.owed.Load()) }, Transport: distantGitHub{f.sim.Transport()},
 			Token: func(context.Context) (string, error) { return "token", nil },
 			OnCooldown: func(c gate.Cooldown) {
 				go f.owner.Send(t.Context(),
@@ -194,23 +194,23 @@ func newFleet(t *testing.T, issues int, j *outsideJournal) *fleet {
 	return f
 }
 
-func (f *fleet) must(err error) {
+func (f *backlog) must(err error) {
 	f.Helper()
 	if err != nil {
 		f.Fatal(err)
 	}
 }
 
-// distant delays each request.
-type distant struct{ http.RoundTripper }
+// distantGitHub delays each request.
+type distantGitHub struct{ http.RoundTripper }
 
-func (d distant) RoundTrip(r *http.Request) (*http.Response, error) {
-	time.Sleep(latency)
+func (d distantGitHub) RoundTrip(r *http.Request) (*http.Response, error) {
+	time.Sleep(backlogLatency)
 	return d.RoundTripper.RoundTrip(r)
 }
 
 // run starts the director's parts and ends them after span.
-func (f *fleet) run(span time.Duration) {
+func (f *backlog) run(span time.Duration) {
 	ctx, stop := context.WithCancel(f.Context())
 	m := fsm.New(f.inForce.Load().Machine(nil))
 	f.owner = loop.New(fsm.NewDriver(m, f.journal.Head().Seq, "backlog"), f.journal, zap.NewNop())
@@ -236,7 +236,7 @@ func (f *fleet) run(span time.Duration) {
 }
 
 // durable follows cooldowns as the director does.
-func (f *fleet) durable(r fsm.Record) {
+func (f *backlog) durable(r fsm.Record) {
 	for _, fact := range r.Facts {
 		switch fact := fact.(type) {
 		case fsm.CooldownSet:
@@ -252,7 +252,7 @@ func (f *fleet) durable(r fsm.Record) {
 }
 
 // polls returns the intake of the repository.
-func (f *fleet) polls() *intake.Polls {
+func (f *backlog) polls() *intake.Polls {
 	p := &intake.Polls{
 		Owner: f.owner, GitHub: f.github.Inbox, Config: &f.inForce, Offers: f.offers(),
 		Comments: &intake.Comments{Owner: f.owner, Config: &f.inForce, Log: zap.NewNop(), GitHub: struct {
@@ -271,7 +271,7 @@ func (f *fleet) polls() *intake.Polls {
 	return p
 }
 
-func (f *fleet) offers() *intake.Offers {
+func (f *backlog) offers() *intake.Offers {
 	return &intake.Offers{Config: &f.inForce, Unusable: &sync.Map{}, Log: zap.NewNop(), GitHub: struct {
 		*inbox.Inbox
 		*approval.Approvals
@@ -284,7 +284,7 @@ func (unrecorded) Worked(string)                               {}
 func (unrecorded) Failed(string, string, error, time.Duration) {}
 
 // executors returns the director's executors for GitHub, and played ones for containers and git.
-func (f *fleet) executors() map[fsm.EffectKind]loop.Executor {
+func (f *backlog) executors() map[fsm.EffectKind]loop.Executor {
 	c := &effects.Claims{
 		GitHub: f.github, Labels: f.inForce.Load().GitHub.Labels, RunID: "backlog", Refused: func(string) {},
 	}
@@ -302,7 +302,7 @@ func (f *fleet) executors() map[fsm.EffectKind]loop.Executor {
 }
 
 // start plays a container with a worker whose agent succeeds.
-func (f *fleet) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+func (f *backlog) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if _, err := effects.NewIssueTexts(f.github, zap.NewNop()).Approved(ctx, e.Task); err != nil {
 		return failure.Ended(err)
 	}
@@ -322,12 +322,12 @@ func success(worker string) fsm.Report {
 	return fsm.Report{Ref: fsm.ReportRef{ID: worker + "/1", Seq: 1}, OK: true, Final: true, Stage: "DONE"}
 }
 
-func (f *fleet) stop(_ context.Context, e fsm.Effect) fsm.EffectEnded {
+func (f *backlog) stop(_ context.Context, e fsm.Effect) fsm.EffectEnded {
 	return fsm.EffectEnded{Stop: &fsm.StopResult{ExitCode: new(0), Reports: []fsm.Report{success(e.Worker)}}}
 }
 
 // deliver makes the requests of a delivery, and plays the push.
-func (f *fleet) deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+func (f *backlog) deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	issue, err := f.github.Issues.Issue(ctx, string(e.Task))
 	if err == nil {
 		_, err = f.github.Deliveries.Withdrawn(ctx, issue)
@@ -353,7 +353,7 @@ func (f *fleet) deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 }
 
 // check compares the rate with the bound. alone is the time that a single task takes.
-func (f *fleet) check(hours int, alone time.Duration) {
+func (f *backlog) check(hours int, alone time.Duration) {
 	const writes, pause = 5, 2 * time.Second // of a task with its pull request
 	within, counted := 0, 0
 	for _, at := range f.done {
@@ -369,7 +369,7 @@ func (f *fleet) check(hours int, alone time.Duration) {
 	if len(f.done) == 0 {
 		f.Fatal("nothing was delivered")
 	}
-	content, pace := 480.0/2, float64(time.Hour)/float64(writes*(pause+latency))
+	content, pace := 480.0/2, float64(time.Hour)/float64(writes*(pause+backlogLatency))
 	primary := 5000 / (float64(counted) / float64(len(f.done)))
 	rate, longest := float64(within)/max(1, float64(hours-1)), slices.Max(f.waits)
 	f.Logf("%d done, the first after %s (alone: %s), %.0f an hour from minute 60. Bounds: %.0f by content, %.0f "+

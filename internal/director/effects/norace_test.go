@@ -1,5 +1,0 @@
-//go:build !race
-
-package effects_test
-
-const raced = false
