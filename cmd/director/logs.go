@@ -81,7 +81,7 @@ func (l *logging) run(cmd *cobra.Command, o *options, name string) error {
 	err = errors.Join(l.read(cmd, at, f, out), to.Flush())
 	switch {
 	case cmd.Context().Err() != nil: // the reader closed its end
-		return nil // nolint:nilerr // a signal ends the command as intended
+		return nil //nolint:nilerr // a signal ends the command as intended
 	case errors.Is(err, operator.ErrNoOutput):
 		return noBecause{err}
 	case err == nil && !out.any && f.Stage != "":

@@ -164,6 +164,7 @@ func (b *Bus) openReports() (err error) {
 	return nil
 }
 
+// Reports returns the reports of workers.
 func (b *Bus) Reports() *Reports { return b.reports }
 
 // StoredReport reads the report at a sequence of the stream. A new stream can have another report there, so the caller

@@ -29,7 +29,7 @@ func UseOf(dir string) (u Use, err error) {
 	u[Bytes].Used, u[Bytes].Free = int64(st.Blocks-st.Bfree)*st.Bsize,
 		int64(st.Bavail)*st.Bsize //nolint:gosec // no disk is that large
 	u[Files].Used, u[Files].Free = int64(st.Files-st.Ffree),
-		int64(st.Ffree) // nolint:gosec // both are 0 on file systems without inodes
+		int64(st.Ffree) //nolint:gosec // both are 0 on file systems without inodes
 	return u, nil
 }
 

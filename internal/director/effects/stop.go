@@ -20,6 +20,7 @@ import (
 	"retake/internal/workspace"
 )
 
+// Stopper ends attempts.
 type Stopper struct {
 	Setup       func() *inforce.Setup
 	Now         func() time.Time // the machine's clock

@@ -90,7 +90,7 @@ func (s *Sessions) Lead(t *Term) error {
 			return nil
 		}
 		if busFailed(err) && s.Reopen(ctx) != nil {
-			return nil // nolint:nilerr // only the end of ctx leads here
+			return nil //nolint:nilerr // only the end of ctx leads here
 		}
 	}
 }

@@ -24,7 +24,7 @@ func Refused(g *github.Client) string {
 func Degraded(unusable *sync.Map, config string, g *github.Client) string {
 	var all []string
 	unusable.Range(func(_, why any) bool {
-		all = append(all, why.(string)) // nolint:forcetypeassert // the map has only strings
+		all = append(all, why.(string)) //nolint:forcetypeassert // the map has only strings
 		return true
 	})
 	if config != "" {

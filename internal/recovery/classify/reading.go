@@ -166,7 +166,8 @@ func frame(line string) bool {
 // advises reports whether a line only warns or advises. Such a line is seldom the reason why the program gave up. A
 // wrapper advises a person after any failure.
 func (c *Classifier) advises(line string) bool {
-	if strings.Contains(line, "anual intervention") || line == "Connection closed" { // the end of sftp's errors
+	if strings.Contains(line, "manual intervention") || strings.Contains(line, "Manual intervention") ||
+		line == "Connection closed" { // the end of sftp's errors
 		return true
 	}
 	line = strings.TrimPrefix(strings.TrimLeft(line, " \t"), "---> ") // .NET's inner exception
