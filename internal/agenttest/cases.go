@@ -115,7 +115,8 @@ var passedCases = []Case{
 var requestCases = []Case{
 	{
 		Name: "bad-request", About: "400: the conversation has no valid form", Source: docs,
-		Reason: recovery.Validation,
+		Reason: recovery.AgentCrash, // a fresh session helps
+		Or:     []recovery.Reason{recovery.Validation},
 		answers: always(fails(perProvider{
 			openAI(400, "invalid_request_error", "", "An assistant message with 'tool_calls' must be followed by "+
 				"tool messages responding to each 'tool_call_id'. The following tool_call_ids did not have response "+
