@@ -72,10 +72,8 @@ func (f CursorAdvanced) apply(m *agenda, _ *Task) {
 }
 
 func (f CooldownSet) apply(m *agenda, _ *Task) {
-	m.hard.Cooldowns = slices.DeleteFunc(m.hard.Cooldowns, func(c Cooldown) bool {
-		return c.Resource == f.Resource || !c.Until.After(m.now)
-	})
-	m.hard.Cooldowns = append(m.hard.Cooldowns, Cooldown(f))
+	others := slices.DeleteFunc(m.hard.Cooldowns, func(c Cooldown) bool { return c.Resource == f.Resource })
+	m.hard.Cooldowns = append(withoutLongEnded(others, m.now), Cooldown(f))
 }
 
 func (f CooldownLifted) apply(m *agenda, _ *Task) {

@@ -66,6 +66,30 @@ func (m *memory) Cooldowns() []Cooldown {
 	return slices.DeleteFunc(slices.Clone(m.hard.Cooldowns), func(c Cooldown) bool { return !c.Until.After(m.now) })
 }
 
+// Limits on ended cooldowns. An ended one still matters, because a claim's wait begins when its model or host opened
+// again.
+const (
+	keptAfterEnd = 24 * time.Hour
+	mostEnded    = 32
+)
+
+// withoutLongEnded drops cooldowns that ended long ago. If many have ended, it drops those that were set first.
+func withoutLongEnded(all []Cooldown, now time.Time) []Cooldown {
+	ended := 0
+	for _, c := range all {
+		if !c.Until.After(now) {
+			ended++
+		}
+	}
+	return slices.DeleteFunc(all, func(c Cooldown) bool {
+		if c.Until.After(now) {
+			return false
+		}
+		ended--
+		return ended >= mostEnded || now.Sub(c.Until) >= keptAfterEnd
+	})
+}
+
 func (c CooldownReported) step(m *Machine) { m.coolDown(Cooldown(c)) }
 
 // After the end of an attempt, its worker's statements no longer count.

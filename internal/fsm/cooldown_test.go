@@ -331,3 +331,25 @@ func TestCooldownsOfOldJournals(t *testing.T) {
 		t.Error("no such kind")
 	}
 }
+
+// TestEndedCooldownsAreKept checks that a new cooldown drops only others that ended a day ago, and the first of many. The
+// end of a model's cooldown decides when a claim becomes stale.
+func TestEndedCooldownsAreKept(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 29, 10, 0, 0, 0, time.UTC)
+	all := []Cooldown{
+		{Resource: "model.old", Until: now.Add(-keptAfterEnd)},
+		{Resource: "model.x", Until: now.Add(-time.Minute)},
+		{Resource: "github.write", Until: now.Add(time.Minute)},
+	}
+	if left := withoutLongEnded(slices.Clone(all), now); len(left) != 2 || left[0].Resource != "model.x" {
+		t.Errorf("left %+v, want the model that opened a minute ago, and the closed resource", left)
+	}
+	for i := range 2 * mostEnded {
+		all = append(all, Cooldown{Resource: fmt.Sprint("model.", i), Until: now.Add(-time.Second)})
+	}
+	left := withoutLongEnded(all, now)
+	if n := len(left); n != mostEnded+1 || left[n-1].Resource != fmt.Sprint("model.", 2*mostEnded-1) {
+		t.Errorf("%d cooldowns are left, the last one is %+v", n, left[n-1])
+	}
+}
