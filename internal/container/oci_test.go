@@ -61,7 +61,7 @@ func TestRuntimeThatTheEngineLacks(t *testing.T) {
 	}{
 		{
 			say(http.StatusOK, `{"Runtimes":{"runc":{},"kata":{}},"DefaultRuntime":"kata"}`), ErrSpec, false,
-			[]string{"runtime runsc", "kata, runc", "containers.oci_runtime", `"" is its default, kata`},
+			[]string{"runtime runsc", "kata, runc", "containers.oci_runtime", `"" selects the default, kata`},
 		},
 		{say(http.StatusInternalServerError, `{"message":"busy"}`), ErrDaemon, true, []string{"runtimes", "busy"}},
 	} {

@@ -211,7 +211,7 @@ func TestADeliveryThatIsShownIsNotValidatedAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := withReviews(newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) }))
-			s.transport = &losesAnswer{words: "In review"} // of the request that changes the labels and the claim's comment
+			s.transport = &losesAnswer{words: "In review"} // the request changes labels and the claim's comment
 			s.config.SyncMain.MaxCommitsBehind, s.config.SyncMain.MaxBehind = 0, 24*time.Hour
 			var once sync.Once
 			s.at("effect failed", func() { once.Do(func() { s.advance(changed, 1) }) })

@@ -66,14 +66,13 @@ func (m *memory) Cooldowns() []Cooldown {
 	return slices.DeleteFunc(slices.Clone(m.hard.Cooldowns), func(c Cooldown) bool { return !c.Until.After(m.now) })
 }
 
-// Limits on ended cooldowns. An ended one still matters, because a claim's wait begins when its model or host opened
-// again.
+// Limits on ended cooldowns. The end of the last one decides when a waiting claim becomes stale.
 const (
 	keptAfterEnd = 24 * time.Hour
 	mostEnded    = 32
 )
 
-// withoutLongEnded drops cooldowns that ended long ago. If many have ended, it drops those that were set first.
+// withoutLongEnded drops cooldowns that ended long ago. At most mostEnded of the others stay, the latest ones.
 func withoutLongEnded(all []Cooldown, now time.Time) []Cooldown {
 	ended := 0
 	for _, c := range all {

@@ -332,8 +332,8 @@ func TestCooldownsOfOldJournals(t *testing.T) {
 	}
 }
 
-// TestEndedCooldownsAreKept checks that a new cooldown drops only others that ended a day ago, and the first of many. The
-// end of a model's cooldown decides when a claim becomes stale.
+// TestEndedCooldownsAreKept checks that a new cooldown drops only others that ended a day ago, and the first of many.
+// The end of a model's cooldown decides when a claim becomes stale.
 func TestEndedCooldownsAreKept(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 29, 10, 0, 0, 0, time.UTC)

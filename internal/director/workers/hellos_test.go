@@ -13,7 +13,7 @@ import (
 func TestHelloIsAnsweredByTheMachine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := Hellos{RunID: "run_1"}
-		h.Send = func(_ context.Context, b fsm.EventBody, _ func()) {
+		h.Send = func(ctx context.Context, b fsm.EventBody, _ func()) {
 			h.Welcome(ctx, fsm.Effect{Worker: "k3v9qx2m-1", Token: b.(fsm.Hello).Token})
 		}
 		got := h.exchange(t.Context(), "k3v9qx2m-1", wire.Hello{ProtocolVersion: wire.ProtocolVersion})
@@ -38,7 +38,7 @@ func TestHelloIsAnsweredByTheMachine(t *testing.T) {
 func TestALateDecisionAnswersTheNextHello(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := Hellos{RunID: "run_1"}
-		h.Send = func(ctx context.Context, b fsm.EventBody, _ func()) {
+		h.Send = func(_ context.Context, b fsm.EventBody, _ func()) {
 			time.AfterFunc(helloTimeout+time.Second, func() {
 				h.Welcome(t.Context(), fsm.Effect{Worker: b.(fsm.Hello).Worker, Token: b.(fsm.Hello).Token})
 			})
