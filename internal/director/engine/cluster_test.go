@@ -50,7 +50,7 @@ func TestClusterIsNotForgotten(t *testing.T) {
 	}
 	must(t, os.WriteFile(d.clusterFile(), []byte("{"), 0o600))
 	if _, err = d.open(t.Context(), "owner"); err == nil || container.Transient(err) ||
-		!strings.Contains(err.Error(), "remove it") {
+		!strings.Contains(err.Error(), "remove the file") {
 		t.Errorf("got %v", err)
 	}
 	must(t, os.Remove(d.clusterFile()))

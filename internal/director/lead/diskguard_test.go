@@ -13,6 +13,8 @@ import (
 
 	"retake/internal/director/disk"
 	"retake/internal/director/loop"
+	"retake/internal/director/loop/looptest"
+	"retake/internal/fsm"
 )
 
 // badDisk plays the disk for a probe.
@@ -48,7 +50,7 @@ func TestADiskThatHangsIsNotHealed(t *testing.T) {
 		d, bad := onBadDisk(t)
 		broken := make(chan error, 1)
 		s := &DiskGuard{
-			Disk: d, Owner: loop.New(nil, nil, d.Log), Log: d.Log,
+			Disk: d, Owner: loop.New(fsm.NewDriver(fsm.New(looptest.Config()), 0, "test"), nil, d.Log), Log: d.Log,
 			Reload: func(err error) { broken <- err },
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -90,7 +92,7 @@ func TestADiskThatIsSlowIsNotOpenedAnew(t *testing.T) {
 		d, bad := onBadDisk(t)
 		broken := make(chan error, 1)
 		s := &DiskGuard{
-			Disk: d, Owner: loop.New(nil, nil, d.Log), Log: d.Log,
+			Disk: d, Owner: loop.New(fsm.NewDriver(fsm.New(looptest.Config()), 0, "test"), nil, d.Log), Log: d.Log,
 			Reload: func(err error) { broken <- err },
 		}
 		ctx, cancel := context.WithCancel(t.Context())
