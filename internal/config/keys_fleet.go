@@ -265,7 +265,7 @@ var fleetKeys = []row{
 			return s == "auto" ||
 				validHTTPListen(s) && s != ""
 		}, want: `"auto" (port 8732 at the workers' gateway), or host:port`,
-		doc: "Address of the director's proxy, which runs if egress is a list of hosts, or with proxied_keys.",
+		doc: "Address of the director's proxy. The proxy runs if egress is a list of hosts, or if proxied_keys is set.",
 		at:  func(c *Config) any { return &c.Containers.ProxyListen },
 	},
 	{

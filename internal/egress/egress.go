@@ -133,7 +133,7 @@ func (p *Proxy) Close() error {
 	return err
 }
 
-// Admit allows an attempt to sign in.
+// Admit lets the worker of an attempt sign in.
 func (p *Proxy) Admit(attempt string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

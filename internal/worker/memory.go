@@ -16,7 +16,7 @@ type memory struct {
 	peak  uint64 // bytes, or 0 if unknown
 }
 
-// layout locates the numbers in one version of control groups.
+// layout names the files and keys of one version of control groups.
 type layout struct {
 	cgroup.Hierarchy
 

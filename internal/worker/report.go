@@ -184,8 +184,8 @@ type spool struct {
 	log     *zap.Logger
 }
 
-// add writes a report, rendered as data, before the worker sends it. A full disk must not suppress the report about the
-// full disk, so add only logs an error.
+// add writes a report, rendered as data, before the worker sends it. A full disk must not suppress its own report. If
+// the write fails, add only logs the error.
 func (s *spool) add(report wire.Payload, data []byte) {
 	if s.folder == nil {
 		return

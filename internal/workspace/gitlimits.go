@@ -127,7 +127,7 @@ func (p *program) overLimit(c call, exit *exec.ExitError, said string) string {
 			return fmt.Sprintf("it wrote a file of more than %d bytes (the larger of checkout.max_bytes and "+
 				"checkout.max_work_bytes)", p.largest(c))
 		}
-		return "it wrote a file that exceeds the limit for the whole work (checkout.max_work_bytes)"
+		return "it wrote a file that alone exceeds the limit for all of its work (checkout.max_work_bytes)"
 	case has("out of memory", "cannot allocate memory"):
 		return fmt.Sprintf("it needs more than %d bytes of memory (checkout.git_memory)", p.limits.GitMemory)
 	}

@@ -9,7 +9,7 @@ import (
 // Every attempt has a key that only its worker and the director know. A program of a stage may steal the worker's
 // credential for the bus, and publish in the worker's name. But it cannot sign.
 
-// signed maps each message type that is signed to its field with the attempt.
+// signed maps each signed message type to the field that names its attempt.
 var signed = map[string]string{
 	WorkerError{}.MessageType(): "worker_id", WorkerResult{}.MessageType(): "attempt_id",
 	Checkpoint{}.MessageType(): "attempt_id",

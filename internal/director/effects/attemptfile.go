@@ -96,7 +96,7 @@ func conflictText(conflicts []string) string {
 	}
 	var b strings.Builder
 	b.WriteString("Newer changes by others were merged into the work tree. The files below need a decision. Where " +
-		"they have conflict markers (<<<<<<<), resolve them, and preserve both intentions:\n")
+		"they contain conflict markers (<<<<<<<), resolve the conflicts and preserve the intent of both sides:\n")
 	for i, line := range conflicts {
 		if i == mostConflicts {
 			fmt.Fprintf(&b, "and %d more, see conflicts in .retake/attempt.json\n", len(conflicts)-i)

@@ -74,7 +74,7 @@ func unseen(r rune) bool {
 		r >= 0xE0000 && r <= 0xE0FFF || r == '\ufff0' || r > '\ufff0' && r <= '\ufff8' || r == '\u2065'
 }
 
-// belongs returns the number of characters from i that affect their neighbours, or 0.
+// belongs returns the length of the run at i that affects the characters next to it, or 0 without such a run.
 func belongs(in []rune, i int) int {
 	r := in[i]
 	before, after := rune(0), rune(0)

@@ -117,8 +117,8 @@ func isCode(n string, out []byte, rest string) bool {
 // plain removes underscores, and folds the long s and the Kelvin sign.
 var plain = strings.NewReplacer("_", "", "\u017f", "s", "\u212a", "k")
 
-// wordBefore returns the text before an assignment of up to four characters, without underscores. Ok is false without
-// an assignment.
+// wordBefore returns the text before an assignment operator of at most four characters, and removes its underscores. Ok
+// is false without an operator.
 func wordBefore(out []byte) (before string, ok bool) {
 	const assigns = ` :="'(`
 	out = out[max(0, len(out)-contextBefore):]
