@@ -2,6 +2,7 @@ package workers
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,6 +26,7 @@ type Hellos struct {
 	last    atomic.Uint64
 	mu      sync.Mutex
 	waiting map[uint64]waitingHello // by token
+	late    map[string]lateAnswer   // by worker
 }
 
 // waitingHello is a request without an answer.
@@ -32,6 +34,15 @@ type waitingHello struct {
 	worker string
 	answer chan wire.Payload // with room for one
 }
+
+// lateAnswer is an answer that came between two requests of a worker.
+type lateAnswer struct {
+	payload wire.Payload
+	at      time.Time
+}
+
+// lateFor is the time for which a late answer stays valid. A worker asks again within it.
+const lateFor = 30 * time.Second
 
 // Serve answers hellos until ctx is done.
 func (h *Hellos) Serve(ctx context.Context) error {
@@ -48,7 +59,9 @@ func (h *Hellos) exchange(ctx context.Context, worker string, m wire.Hello) wire
 	defer cancel()
 	answer := make(chan wire.Payload, 1)
 	token := h.last.Add(1)
-	h.wait(token, waitingHello{worker, answer})
+	if p := h.wait(token, waitingHello{worker, answer}); p != nil {
+		return p
+	}
 	defer h.forget(token)
 	body := fsm.Hello{Worker: worker, Token: token}
 	if wire.CheckVersion(m.ProtocolVersion) != nil {
@@ -63,13 +76,22 @@ func (h *Hellos) exchange(ctx context.Context, worker string, m wire.Hello) wire
 	}
 }
 
-func (h *Hellos) wait(token uint64, w waitingHello) {
+// wait makes a request wait for its answer. If an earlier request of the worker got a late answer, wait returns that
+// answer instead.
+func (h *Hellos) wait(token uint64, w waitingHello) wire.Payload {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if late, ok := h.late[w.worker]; ok {
+		delete(h.late, w.worker)
+		if time.Since(late.at) < lateFor {
+			return late.payload
+		}
+	}
 	if h.waiting == nil {
 		h.waiting = map[uint64]waitingHello{}
 	}
 	h.waiting[token] = w
+	return nil
 }
 
 func (h *Hellos) forget(token uint64) {
@@ -79,8 +101,8 @@ func (h *Hellos) forget(token uint64) {
 }
 
 // answer answers the request with the given token. If that request has timed out, it answers the worker's later
-// requests, because on a slow disk every decision may come after its request's time. A nil payload fences the worker.
-// It never blocks.
+// requests, or the next one, because on a slow disk every decision may come after its request's time. A nil payload
+// fences the worker. It never blocks.
 func (h *Hellos) answer(token uint64, worker string, p wire.Payload) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -89,12 +111,26 @@ func (h *Hellos) answer(token uint64, worker string, p wire.Payload) {
 		w.answer <- p
 		return
 	}
+	found := false
 	for later, w := range h.waiting {
 		if w.worker == worker && later > token {
 			delete(h.waiting, later)
 			w.answer <- p
+			found = true
 		}
 	}
+	if !found && p != nil {
+		h.keepLate(worker, p)
+	}
+}
+
+// keepLate stores an answer for the worker's next request, and drops expired answers. h.mu is held.
+func (h *Hellos) keepLate(worker string, p wire.Payload) {
+	if h.late == nil {
+		h.late = map[string]lateAnswer{}
+	}
+	maps.DeleteFunc(h.late, func(_ string, a lateAnswer) bool { return time.Since(a.at) >= lateFor })
+	h.late[worker] = lateAnswer{p, time.Now()}
 }
 
 // Welcome accepts a worker.

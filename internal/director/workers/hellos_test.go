@@ -60,3 +60,32 @@ func TestALateDecisionAnswersTheNextHello(t *testing.T) {
 		time.Sleep(2 * helloTimeout)
 	})
 }
+
+// The decision comes between two requests of the worker. Without the stored answer, every request of a worker that
+// pauses would miss its answer.
+func TestADecisionBetweenTwoHellosAnswersTheSecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := Hellos{RunID: "run_1"}
+		h.Send = func(_ context.Context, b fsm.EventBody, _ func()) {
+			time.AfterFunc(helloTimeout+time.Second, func() {
+				h.Welcome(t.Context(), fsm.Effect{Worker: b.(fsm.Hello).Worker, Token: b.(fsm.Hello).Token})
+			})
+		}
+		ask := func() wire.Payload {
+			return h.exchange(t.Context(), "k3v9qx2m-1", wire.Hello{ProtocolVersion: wire.ProtocolVersion})
+		}
+		if got := ask(); got != nil {
+			t.Errorf("got %v before the decision", got)
+		}
+		time.Sleep(2 * time.Second)
+		if got, ok := ask().(wire.Welcome); !ok || got.AttemptID != "k3v9qx2m-1" {
+			t.Errorf("got %v after the decision", got)
+		}
+		ask() // its decision comes late, and stays valid for a while
+		time.Sleep(time.Second + lateFor)
+		if got := ask(); got != nil {
+			t.Errorf("got %v, an answer that is too old", got)
+		}
+		time.Sleep(2 * helloTimeout)
+	})
+}
