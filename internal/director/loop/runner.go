@@ -53,7 +53,7 @@ func (r *Runner) Submit(e fsm.Effect) {
 	if r.ctx.Err() != nil || !r.may() {
 		return // the journal still has a durable effect, and a soft one may be lost
 	}
-	lane, comment, ordered := fmt.Sprint(e.ID, e.Token), e.Kind == fsm.DoProgress, e.Kind.Durable() ||
+	lane, comment, ordered := fmt.Sprint(e.ID, e.Token, " ", e.Unheard), e.Kind == fsm.DoProgress, e.Kind.Durable() ||
 		e.Kind == fsm.DoForget
 	if comment {
 		lane = commentLane(e.Task)

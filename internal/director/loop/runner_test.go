@@ -39,7 +39,9 @@ func (s *effectLog) execute(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 
 func (s *effectLog) runner(t *testing.T, ctx context.Context) *Runner {
 	executors := map[fsm.EffectKind]Executor{}
-	for _, k := range []fsm.EffectKind{fsm.DoClaim, fsm.DoStop, fsm.DoDeliver, fsm.DoProgress, fsm.DoProbe} {
+	for _, k := range []fsm.EffectKind{
+		fsm.DoClaim, fsm.DoStop, fsm.DoDeliver, fsm.DoProgress, fsm.DoProbe, fsm.DoFence,
+	} {
 		executors[k] = s.execute
 	}
 	return NewRunner(ctx, executors, func(e fsm.EffectEnded) { s.note("told " + e.Effect) },
@@ -84,6 +86,15 @@ func TestSoftEffectUnderWayIsNotDoubled(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 	}, "begin probe/x", "end probe/x")
+}
+
+// Each report about a worker without an attempt gets its answer, even while an earlier report is being answered.
+func TestAnswersToReportsRunSideBySide(t *testing.T) {
+	run(t, func(r *Runner) {
+		r.Submit(fsm.Effect{ID: "w/fence", Kind: fsm.DoFence, Unheard: 7})
+		time.Sleep(time.Millisecond)
+		r.Submit(fsm.Effect{ID: "w/fence", Kind: fsm.DoFence, Unheard: 8})
+	}, "begin w/fence", "begin w/fence", "end w/fence", "end w/fence")
 }
 
 func TestNewestCommentWins(t *testing.T) {
