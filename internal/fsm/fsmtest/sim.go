@@ -181,6 +181,9 @@ func (w *world) settle() {
 	if w.hub.pace != nil {
 		most = backlogRest
 	}
+	if w.hub.losses != nil { // limits that were stated before a loss still hold, for up to a day
+		most.time += 24 * time.Hour
+	}
 	for w.bad == nil && w.steps < began+most.steps && w.now < max(at, h.statedUntil())+int64(most.time) {
 		if w.steps%20 == 0 && w.atRest() == "" {
 			break
