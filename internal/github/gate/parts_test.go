@@ -92,6 +92,7 @@ func TestPartsAreBounded(t *testing.T) {
 					t.Fatalf("sent %q, want %d parts", s.all, c.want)
 				}
 				time.Sleep(time.Hour)
+				synctest.Wait()
 				left := 0
 				for _, parts := range s.all {
 					left += len(parts)
