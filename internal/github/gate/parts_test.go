@@ -33,6 +33,13 @@ func (s *sent) part(ctx context.Context, g *Gate, name string, r Request) error 
 	return nil
 }
 
+// list returns the requests that have left so far.
+func (s *sent) list() [][]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.all)
+}
+
 func TestPartsThatWaitLeaveTogether(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, g *Gate, _ *[]Cooldown) {
 		var s sent
@@ -88,13 +95,13 @@ func TestPartsAreBounded(t *testing.T) {
 				g.Leave(first, time.Now(), Result{OK: true})
 				time.Sleep(g.Between)
 				synctest.Wait()
-				if len(s.all) != 1 || len(s.all[0]) != c.want {
-					t.Fatalf("sent %q, want %d parts", s.all, c.want)
+				if all := s.list(); len(all) != 1 || len(all[0]) != c.want {
+					t.Fatalf("sent %q, want %d parts", all, c.want)
 				}
 				time.Sleep(time.Hour)
 				synctest.Wait()
 				left := 0
-				for _, parts := range s.all {
+				for _, parts := range s.list() {
 					left += len(parts)
 				}
 				if left != PartsMost+2 {
