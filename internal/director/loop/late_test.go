@@ -3,6 +3,7 @@ package loop_test
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,8 +24,8 @@ type silent struct {
 	t       *testing.T
 	journal *looptest.Journal
 	worker  string
-	since   time.Time // when the silence began to count
-	lost    time.Duration
+	since   time.Time    // when the silence began to count
+	lost    atomic.Int64 // processor time that was withheld, in nanoseconds
 }
 
 // whileSilent runs a test whose journal answers at once, or only as often as the test tells it to.
@@ -33,7 +34,7 @@ func whileSilent(t *testing.T, slow bool, test func(s *silent)) {
 		m, worker := running(t, func(c *fsm.Config) { c.HeartbeatTTL = lateTTL })
 		s := &silent{t: t, journal: looptest.NewJournal(), worker: worker}
 		s.Owner = loop.New(fsm.NewDriver(m, 0, "test"), s.journal, zaptest.NewLogger(t))
-		s.Throttled = func() (time.Duration, bool) { return s.lost, true }
+		s.Throttled = func() (time.Duration, bool) { return time.Duration(s.lost.Load()), true }
 		ctx, cancel := context.WithCancel(t.Context())
 		var parts sync.WaitGroup
 		parts.Go(func() { _ = s.Run(ctx) })
@@ -115,7 +116,7 @@ func TestASlowAppendGivesWorkersTime(t *testing.T) {
 func TestAThrottledDirectorGivesWorkersTime(t *testing.T) {
 	whileSilent(t, false, func(s *silent) {
 		for range 10 {
-			s.lost += 180 * time.Millisecond // of two processors, so more than the time itself is possible
+			s.lost.Add(int64(180 * time.Millisecond)) // of two processors, so more than the time itself is possible
 			time.Sleep(200 * time.Millisecond)
 		}
 		if got := s.Late(); got.By < time.Second || got.By > 2*time.Second || got.Cause != loop.DelayThrottled {
