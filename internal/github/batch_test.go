@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -184,19 +185,19 @@ func TestARequestOfPartsThatFails(t *testing.T) {
 					w.inject(f.On("POST", "^/graphql$"))
 					c := w.client("retake-bot", unchecked(w.world))
 					for _, step := range []func(context.Context, int) error{w.claim(c), w.deliver(c)} {
-						tries := 0
+						var tries atomic.Int64
 						w.mustAll(w.each(func(ctx context.Context, i int) error {
 							for {
 								err := step(ctx, i)
 								if k := api.KindOf(err); k != api.KindTransient && k != api.KindRateLimited {
 									return err
 								}
-								tries++
+								tries.Add(1)
 								time.Sleep(max(time.Until(api.Detail(err).Until), time.Minute))
 							}
 						}))
-						if tries > 2*len(w.keys) {
-							w.Errorf("%d tries again", tries)
+						if n := tries.Load(); n > int64(2*len(w.keys)) {
+							w.Errorf("%d tries again", n)
 						}
 					}
 					w.verify("agent-review", len(w.keys))

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -305,14 +306,16 @@ func inOrder(steps ...func(context.Context, *world, *Client) error) func(context
 var errCrash = errors.New("crashed")
 
 // dying passes some requests and fails after the next. With after, that request has its effect but its answer is lost.
-func dying(left int, after bool) func(*Options) {
+func dying(passes int, after bool) func(*Options) {
+	var left atomic.Int64
+	left.Store(int64(passes))
 	return via(func(next http.RoundTripper) http.RoundTripper {
 		return roundTrip(func(r *http.Request) (*http.Response, error) {
-			left--
-			if left >= 0 {
+			now := left.Add(-1)
+			if now >= 0 {
 				return next.RoundTrip(r)
 			}
-			if left == -1 && after {
+			if now == -1 && after {
 				_, _ = next.RoundTrip(r)
 			}
 			return nil, errCrash
