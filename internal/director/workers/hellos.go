@@ -59,15 +59,16 @@ func (h *Hellos) exchange(ctx context.Context, worker string, m wire.Hello) wire
 	defer cancel()
 	answer := make(chan wire.Payload, 1)
 	token := h.last.Add(1)
-	if p := h.wait(token, waitingHello{worker, answer}); p != nil {
-		return p
-	}
+	late := h.wait(token, waitingHello{worker, answer})
 	defer h.forget(token)
 	body := fsm.Hello{Worker: worker, Token: token}
 	if wire.CheckVersion(m.ProtocolVersion) != nil {
 		body.Incompatible = m.ProtocolVersion
 	}
 	h.Send(ctx, body, nil)
+	if late != nil { // the machine still gets the hello, and can fence the worker
+		return late
+	}
 	select {
 	case p := <-answer:
 		return p
@@ -119,7 +120,10 @@ func (h *Hellos) answer(token uint64, worker string, p wire.Payload) {
 			found = true
 		}
 	}
-	if !found && p != nil {
+	switch {
+	case p == nil:
+		delete(h.late, worker)
+	case !found:
 		h.keepLate(worker, p)
 	}
 }

@@ -89,3 +89,24 @@ func TestADecisionBetweenTwoHellosAnswersTheSecond(t *testing.T) {
 		time.Sleep(2 * helloTimeout)
 	})
 }
+
+// A fence takes back an earlier welcome, and the machine sees every hello.
+func TestAFenceTakesBackALateWelcome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, sent := Hellos{RunID: "run_1"}, 0
+		h.Send = func(context.Context, fsm.EventBody, func()) { sent++ }
+		ask := func() wire.Payload {
+			return h.exchange(t.Context(), "k3v9qx2m-1", wire.Hello{ProtocolVersion: wire.ProtocolVersion})
+		}
+		ask()
+		h.Welcome(t.Context(), fsm.Effect{Worker: "k3v9qx2m-1", Token: 1})
+		if got := ask(); got == nil || sent != 2 {
+			t.Errorf("got %v after %d hellos, want the late welcome after two", got, sent)
+		}
+		h.Welcome(t.Context(), fsm.Effect{Worker: "k3v9qx2m-1", Token: 2})
+		h.answer(3, "k3v9qx2m-1", nil)
+		if got := ask(); got != nil {
+			t.Errorf("got %v after a fence", got)
+		}
+	})
+}
