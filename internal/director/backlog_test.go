@@ -61,13 +61,13 @@ func TestBacklogOfAMachine(t *testing.T) {
 	var alone time.Duration
 	records := openJournal(t)
 	synctest.Test(t, func(t *testing.T) {
-		f := newBacklog(t, 1, records)
+		f := newPlayedFleet(t, 1, records)
 		f.run(10 * time.Minute)
 		alone = slices.Max(f.done)
 	})
 	records = openJournal(t)
 	synctest.Test(t, func(t *testing.T) {
-		f := newBacklog(t, issues, records)
+		f := newPlayedFleet(t, issues, records)
 		f.run(time.Duration(hours) * time.Hour)
 		f.check(hours, alone)
 	})
@@ -140,8 +140,8 @@ func (o *outsideJournal) Append(_ context.Context, id string, after uint64, data
 
 func (o *outsideJournal) Head() bus.Head { return *o.end.Load() }
 
-// backlog is a director with played workers. Its fields before mu are set before the owner runs.
-type backlog struct {
+// playedFleet is a director with played workers. Its fields before mu are set before the owner runs.
+type playedFleet struct {
 	*testing.T
 	sim     *githubtest.Server
 	github  *github.Client
@@ -159,8 +159,8 @@ type backlog struct {
 	failures []string
 }
 
-func newBacklog(t *testing.T, issues int, j *outsideJournal) *backlog {
-	f := &backlog{
+func newPlayedFleet(t *testing.T, issues int, j *outsideJournal) *playedFleet {
+	f := &playedFleet{
 		T: t, sim: githubtest.New(githubtest.Options{Limits: true}), journal: j,
 		ended: map[fsm.IssueKey]time.Time{},
 	}
@@ -194,7 +194,7 @@ func newBacklog(t *testing.T, issues int, j *outsideJournal) *backlog {
 	return f
 }
 
-func (f *backlog) must(err error) {
+func (f *playedFleet) must(err error) {
 	f.Helper()
 	if err != nil {
 		f.Fatal(err)
@@ -210,7 +210,7 @@ func (d distantGitHub) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // run starts the director's parts and ends them after span.
-func (f *backlog) run(span time.Duration) {
+func (f *playedFleet) run(span time.Duration) {
 	ctx, stop := context.WithCancel(f.Context())
 	m := fsm.New(f.inForce.Load().Machine(nil))
 	f.owner = loop.New(fsm.NewDriver(m, f.journal.Head().Seq, "backlog"), f.journal, zap.NewNop())
@@ -236,7 +236,7 @@ func (f *backlog) run(span time.Duration) {
 }
 
 // durable follows cooldowns as the director does.
-func (f *backlog) durable(r fsm.Record) {
+func (f *playedFleet) durable(r fsm.Record) {
 	for _, fact := range r.Facts {
 		switch fact := fact.(type) {
 		case fsm.CooldownSet:
@@ -252,7 +252,7 @@ func (f *backlog) durable(r fsm.Record) {
 }
 
 // polls returns the intake of the repository.
-func (f *backlog) polls() *intake.Polls {
+func (f *playedFleet) polls() *intake.Polls {
 	p := &intake.Polls{
 		Owner: f.owner, GitHub: f.github.Inbox, Config: &f.inForce, Offers: f.offers(),
 		Comments: &intake.Comments{Owner: f.owner, Config: &f.inForce, Log: zap.NewNop(), GitHub: struct {
@@ -271,7 +271,7 @@ func (f *backlog) polls() *intake.Polls {
 	return p
 }
 
-func (f *backlog) offers() *intake.Offers {
+func (f *playedFleet) offers() *intake.Offers {
 	return &intake.Offers{Config: &f.inForce, Unusable: &sync.Map{}, Log: zap.NewNop(), GitHub: struct {
 		*inbox.Inbox
 		*approval.Approvals
@@ -284,7 +284,7 @@ func (unrecorded) Worked(string)                               {}
 func (unrecorded) Failed(string, string, error, time.Duration) {}
 
 // executors returns the director's executors for GitHub, and played ones for containers and git.
-func (f *backlog) executors() map[fsm.EffectKind]loop.Executor {
+func (f *playedFleet) executors() map[fsm.EffectKind]loop.Executor {
 	c := &effects.Claims{
 		GitHub: f.github, Labels: f.inForce.Load().GitHub.Labels, RunID: "backlog", Refused: func(string) {},
 	}
@@ -302,7 +302,7 @@ func (f *backlog) executors() map[fsm.EffectKind]loop.Executor {
 }
 
 // start plays a container with a worker whose agent succeeds.
-func (f *backlog) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+func (f *playedFleet) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if _, err := effects.NewIssueTexts(f.github, zap.NewNop()).Approved(ctx, e.Task); err != nil {
 		return failure.Ended(err)
 	}
@@ -322,12 +322,12 @@ func success(worker string) fsm.Report {
 	return fsm.Report{Ref: fsm.ReportRef{ID: worker + "/1", Seq: 1}, OK: true, Final: true, Stage: "DONE"}
 }
 
-func (f *backlog) stop(_ context.Context, e fsm.Effect) fsm.EffectEnded {
+func (f *playedFleet) stop(_ context.Context, e fsm.Effect) fsm.EffectEnded {
 	return fsm.EffectEnded{Stop: &fsm.StopResult{ExitCode: new(0), Reports: []fsm.Report{success(e.Worker)}}}
 }
 
 // deliver makes the requests of a delivery, and plays the push.
-func (f *backlog) deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+func (f *playedFleet) deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	issue, err := f.github.Issues.Issue(ctx, string(e.Task))
 	if err == nil {
 		_, err = f.github.Deliveries.Withdrawn(ctx, issue)
@@ -353,7 +353,7 @@ func (f *backlog) deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 }
 
 // check compares the rate with the bound. alone is the time that a single task takes.
-func (f *backlog) check(hours int, alone time.Duration) {
+func (f *playedFleet) check(hours int, alone time.Duration) {
 	const writes, pause = 5, 2 * time.Second // of a task with its pull request
 	within, counted := 0, 0
 	for _, at := range f.done {

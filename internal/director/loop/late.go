@@ -34,9 +34,9 @@ type Lateness struct {
 	Cause Delay         // the longest delay
 }
 
-// lates measures the lateness. A delay counts for one heartbeat TTL, because every living worker sends a heartbeat in
+// lag measures the lateness. A delay counts for one heartbeat TTL, because every living worker sends a heartbeat in
 // that time. It is safe for concurrent use.
-type lates struct {
+type lag struct {
 	ttl       time.Duration
 	throttled func() (total time.Duration, ok bool) // see Owner.Throttled
 
@@ -57,30 +57,30 @@ type throttle struct {
 }
 
 // least is the lateness below which the director is on time.
-func (l *lates) least() time.Duration { return min(250*time.Millisecond, l.ttl/4) }
+func (l *lag) least() time.Duration { return min(250*time.Millisecond, l.ttl/4) }
 
 // add records a delay.
-func (l *lates) add(d Delay, by time.Duration, at time.Time) {
+func (l *lag) add(d Delay, by time.Duration, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.note(d, by, at)
 }
 
-func (l *lates) note(d Delay, by time.Duration, at time.Time) {
+func (l *lag) note(d Delay, by time.Duration, at time.Time) {
 	if p := &l.peaks[d]; by > l.least() && (by >= p.by || at.Sub(p.at) > l.ttl) {
 		*p = peak{by, at}
 	}
 }
 
 // appends records the begin of an append.
-func (l *lates) appends(at time.Time) {
+func (l *lag) appends(at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.append = at
 }
 
 // appended records the end of an append.
-func (l *lates) appended(at time.Time) {
+func (l *lag) appended(at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.note(DelayJournal, at.Sub(l.append), at)
@@ -88,7 +88,7 @@ func (l *lates) appended(at time.Time) {
 }
 
 // now returns the lateness. oldest is the arrival of the oldest heartbeat that the owner has not taken, or zero.
-func (l *lates) now(at, oldest time.Time) (is Lateness) {
+func (l *lag) now(at, oldest time.Time) (is Lateness) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.append.IsZero() {
@@ -110,7 +110,7 @@ func (l *lates) now(at, oldest time.Time) (is Lateness) {
 const sampleEvery = 250 * time.Millisecond
 
 // lost returns the time for which the control group was throttled within the last ttl.
-func (l *lates) lost(at time.Time) time.Duration {
+func (l *lag) lost(at time.Time) time.Duration {
 	if l.throttled == nil {
 		return 0
 	}
@@ -137,8 +137,8 @@ func turnEvery(heartbeatTTL time.Duration) time.Duration {
 	return min(time.Second, lateAfter(heartbeatTTL)/2)
 }
 
-// sayLate tells the machine by how much the director lags behind, if that has changed.
-func (o *Owner) sayLate(at time.Time) error {
+// reportLateness tells the machine by how much the director lags behind, if that has changed.
+func (o *Owner) reportLateness(at time.Time) error {
 	late, before := o.late.now(at, o.signs.oldest()), o.driver.Machine().Late()
 	if late.By == before {
 		return nil

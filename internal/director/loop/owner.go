@@ -58,7 +58,7 @@ type Owner struct {
 	log       *zap.Logger
 	inputs    chan input
 	signs     *signs
-	late      *lates
+	late      *lag
 	planned   time.Duration // how long the owner meant to wait before its current turn
 	appended  chan appendResult
 	acks      map[fsm.Token]func()
@@ -79,7 +79,7 @@ type appendResult struct {
 
 // New returns an owner of the driver's machine. Its clock starts at wall time.
 func New(d *fsm.Driver, j Journal, log *zap.Logger) *Owner {
-	late := &lates{ttl: d.Machine().HeartbeatTTL()}
+	late := &lag{ttl: d.Machine().HeartbeatTTL()}
 	return &Owner{
 		late: late, planned: turnEvery(late.ttl),
 		Clock: NewClock(time.Now()), Effects: func(fsm.Effect) {}, OnDurable: func(fsm.Record) {},
@@ -195,7 +195,7 @@ func (o *Owner) run(ctx context.Context) error {
 			if err := o.handle(input{body: fsm.Tick{}}); err != nil {
 				return err
 			}
-			if err := o.sayLate(o.Clock.Now()); err != nil {
+			if err := o.reportLateness(o.Clock.Now()); err != nil {
 				return err
 			}
 		case <-ctx.Done():
@@ -277,7 +277,7 @@ func (o *Owner) handle(in input) error {
 		}
 	}
 	if in.body == nil || o.driver.Machine().Due(at) { // before a deadline is decided or the machine is read
-		if err := o.sayLate(at); err != nil {
+		if err := o.reportLateness(at); err != nil {
 			return err
 		}
 		if err := o.takeSigns(at); err != nil {
