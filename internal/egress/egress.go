@@ -20,6 +20,8 @@ import (
 
 	"go.uber.org/zap"
 	"golang.org/x/net/netutil"
+
+	"retake/internal/secrets/leak"
 )
 
 // Limits of a proxy.
@@ -54,6 +56,7 @@ type Proxy struct {
 	server  *http.Server
 	forward *httputil.ReverseProxy
 	onward  *httputil.ReverseProxy // for requests with keys
+	keys    *leak.Finder
 	serving sync.WaitGroup
 
 	mu     sync.Mutex
@@ -84,7 +87,7 @@ func New(o Options) *Proxy {
 			return (&net.Dialer{}).DialContext(ctx, network, to.String())
 		}
 	}
-	p := &Proxy{o: o, guests: map[string]*guest{}}
+	p := &Proxy{o: o, guests: map[string]*guest{}, keys: keyFinder(o.Keys)}
 	errorLog := zap.NewStdLog(o.Log.WithOptions(zap.IncreaseLevel(zap.ErrorLevel))) // without clients' errors
 	transport := &http.Transport{
 		DialContext: p.dialAllowed, DisableKeepAlives: true, DisableCompression: true,
@@ -98,7 +101,7 @@ func New(o Options) *Proxy {
 		Rewrite: p.withKey, Transport: &http.Transport{
 			DialContext:     p.dialKeyHost,
 			TLSClientConfig: o.TLS, DisableCompression: true,
-		}, FlushInterval: -1, ErrorHandler: p.failed,
+		}, FlushInterval: -1, ModifyResponse: p.maskKeys, ErrorHandler: p.failed,
 		ErrorLog: errorLog,
 	}
 	p.server = &http.Server{

@@ -45,8 +45,12 @@ var keyHeaders = []struct{ name, before string }{
 	{"X-Goog-Api-Key", ""},
 }
 
-// keyParameter is Google's alternative to a header.
-const keyParameter = "key"
+// keyParameter is Google's alternative to keyParameterHeader. The proxy never puts the key into an address, because
+// providers repeat addresses in redirects and error pages.
+const (
+	keyParameter       = "key"
+	keyParameterHeader = "X-Goog-Api-Key"
+)
 
 // presented returns the placeholder in a request's headers or query.
 func presented(r *http.Request) string {
@@ -72,6 +76,11 @@ func (p *Proxy) serveKeys(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "retake: the first path segment is not in containers.proxied_keys", http.StatusNotFound)
 		return
 	}
+	if !keyMethods[r.Method] {
+		http.Error(w, "retake: requests with a key cannot use "+r.Method[:min(len(r.Method), 20)],
+			http.StatusMethodNotAllowed)
+		return
+	}
 	ctx, cancel := context.WithCancel(context.WithValue(r.Context(), attemptKey{}, attempt))
 	defer cancel()
 	leave, ok := p.enter(attempt, &ends{cancel})
@@ -80,7 +89,7 @@ func (p *Proxy) serveKeys(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer leave()
-	p.onward.ServeHTTP(w, r.WithContext(ctx))
+	p.onward.ServeHTTP(finalOnly{w}, r.WithContext(ctx))
 }
 
 // withKey rewrites a worker's request for the provider, replacing the placeholder with the key.
@@ -98,9 +107,14 @@ func (p *Proxy) withKey(r *httputil.ProxyRequest) {
 		}
 	}
 	if q := r.In.URL.Query(); q.Get(keyParameter) == placeholder {
-		q.Set(keyParameter, key.Value)
+		q.Del(keyParameter)
 		r.Out.URL.RawQuery = q.Encode()
+		r.Out.Header.Set(keyParameterHeader, key.Value)
 	}
+	for _, h := range unmaskable {
+		r.Out.Header.Del(h)
+	}
+	r.Out.Header.Set("Accept-Encoding", "identity")
 }
 
 // dialKeyHost connects only to hosts in Keys.

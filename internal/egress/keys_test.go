@@ -24,19 +24,27 @@ type keyed struct {
 }
 
 func newKeyed(t *testing.T) *keyed {
-	k := &keyed{requests: make(chan http.Header, 10), release: make(chan struct{})}
-	provider := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	requests, release := make(chan http.Header, 10), make(chan struct{})
+	k := newKeyedWith(t, func(w http.ResponseWriter, r *http.Request) {
 		h := r.Header.Clone()
 		h.Set("X-Host", r.Host)
 		h.Set("X-Url", r.URL.String())
-		k.requests <- h
+		requests <- h
 		if r.URL.Path == "/v1/stream" {
 			fmt.Fprint(w, "data: one\n\n")
 			w.(http.Flusher).Flush()
-			<-k.release
+			<-release
 		}
 		fmt.Fprint(w, "done")
-	}))
+	})
+	k.requests, k.release = requests, release
+	return k
+}
+
+// newKeyedWith returns a proxy to a provider with these answers.
+func newKeyedWith(t *testing.T, answer http.HandlerFunc) *keyed {
+	k := &keyed{}
+	provider := httptest.NewTLSServer(answer)
 	t.Cleanup(provider.Close)
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(pem.EncodeToMemory(&pem.Block{
@@ -90,8 +98,8 @@ func TestKeysReachTheProvider(t *testing.T) {
 		}
 	}
 	k.post(t, "/ANTHROPIC_API_KEY/v1beta/models/x:generate?alt=sse&key="+k.mine, "X-None", "")
-	if got := <-k.requests; !strings.Contains(got.Get("X-Url"), "key="+realKey) ||
-		!strings.HasPrefix(got.Get("X-Url"), "/v1beta/models/x:generate?") {
+	if got := <-k.requests; got.Get("X-Url") != "/v1beta/models/x:generate?alt=sse" ||
+		got.Get("X-Goog-Api-Key") != realKey {
 		t.Errorf("%v", got)
 	}
 	if denied := k.Denied("attempt-1"); len(denied) > 0 {
