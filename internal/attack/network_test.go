@@ -1,12 +1,14 @@
 package attack
 
 import (
+	"encoding/base64"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -56,6 +58,10 @@ func newOutskirts(t *testing.T) outskirts {
 	t.Cleanup(func() { _ = standin.Close() })
 	served := &atomic.Int64{}
 	model := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if shape, ok := strings.CutPrefix(r.URL.Path, "/echo/"); ok {
+			echo(w, r, shape)
+			return
+		}
 		if r.Header.Get("X-Api-Key") != providerKey || r.Host != "model.example.com" {
 			http.Error(w, "no such key here: "+r.Host, http.StatusUnauthorized)
 			return
@@ -83,6 +89,25 @@ func newOutskirts(t *testing.T) outskirts {
 	return o
 }
 
+// echo answers like a provider that repeats the request.
+func echo(w http.ResponseWriter, r *http.Request, shape string) {
+	head, _ := httputil.DumpRequest(r, false)
+	switch shape {
+	case "page":
+		http.Error(w, "no such page: "+string(head), http.StatusNotFound)
+	case "redirect":
+		http.Redirect(w, r, "https://api.example.com/moved?"+r.URL.RawQuery+"&"+r.Header.Get("X-Api-Key"),
+			http.StatusTemporaryRedirect)
+	case "base64":
+		fmt.Fprintln(w, base64.StdEncoding.EncodeToString([]byte(r.Header.Get("X-Api-Key"))))
+	case "chunks":
+		for _, c := range head {
+			_, _ = w.Write([]byte{c})
+			_ = http.NewResponseController(w).Flush()
+		}
+	}
+}
+
 // services returns all addresses of this machine at which the service answers.
 func (o outskirts) services() (all []string) {
 	for _, a := range o.addresses {
@@ -102,7 +127,7 @@ func (o outskirts) names() map[string]string {
 
 // networkAttacks check that a container reaches only allowed addresses.
 func networkAttacks(o outskirts) []inside {
-	return slices.Concat(allowedAttacks(o), reachAttacks(o), proxyAttacks(o))
+	return slices.Concat(allowedAttacks(o), []inside{echoAttack(), crowdAttack()}, reachAttacks(o), proxyAttacks(o))
 }
 
 // allowedAttacks use the allowed addresses of a container.
@@ -147,6 +172,59 @@ func allowedAttacks(o outskirts) []inside {
 				}
 				return nil
 			},
+		},
+	}
+}
+
+// echoAttack asks a provider that repeats requests.
+func echoAttack() inside {
+	return inside{
+		attack: attack{
+			name: "a provider that repeats requests", does: "asks it in every way in which the proxy accepts a key, " +
+				"and reads redirects, error pages, encoded text and answers to TRACE",
+			holds: "the key is masked, and TRACE is refused", before: "succeeded: redirects, error pages and TRACE " +
+				"returned the key",
+		},
+		code: [][]string{{"echoes", reversed(providerKey)}},
+		check: func(_ *siege, _, said string) error {
+			if strings.Count(said, "GET page: 404") != 4 || strings.Count(said, "TRACE page: 405") != 4 {
+				return errors.New(said)
+			}
+			return nil
+		},
+	}
+}
+
+// crowdAttack measures how long requests take while a neighbour occupies the proxy.
+func crowdAttack() inside {
+	return inside{
+		attack: attack{
+			name: "many connections to the proxy",
+			does: "while it fetches pages, a neighbour holds 1,100 connections without a request, with a part of " +
+				"one, and with an anonymous one, and replaces them as fast as it can",
+			holds: "its requests take at most 0.2 s each", before: "succeeded: no answer for 12 s",
+		},
+		validate: [][]string{{"promptly", "http://api.example.com/", "15s"}},
+		beside:   [][]string{{"crowd", "1100", "20s"}},
+		check: func(s *siege, _, said string) error {
+			s.mu.Lock()
+			all := said
+			for _, text := range s.said {
+				all += text
+			}
+			s.mu.Unlock()
+			var answers, slowest, begin, end, connections, from, to int
+			_, prompt, _ := strings.Cut(all, "prompt: ")
+			_, crowd, _ := strings.Cut(all, "crowd: ")
+			_, wrong := fmt.Sscanf(prompt, "%d answers, slowest %d ms, from %d to %d", &answers, &slowest, &begin, &end)
+			_, wrongToo := fmt.Sscanf(crowd, "%d connections from %d to %d", &connections, &from, &to)
+			switch {
+			case wrong != nil || wrongToo != nil || connections < 1100 || min(end, to)-max(begin, from) < 5:
+				return fmt.Errorf("not carried out: %s %s", prompt, crowd)
+			case slowest > 200:
+				return fmt.Errorf("the slowest answer took %d ms", slowest)
+			}
+			return nil
 		},
 	}
 }

@@ -14,6 +14,9 @@
 // The proxy does not inspect the TLS inside a tunnel. Allowing one name on a shared server allows every other name on
 // that server.
 //
+// A key travels only in a header. The proxy asks the provider for unencoded answers and masks every key in their
+// headers and text, because some providers repeat requests. It holds back only text that may be the start of a key.
+//
 // # Tokens
 //
 // A token is a keyed hash of the attempt's name. The proxy does not store tokens, and a restarted director recomputes
@@ -21,8 +24,9 @@
 //
 // # Bounds
 //
-// Limits apply to the total number of connections, connections per address and per attempt, the size of request heads,
-// idle time in a tunnel, and the number of remembered denied hosts. A tunnel holds two buffers.
+// Limits apply to the total number of connections (see connlimit), the requests and tunnels of an attempt, the size of
+// request heads, idle time in a tunnel, and the number of remembered denied hosts. A tunnel holds two buffers. The
+// proxy closes the connection of a client that did not sign in.
 //
 // # Failure policy
 //

@@ -19,8 +19,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/net/netutil"
 
+	"retake/internal/connlimit"
 	"retake/internal/secrets/leak"
 )
 
@@ -35,6 +35,7 @@ const (
 	headBytes   = 64 << 10         // of a request's head; providers' keys have a few hundred bytes
 	dialLimit   = 10 * time.Second // for looking up a name and connecting
 	idleLimit   = 15 * time.Minute // without data in a tunnel; models think for minutes
+	reuseLimit  = time.Minute      // between two requests on a connection
 )
 
 // Options of a proxy.
@@ -57,6 +58,7 @@ type Proxy struct {
 	forward *httputil.ReverseProxy
 	onward  *httputil.ReverseProxy // for requests with keys
 	keys    *leak.Finder
+	limiter *connlimit.Limiter
 	serving sync.WaitGroup
 
 	mu     sync.Mutex
@@ -87,7 +89,10 @@ func New(o Options) *Proxy {
 			return (&net.Dialer{}).DialContext(ctx, network, to.String())
 		}
 	}
-	p := &Proxy{o: o, guests: map[string]*guest{}, keys: keyFinder(o.Keys)}
+	p := &Proxy{
+		o: o, guests: map[string]*guest{}, keys: keyFinder(o.Keys),
+		limiter: connlimit.New(connlimit.Limits{Total: mostConnections}, nil),
+	}
 	errorLog := zap.NewStdLog(o.Log.WithOptions(zap.IncreaseLevel(zap.ErrorLevel))) // without clients' errors
 	transport := &http.Transport{
 		DialContext: p.dialAllowed, DisableKeepAlives: true, DisableCompression: true,
@@ -105,8 +110,8 @@ func New(o Options) *Proxy {
 		ErrorLog: errorLog,
 	}
 	p.server = &http.Server{
-		Handler: p, ReadHeaderTimeout: headLimit, IdleTimeout: idleLimit, MaxHeaderBytes: headBytes,
-		ErrorLog: errorLog,
+		Handler: p, ReadHeaderTimeout: headLimit, IdleTimeout: reuseLimit, MaxHeaderBytes: headBytes,
+		ErrorLog: errorLog, ConnState: p.limiter.State,
 	}
 	return p
 }
@@ -114,7 +119,7 @@ func New(o Options) *Proxy {
 // Serve accepts connections from a listener until Close.
 func (p *Proxy) Serve(l net.Listener) {
 	p.serving.Go(func() {
-		if err := p.server.Serve(netutil.LimitListener(l, mostConnections)); !errors.Is(err, http.ErrServerClosed) {
+		if err := p.server.Serve(p.limiter.Listener(l)); !errors.Is(err, http.ErrServerClosed) {
 			p.o.Log.Error("egress proxy ended", zap.Error(err))
 		}
 	})
@@ -246,6 +251,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		BasicAuth()
 	if !p.knows(attempt, token) {
 		w.Header().Set("Proxy-Authenticate", `Basic realm="retake"`)
+		w.Header().Set("Connection", "close") // strangers must not keep connections
 		http.Error(w, "retake: sign in with the credentials in HTTPS_PROXY", http.StatusProxyAuthRequired)
 		return
 	}

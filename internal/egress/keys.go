@@ -68,6 +68,7 @@ func (p *Proxy) serveKeys(w http.ResponseWriter, r *http.Request) {
 	name, _, _ := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/")
 	attempt, ok := p.holder(presented(r))
 	if !ok {
+		w.Header().Set("Connection", "close")
 		http.Error(w, "retake: want this attempt's key, from the variable that the path names",
 			http.StatusUnauthorized)
 		return

@@ -81,7 +81,7 @@ func (l *lazyReader) Read(p []byte) (int, error) {
 	return l.r.Read(p)
 }
 
-// maskedBody masks keys in a body. It holds back only what may be the beginning of a key.
+// maskedBody masks keys in a body. It holds back only text that may be the beginning of a key.
 type maskedBody struct {
 	from   io.Closer
 	text   io.Reader
@@ -116,7 +116,7 @@ func (b *maskedBody) Close() error {
 	return err
 }
 
-// finalOnly discards interim responses (1xx), whose headers maskKeys does not see.
+// finalOnly discards interim responses (1xx). ReverseProxy does not show them to ModifyResponse.
 type finalOnly struct{ http.ResponseWriter }
 
 func (f finalOnly) Unwrap() http.ResponseWriter { return f.ResponseWriter }

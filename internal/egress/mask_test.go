@@ -20,7 +20,8 @@ import (
 // echoes are answers of providers that repeat the request, by path.
 var echoes = map[string]http.HandlerFunc{
 	"/redirect": func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, "https://elsewhere.example.com"+r.URL.RequestURI()+"#"+keyOf(r), http.StatusTemporaryRedirect)
+		http.Redirect(w, r, "https://elsewhere.example.com"+r.URL.RequestURI()+"#"+keyOf(r),
+			http.StatusTemporaryRedirect)
 	},
 	"/page": func(w http.ResponseWriter, r *http.Request) {
 		head, _ := httputil.DumpRequest(r, false)
@@ -33,7 +34,8 @@ var echoes = map[string]http.HandlerFunc{
 		w.Header().Set("Echo-"+keyOf(r), "a header with this name")
 	},
 	"/base64": func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintln(w, base64.StdEncoding.EncodeToString([]byte("user:"+keyOf(r))), hex.EncodeToString([]byte(keyOf(r))))
+		fmt.Fprintln(w, base64.StdEncoding.EncodeToString([]byte("user:"+keyOf(r))),
+			hex.EncodeToString([]byte(keyOf(r))))
 	},
 	"/json": func(w http.ResponseWriter, r *http.Request) {
 		for _, c := range []byte(keyOf(r)) {
@@ -81,7 +83,7 @@ var echoes = map[string]http.HandlerFunc{
 	},
 }
 
-// keyOf returns the key that a provider received, wherever it was.
+// keyOf returns the key in a request to a provider.
 func keyOf(r *http.Request) string {
 	_, bearer, _ := strings.Cut(r.Header.Get("Authorization"), "Bearer ")
 	return r.Header.Get("X-Api-Key") + r.Header.Get("X-Goog-Api-Key") + bearer + r.URL.Query().Get("key")
@@ -105,7 +107,8 @@ func TestKeysAreNotEchoed(t *testing.T) {
 				head, query = "", fmt.Sprintf(where, k.mine)
 			}
 			answer := k.raw(t, "GET /ANTHROPIC_API_KEY"+path+query, head+
-				"Range: bytes=10-17\r\nAccept-Encoding: rot13, gzip\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\n")
+				"Range: bytes=10-17\r\nAccept-Encoding: rot13, gzip\r\nConnection: Upgrade, close\r\n"+
+				"Upgrade: websocket\r\n")
 			if found := finder.Find(answer); len(found) > 0 || !strings.HasPrefix(answer, "HTTP/1.1 ") ||
 				strings.Contains(answer, "401 Unauthorized") {
 				t.Errorf("%s by %s: %+v\n%s", path, where, found, answer)

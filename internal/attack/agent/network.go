@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"io/fs"
@@ -13,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -28,6 +30,9 @@ var onNetwork = map[string]func(args []string) (string, error){
 	"proxy":      proxy,
 	"model":      model,
 	"hunt":       hunt,
+	"echoes":     echoes,
+	"crowd":      crowd,
+	"promptly":   promptly,
 }
 
 // answer PORT DURATION sends a word to each client of a port, for this time.
@@ -250,4 +255,111 @@ func hunt(args []string) (string, error) {
 	}
 	fmt.Fprintf(&out, "searched %d files\n", looked)
 	return out.String(), nil
+}
+
+// echoes TEXT asks a provider that repeats requests, in every way in which the proxy accepts a key, and searches the
+// answers for the key. The argument is the reversed key.
+func echoes(args []string) (string, error) {
+	text := []byte(args[0])
+	slices.Reverse(text)
+	base, key := os.Getenv("ANTHROPIC_BASE_URL"), os.Getenv("ANTHROPIC_API_KEY")
+	client := &http.Client{
+		Timeout:       20 * time.Second,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	var out strings.Builder
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodTrace} {
+		for _, shape := range []string{"page", "redirect", "base64", "chunks"} {
+			for _, where := range []string{"X-Api-Key", "Authorization", "X-Goog-Api-Key", "key"} {
+				r, err := http.NewRequest(method, base+"/echo/"+shape, http.NoBody)
+				if err != nil {
+					return "", err
+				}
+				switch where {
+				case "key":
+					r.URL.RawQuery = "key=" + key
+				case "Authorization":
+					r.Header.Set(where, "Bearer "+key)
+				default:
+					r.Header.Set(where, key)
+				}
+				answer, err := client.Do(r)
+				if err != nil {
+					return out.String(), err
+				}
+				body, _ := io.ReadAll(answer.Body)
+				_ = answer.Body.Close()
+				all := fmt.Sprint(answer.Header, string(body))
+				encoded := strings.TrimRight(base64.StdEncoding.EncodeToString(text), "=")
+				if strings.Contains(all, string(text)) || strings.Contains(all, encoded[:len(encoded)-2]) {
+					fmt.Fprintf(&out, "through: %s %s by %s returned the key\n", method, shape, where)
+				}
+				fmt.Fprintf(&out, "%s %s: %d\n", method, shape, answer.StatusCode)
+			}
+		}
+	}
+	return out.String(), nil
+}
+
+// crowd CONNECTIONS DURATION occupies the proxy with connections for this time. A third of them send nothing, a third
+// send a part of a request, and a third send an anonymous request.
+func crowd(args []string) (string, error) {
+	n, err := strconv.Atoi(args[0])
+	if err != nil {
+		return "", err
+	}
+	most, err := time.ParseDuration(args[1])
+	if err != nil {
+		return "", err
+	}
+	at, err := url.Parse(os.Getenv("HTTP_PROXY"))
+	if err != nil || at.Host == "" {
+		return "", fmt.Errorf("HTTP_PROXY %q: %w", at, err)
+	}
+	opened, began := 0, time.Now()
+	var held []net.Conn
+	for end := time.Now().Add(most); time.Now().Before(end); {
+		if len(held) == n {
+			_ = held[0].Close()
+			held = held[1:]
+			time.Sleep(time.Millisecond)
+		}
+		c, err := net.DialTimeout("tcp", at.Host, time.Second)
+		if err != nil {
+			continue
+		}
+		switch opened++; opened % 3 {
+		case 1:
+			_, _ = io.WriteString(c, "CONNECT api.example.com:443 HTTP/1.1\r\n")
+		case 2:
+			_, _ = io.WriteString(c, "GET http://api.example.com/ HTTP/1.1\r\nHost: api.example.com\r\n\r\n")
+		}
+		held = append(held, c)
+	}
+	return fmt.Sprintf("crowd: %d connections from %d to %d", opened, began.Unix(), time.Now().Unix()), nil
+}
+
+// promptly URL DURATION fetches a page repeatedly for this time, and prints the slowest answer.
+func promptly(args []string) (string, error) {
+	most, err := time.ParseDuration(args[1])
+	if err != nil {
+		return "", err
+	}
+	n, slowest, first := 0, time.Duration(0), time.Now()
+	for end := time.Now().Add(most); time.Now().Before(end); n++ {
+		began := time.Now()
+		client := &http.Client{
+			Timeout:   10 * time.Second,
+			Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true},
+		}
+		answer, err := client.Get(args[0])
+		if err != nil {
+			return "", fmt.Errorf("through: the proxy did not answer: %w", err)
+		}
+		_ = answer.Body.Close()
+		slowest = max(slowest, time.Since(began))
+		time.Sleep(20 * time.Millisecond)
+	}
+	return fmt.Sprintf("prompt: %d answers, slowest %d ms, from %d to %d", n, slowest.Milliseconds(), first.Unix(),
+		time.Now().Unix()), nil
 }

@@ -12,6 +12,8 @@ import (
 
 	"go.uber.org/zap"
 	"golang.org/x/time/rate"
+
+	"retake/internal/connlimit"
 )
 
 // Limits of one connection through a relay. In addition, NATS closes a connection that does not sign in within
@@ -24,6 +26,21 @@ const (
 	copyBuffer       = 16 << 10
 	dialTimeout      = 5 * time.Second
 )
+
+// DefaultLimits apply while the number of workers is unknown. A worker's container needs only one connection. All
+// workers of the process runtime connect from this machine.
+var DefaultLimits = connlimit.Limits{PerSource: 16, Local: 256, Total: 1024, Pace: 10}
+
+// limitsFor returns the limits for a number of workers. They leave room for all workers even if one opens as many
+// connections as it can.
+func limitsFor(workers int) connlimit.Limits {
+	l := DefaultLimits
+	if workers > 0 {
+		l.Local = max(l.PerSource, 4*workers)
+		l.Total = l.PerSource*(workers+1) + l.Local
+	}
+	return l
+}
 
 // acceptAgain is the pause after a failed accept.
 const acceptAgain = 100 * time.Millisecond
@@ -38,16 +55,15 @@ type entrance struct {
 type relay struct {
 	entrances []entrance
 	connect   func(context.Context) (net.Conn, error)
-	gate      *gate
+	limiter   *connlimit.Limiter
 	log       *zap.Logger
-	seldom    rate.Sometimes // limits log lines about refused connections
 	stopping  context.CancelFunc
 	running   sync.WaitGroup
 }
 
 // Relay forwards a listener's connections to the NATS server at an address, within the limits, until ctx is done. It
 // copies bytes unchanged, including TLS.
-func Relay(ctx context.Context, l net.Listener, to string, limits Limits, log *zap.Logger) {
+func Relay(ctx context.Context, l net.Listener, to string, limits connlimit.Limits, log *zap.Logger) {
 	connect := func(ctx context.Context) (net.Conn, error) {
 		return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", to)
 	}
@@ -56,16 +72,22 @@ func Relay(ctx context.Context, l net.Listener, to string, limits Limits, log *z
 	r.stop()
 }
 
-func startRelay(entrances []entrance, connect func(context.Context) (net.Conn, error), limits Limits,
+func startRelay(entrances []entrance, connect func(context.Context) (net.Conn, error), limits connlimit.Limits,
 	log *zap.Logger,
 ) *relay {
 	ctx, cancel := context.WithCancel(context.Background())
+	seldom := &rate.Sometimes{First: 1, Interval: time.Minute}
 	r := &relay{
-		entrances: entrances, connect: connect, gate: newGate(limits), log: log, stopping: cancel,
-		seldom: rate.Sometimes{First: 1, Interval: time.Minute},
+		entrances: entrances, connect: connect, log: log, stopping: cancel,
+		limiter: connlimit.New(limits, func(from net.Addr, why string) {
+			seldom.Do(func() {
+				log.Warn("bus connections refused", zap.Stringer("source", from), zap.String("reason", why))
+			})
+		}),
 	}
-	for _, e := range entrances {
-		r.running.Go(func() { r.accept(ctx, e) })
+	for i, e := range entrances {
+		entrances[i].Listener = r.limiter.Listener(e.Listener)
+		r.running.Go(func() { r.accept(ctx, entrances[i]) })
 	}
 	return r
 }
@@ -92,28 +114,8 @@ func (r *relay) accept(ctx context.Context, e entrance) {
 			time.Sleep(acceptAgain)
 			continue
 		}
-		leave, why := r.gate.enter(outside.RemoteAddr())
-		if leave == nil {
-			r.seldom.Do(func() {
-				r.log.Warn("bus connections refused", zap.String("source", outside.RemoteAddr().String()),
-					zap.String("reason", why))
-			})
-			refuse(outside)
-			continue
-		}
-		r.running.Go(func() {
-			defer leave()
-			r.serve(ctx, outside, e.tls)
-		})
+		r.running.Go(func() { r.serve(ctx, outside, e.tls) })
 	}
-}
-
-// refuse closes a connection with a reset, so that refused connections do not occupy the kernel in TIME_WAIT.
-func refuse(c net.Conn) {
-	if t, ok := c.(*net.TCPConn); ok {
-		_ = t.SetLinger(0)
-	}
-	_ = c.Close()
 }
 
 // serve copies data in both directions until one side closes or ctx is done.
@@ -126,14 +128,14 @@ func (r *relay) serve(ctx context.Context, outside net.Conn, secure *tls.Config)
 		err := c.HandshakeContext(handshake)
 		done()
 		if err != nil {
-			refuse(outside)
+			connlimit.Reset(outside)
 			return
 		}
 		outside = c
 	}
 	inside, err := r.connect(ctx)
 	if err != nil {
-		refuse(outside)
+		connlimit.Reset(outside)
 		return
 	}
 	if secure != nil {

@@ -68,9 +68,7 @@ func TestAFloodOfConnectionsIsKeptOut(t *testing.T) {
 		}
 		nc.Close()
 		honest++
-		s.relay.gate.mu.Lock()
-		peak = max(peak, s.relay.gate.total)
-		s.relay.gate.mu.Unlock()
+		peak = max(peak, s.relay.limiter.Open())
 		time.Sleep(50 * time.Millisecond)
 	}
 	stopFlood()
@@ -78,8 +76,8 @@ func TestAFloodOfConnectionsIsKeptOut(t *testing.T) {
 	flood.Wait()
 	t.Logf("%d connections opened, at most %d at a time let in, %d honest ones; grown by %d MB", opened, peak, honest,
 		grown>>20)
-	if opened < enough || peak > s.relay.gate.limits.Total {
-		t.Errorf("%d opened, %d let in, want at most %d", opened, peak, s.relay.gate.limits.Total)
+	if opened < enough || peak > limitsFor(o.MaxWorkers).Total {
+		t.Errorf("%d opened, %d let in, want at most %d", opened, peak, limitsFor(o.MaxWorkers).Total)
 	}
 	if grown > 64<<20 {
 		t.Errorf("grown by %d MB", grown>>20)
@@ -120,68 +118,14 @@ func resident(t *testing.T) int {
 	return pages * os.Getpagesize()
 }
 
-func TestGate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newGate(Limits{PerSource: 2, Local: 3, Total: 5})
-		enter := func(from string) func() {
-			leave, _ := g.enter(net.TCPAddrFromAddrPort(addrPort(t, from)))
-			return leave
-		}
-		first := enter("10.0.0.1:1")
-		if first == nil || enter("10.0.0.1:2") == nil || enter("10.0.0.1:3") != nil {
-			t.Error("a source has two")
-		}
-		if enter("[2001:db8::1]:1") == nil || enter("[2001:db8::2]:1") == nil || enter("[2001:db8::3]:1") != nil {
-			t.Error("one network is one source")
-		}
-		if enter("127.0.0.1:1") == nil || enter("127.0.0.1:2") != nil {
-			t.Error("five in all")
-		}
-		first()
-		for range 2 {
-			if leave := enter("[::ffff:10.0.0.1]:4"); leave == nil {
-				t.Error("no room after a connection left")
-			} else {
-				leave()
-			}
-		}
-		let := 0
-		for range 1000 {
-			if leave := enter("10.0.0.9:1"); leave != nil {
-				let++
-				leave()
-			}
-		}
-		if let != entriesBurst {
-			t.Errorf("%d at once, want %d", let, entriesBurst)
-		}
-		time.Sleep(time.Second)
-		if leave := enter("10.0.0.9:1"); leave == nil {
-			t.Error("a second later")
-		} else {
-			leave()
-		}
-		for i := range maxSources + 64 { // addresses are free
-			enter("10.1." + strconv.Itoa(i/256) + "." + strconv.Itoa(i%256) + ":1")
-		}
-		if n := len(g.sources); n > maxSources {
-			t.Errorf("%d sources are remembered", n)
-		}
-		time.Sleep(time.Hour)
-		if !g.forget() {
-			t.Error("nothing is forgotten")
-		}
-	})
-}
-
 // Data above the rate limit of a connection arrives late but complete.
 func TestARelaySlowsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		outside, near := net.Pipe()
 		far, inside := net.Pipe()
 		r := &relay{
-			connect: func(context.Context) (net.Conn, error) { return far, nil }, gate: newGate(DefaultLimits),
-			log: zap.NewNop(),
+			connect: func(context.Context) (net.Conn, error) { return far, nil },
+			log:     zap.NewNop(),
 		}
 		var running sync.WaitGroup
 		running.Go(func() { r.serve(t.Context(), near, nil) })
@@ -208,8 +152,8 @@ func TestARelayLeavesWhoDoesNotRead(t *testing.T) {
 		_, near := net.Pipe()
 		far, inside := net.Pipe()
 		r := &relay{
-			connect: func(context.Context) (net.Conn, error) { return far, nil }, gate: newGate(DefaultLimits),
-			log: zap.NewNop(),
+			connect: func(context.Context) (net.Conn, error) { return far, nil },
+			log:     zap.NewNop(),
 		}
 		go func() { _, _ = inside.Write(make([]byte, 1<<20)) }()
 		began := time.Now()

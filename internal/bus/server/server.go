@@ -96,7 +96,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 }
 
 // Admit adapts the limits on connections to a number of workers.
-func (s *Server) Admit(workers int) { s.relay.gate.limit(limitsFor(workers)) }
+func (s *Server) Admit(workers int) { s.relay.limiter.Set(limitsFor(workers)) }
 
 func (s *Server) start(ctx context.Context, o Options) error {
 	dir := filepath.Join(o.Dir, dirKeys)

@@ -22,11 +22,15 @@ const WebhookPath = "/webhooks/github"
 // Limits on requests from anyone who can reach the address.
 const (
 	// GitHub's maximum: https://docs.github.com/webhooks/webhook-events-and-payloads
-	webhookBytes      = 25 << 20
-	webhooksAtOnce    = 4               // maximum number of bodies in memory
-	webhookPatience   = 2 * time.Second // maximum wait for memory for a body
-	webhooksKnown     = 4096            // number of remembered deliveries, to detect repeats
-	webhookComplaints = time.Minute     // minimum time between two log lines about refused webhooks
+	webhookBytes = 25 << 20
+	// Most bodies are small, so these have more slots. Together, all slots hold at most 116 MiB.
+	webhookSmall      = 256 << 10
+	webhooksSmall     = 64                     // bodies of up to webhookSmall that are read at the same time
+	webhooksLarge     = 4                      // other bodies
+	webhookPatience   = 2 * time.Second        // maximum wait for a slot
+	webhookUnhurried  = 500 * time.Millisecond // a slower body gives its slot to the next one
+	webhooksKnown     = 4096                   // number of remembered deliveries, to detect repeats
+	webhookComplaints = time.Minute            // minimum time between two log lines about refused webhooks
 )
 
 // Outcomes of a webhook, which are also the names of meters.
@@ -53,7 +57,8 @@ var webhookOutcomes = []string{
 type Webhooks struct {
 	secret func() (string, error) // called for each webhook, because the secret may change at run time
 	log    *zap.Logger
-	room   chan struct{} // limits the number of bodies in memory
+	small  *bodies
+	large  *bodies
 
 	mu         sync.Mutex
 	counts     map[string]int
@@ -66,8 +71,8 @@ type Webhooks struct {
 // NewWebhooks returns a handler for WebhookPath. It reads the secret for each webhook.
 func NewWebhooks(secret func() (string, error), log *zap.Logger) *Webhooks {
 	return &Webhooks{
-		secret: secret, log: log, room: make(chan struct{}, webhooksAtOnce), counts: map[string]int{},
-		known: map[string]bool{},
+		secret: secret, log: log, small: newBodies(webhooksSmall), large: newBodies(webhooksLarge),
+		counts: map[string]int{}, known: map[string]bool{},
 	}
 }
 
@@ -90,18 +95,24 @@ func (h *Webhooks) take(w http.ResponseWriter, r *http.Request) (status int, out
 	if r.ContentLength > webhookBytes {
 		return http.StatusRequestEntityTooLarge, webhookTooLarge, fmt.Errorf("more than %d bytes", webhookBytes)
 	}
-	select {
-	case h.room <- struct{}{}:
-		defer func() { <-h.room }()
-	case <-time.After(webhookPatience):
+	if !inbox.Signed(r.Header) {
+		return http.StatusUnauthorized, webhookForged, inbox.ErrSignature
+	}
+	slots := h.large
+	if 0 <= r.ContentLength && r.ContentLength <= webhookSmall {
+		slots = h.small
+	}
+	leave := slots.enter(r, http.NewResponseController(w))
+	if leave == nil {
 		return http.StatusServiceUnavailable, webhookBroken, errors.New("too many requests at the same time")
 	}
+	defer leave()
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, webhookBytes))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return http.StatusRequestEntityTooLarge, webhookTooLarge, fmt.Errorf("more than %d bytes", webhookBytes)
 	}
 	if err != nil {
-		return http.StatusBadRequest, webhookBroken, errors.New("the body was truncated")
+		return http.StatusBadRequest, webhookBroken, errors.New("the body was truncated or came too slowly")
 	}
 	secret, err := h.secret()
 	if err != nil {

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
@@ -128,6 +130,54 @@ func TestWebhookAnswers(t *testing.T) {
 	if n := len(logs.All()); n != 1 {
 		t.Errorf("%d lines, want one for all refusals together", n)
 	}
+}
+
+// TestSlowWebhooks shows that slow bodies without a valid signature do not keep out genuine webhooks.
+func TestSlowWebhooks(t *testing.T) {
+	t.Parallel()
+	h := NewWebhooks(ourSecret, zap.NewNop())
+	h.lookWith(func(inbox.Notice) bool { return true })
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close) // after the slow connections
+	at := server.Listener.Addr().String()
+	slow := func(length int) {
+		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		_, _ = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nX-Hub-Signature-256: sha256=00\r\n"+
+			"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n{", WebhookPath, length)
+	}
+	for range webhooksSmall {
+		slow(len(labelled))
+	}
+	for range webhooksLarge {
+		slow(webhookSmall + 1)
+	}
+	for h.small.waiting()+h.large.waiting() < webhooksSmall+webhooksLarge {
+		time.Sleep(time.Millisecond)
+	}
+	large := labelled + strings.Repeat(" ", webhookSmall)
+	for i, body := range []string{labelled, large, labelled, large} {
+		r := hookOf(t, "issues", fmt.Sprint("slow-", i), body, webhookSecret)
+		r.RequestURI, r.URL.Scheme, r.URL.Host = "", "http", at
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if answer.StatusCode != http.StatusAccepted {
+			t.Errorf("webhook %d: %s", i, answer.Status)
+		}
+	}
+}
+
+// waiting returns the number of bodies that wait or are read.
+func (b *bodies) waiting() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.inside
 }
 
 type zeros struct{}

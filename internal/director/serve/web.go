@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/net/netutil"
 
+	"retake/internal/connlimit"
 	"retake/internal/page"
 )
 
@@ -20,7 +20,8 @@ import (
 // http.ResponseController.
 const (
 	webTime  = 10 * time.Second // for a whole request; GitHub gives up a webhook after the same time
-	webConns = 256              // concurrent connections
+	webHead  = 5 * time.Second  // for the head of a request
+	webConns = 256              // concurrent connections, see connlimit
 )
 
 // Route is one route at director.http_listen.
@@ -52,6 +53,7 @@ func ByLocalName(address string, next http.HandlerFunc) http.HandlerFunc {
 // Web is the HTTP server at director.http_listen. It outlives sessions.
 type Web struct {
 	listener net.Listener
+	limiter  *connlimit.Limiter
 	server   *http.Server
 	served   sync.WaitGroup
 }
@@ -66,7 +68,8 @@ func ListenHTTP(ctx context.Context, address string) (*Web, error) {
 		return nil, fmt.Errorf("director: director.http_listen: %w; want an address of this machine with a free port",
 			err)
 	}
-	return &Web{listener: netutil.LimitListener(listener, webConns)}, nil
+	limiter := connlimit.New(connlimit.Limits{Total: webConns}, nil)
+	return &Web{listener: limiter.Listener(listener), limiter: limiter}, nil
 }
 
 // Serve starts to answer, once for all sessions. The routes must be ready. On a nil Web, Serve does nothing.
@@ -81,8 +84,11 @@ func (w *Web) Serve(routes []Route, log *zap.Logger) {
 		paths = append(paths, path)
 	}
 	w.server = &http.Server{
-		Handler: mux, ReadTimeout: webTime, WriteTimeout: webTime, IdleTimeout: webTime, MaxHeaderBytes: 16 << 10,
-		ErrorLog: zap.NewStdLog(zap.NewNop()), // anyone can cause any number of broken connections, so do not log them
+		Handler: w.limiter.Handler(mux), ConnState: w.limiter.State, ConnContext: w.limiter.Context,
+		ReadHeaderTimeout: webHead, ReadTimeout: webTime, WriteTimeout: webTime, IdleTimeout: webTime,
+		MaxHeaderBytes: 16 << 10,
+		// anyone can cause any number of broken connections, so do not log them
+		ErrorLog: zap.NewStdLog(zap.NewNop()),
 	}
 	log.Info("listening", zap.String("address", "http://"+w.listener.Addr().String()), zap.Strings("paths", paths))
 	w.served.Go(func() {

@@ -16,13 +16,15 @@ import (
 var ErrSignature = errors.New("github: webhook: the signature does not match the body: " +
 	"set the same secret here and on GitHub")
 
+// Signed reports whether a webhook has a signature of the right kind. Only OpenWebhook checks it.
+func Signed(h http.Header) bool { return strings.HasPrefix(h.Get(gh.SHA256SignatureHeader), "sha256=") }
+
 // OpenWebhook checks the signature of a webhook in constant time, and then reads it. It uses the HMAC with SHA-256, not
 // the older one with SHA-1. It returns ErrSignature or an error of ReadWebhook.
 // https://docs.github.com/webhooks/using-webhooks/validating-webhook-deliveries
 func OpenWebhook(h http.Header, body []byte, secret string) (Notice, error) {
 	signature := h.Get(gh.SHA256SignatureHeader)
-	if secret == "" || !strings.HasPrefix(signature, "sha256=") ||
-		gh.ValidateSignature(signature, body, []byte(secret)) != nil {
+	if secret == "" || !Signed(h) || gh.ValidateSignature(signature, body, []byte(secret)) != nil {
 		return Notice{}, ErrSignature
 	}
 	kind, _, _ := mime.ParseMediaType(h.Get("Content-Type")) // GitHub sends JSON, or a form with JSON in it
