@@ -108,7 +108,7 @@ func (m *attempts) underIncident(t *Task, f recovery.Finding, stage string, v re
 	switch {
 	case b.Told:
 		return v, key
-	case m.isFinal(v, f, stage):
+	case m.isFinal(t, v, f, stage):
 		return v, "" // the end of the incident must not retry this task
 	case v.Veto != "", m.usedUp(t) != "":
 		// A used-up budget stays used up, even after the incident.

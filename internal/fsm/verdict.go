@@ -101,10 +101,13 @@ func (t *Task) disagrees(chosen recovery.Verdict) bool {
 	return w != nil && t.State == Stopping && (policy.FollowsWord(chosen) || w.Disagrees(chosen.Action.Again()))
 }
 
-// isFinal reports whether incidents cannot change the verdict, because a reporter's explicit request decided it or the
-// policy forbids another attempt.
-func (m *memory) isFinal(v recovery.Verdict, f recovery.Finding, stage string) bool {
-	return policy.FollowsWord(v) || v.Fatal || v.Action == recovery.Abort ||
+// forbidsRetry reports whether the reporter's explicit request forbids another attempt.
+func (t *Task) forbidsRetry() bool { return t.State == Stopping && policy.Forbids(t.Ending.Word, t.Tally) }
+
+// isFinal reports whether incidents cannot change the verdict, because the reporter's explicit request or the policy
+// forbids another attempt. A policy may also have chosen a person by itself, so the verdict's row does not tell.
+func (m *memory) isFinal(t *Task, v recovery.Verdict, f recovery.Finding, stage string) bool {
+	return t.forbidsRetry() || v.Fatal || v.Action == recovery.Abort ||
 		m.cfg.Policy.Never(f.Reason, m.cfg.caller(stage))
 }
 

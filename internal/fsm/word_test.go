@@ -32,6 +32,40 @@ func TestAsksForThePersonThatAReportWants(t *testing.T) {
 	}
 }
 
+// A person that a report wants is asked at once, even if the policy asks a person too, and an incident would change that
+// into a wait.
+func TestIncidentsDoNotOutrankAWord(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		retried bool
+		word    recovery.Assertion
+		want    State
+	}{
+		{"derived flags", true, recovery.Assertion{}, Backoff},
+		{"escalate_to_human = true", false, recovery.Assertion{Explicit: true, Retry: true, Escalate: true}, Blocked},
+		{"should_retry = false, before the only retry", false, recovery.Assertion{Explicit: true}, Backoff},
+		{"should_retry = false, after the only retry", true, recovery.Assertion{Explicit: true}, Blocked},
+	} {
+		f := newFleet(t, "a/a#1", "a/a#2", "a/a#3")
+		if c.retried {
+			f.fails("a/a#3", "CODE", word(true, true, false), nil)
+			f.now = f.now.Add(time.Minute)
+			f.step(Tick{})
+		}
+		for _, k := range []IssueKey{"a/a#1", "a/a#2", "a/a#3"} {
+			e := recovery.Evidence{Message: "no"}
+			if k == "a/a#3" {
+				e.Assertion = c.word
+			}
+			e.Assertion.ErrorType = "auth_error"
+			f.fails(k, "CODE", e, nil)
+		}
+		if got := f.state("a/a#3"); got != c.want {
+			t.Errorf("%s: the third task is %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
 // With should_retry = false, one try remains.
 func TestAsksAfterTheOneTryThatAReportLeaves(t *testing.T) {
 	f := newFleet(t, "a/a#1")

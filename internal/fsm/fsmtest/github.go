@@ -236,7 +236,8 @@ func (w *hub) viewOf(i *issue) fsm.IssueView {
 	return v
 }
 
-// read offers a person's answer on a blocked issue. The director cannot learn about answers otherwise.
+// read offers a person's answer on a blocked issue. The director cannot learn about answers otherwise. If the question's
+// label is missing although it is open, a replaced director has changed the labels, and read restores the label.
 func (w *shell) read(p *process, i *issue) {
 	if p.dead || w.bad != nil {
 		return
@@ -263,6 +264,9 @@ func (w *shell) read(p *process, i *issue) {
 					i.answer = "" // the director has answered the command
 				}
 			})
+	case i.open && i.asked != "" && i.labels&blockedLabel == 0:
+		w.tell("    world: %s is %s again", i.key, fsm.LabelBlocked)
+		w.hub.relabel(i, blockedLabel, i.nonce)
 	}
 }
 

@@ -207,8 +207,14 @@ var sharedMutants = []mutant{
 	},
 	{
 		"an incident outranks never", "fsm/breaker.go",
-		"case m.isFinal(v, f, stage):", "case m == nil:",
+		"case m.isFinal(t, v, f, stage):", "case m == nil:",
 		[]string{"NeverMeansNever", "ReportersWordCounts"},
+		false,
+	},
+	{
+		"an incident outranks a report that agrees with the policy", "fsm/verdict.go",
+		"return t.forbidsRetry() ||", "return policy.FollowsWord(v) ||",
+		[]string{"ReportersWordCounts"},
 		false,
 	},
 	{

@@ -107,3 +107,24 @@ func TestLateClaimsAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// The director restores the label of an open question, unless a person has removed it.
+func TestOpenQuestionsKeepTheirLabel(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		issue  issue
+		labels labels
+	}{
+		{"a late delivery", issue{asked: "n1-1/escalate", labels: reviewLabel}, blockedLabel},
+		{"a person", issue{asked: "n1-1/escalate", removed: true}, 0},
+		{"a person, before a late delivery", issue{asked: "n1-1/escalate", removed: true, labels: reviewLabel}, reviewLabel},
+		{"the claim after the answer", issue{labels: claimedLabel}, claimedLabel},
+	} {
+		w := newWorld(newChoices(1), everyOne)
+		i := row.issue
+		i.key, i.nonce, i.open = "acme/widgets#1", "n1", true
+		if w.shell.read(w.directors.lead, &i); i.labels != row.labels {
+			t.Errorf("%s: labels %v, want %v", row.name, labelSets[i.labels], labelSets[row.labels])
+		}
+	}
+}

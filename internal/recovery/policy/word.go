@@ -15,15 +15,12 @@ const (
 // Obey applies the reporter's explicit flags to a verdict, unless w is nil. Flags only make the director more careful:
 // Obey never grants an attempt that the policy refuses.
 func Obey(v recovery.Verdict, w *recovery.Assertion, tally recovery.Tally) recovery.Verdict {
-	if w == nil || !v.Action.Again() {
+	if !v.Action.Again() || !Forbids(w, tally) {
 		return v
 	}
 	row, why := RowEscalateWord, "the report says escalate_to_human = true"
 	if !w.Escalate {
 		row, why = RowRetryWord, "the report says should_retry = false, and its one exceptional retry is used up"
-		if w.Retry || tally.Granted == 0 {
-			return v
-		}
 	}
 	return recovery.Verdict{
 		Action: recovery.Escalate, Reason: v.Reason, Row: row, Counter: v.Counter, Error: true, Veto: v.Veto,
@@ -31,6 +28,11 @@ func Obey(v recovery.Verdict, w *recovery.Assertion, tally recovery.Tally) recov
 		Ask:         "Read the report, and decide about another attempt.",
 		NextIfAgain: recovery.Escalate,
 	}
+}
+
+// Forbids reports whether the reporter's explicit flags forbid another attempt, whatever the policy chooses.
+func Forbids(w *recovery.Assertion, tally recovery.Tally) bool {
+	return w != nil && (w.Escalate || !w.Retry && tally.Granted > 0)
 }
 
 // FollowsWord reports whether the reporter's flags decided a verdict.
