@@ -355,3 +355,22 @@ func TestRetryOfAnEffectDoesNotMakeAWorkerSuspect(t *testing.T) {
 		t.Fatalf("%s, %v", s, effects)
 	}
 }
+
+// After a crash, a worker may send messages before its start is confirmed again. Its budget counts nevertheless.
+func TestBudgetsCountBeforeTheStartIsConfirmed(t *testing.T) {
+	over := &recovery.Usage{PaidCalls: 11}
+	for _, body := range []EventBody{
+		WorkerSeen{Worker: "k1-1", Activity: Activity{Usage: over}},
+		ReportReceived{Worker: "k1-1", Report: Report{Ref: ReportRef{ID: "r1"}, Usage: over}},
+		BudgetEdited{Task: issueKey("1"), PaidCalls: 11},
+	} {
+		m := New(testConfig())
+		mustStep(t, m, at(0), Booted{RunID: "r"})
+		mustStep(t, m, at(1), oneIssue("1"))
+		mustStep(t, m, at(5), EffectEnded{Task: issueKey("1"), Effect: "k1-0/claim", Claim: &ClaimResult{Ours: true}})
+		mustStep(t, m, at(6), Booted{RunID: "r2"})
+		if mustStep(t, m, at(7), body); m.Task(issueKey("1")).State != Stopping {
+			t.Errorf("after %T: %s", body, m.Task(issueKey("1")).State)
+		}
+	}
+}

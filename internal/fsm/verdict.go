@@ -102,10 +102,12 @@ func (t *Task) disagrees(chosen recovery.Verdict) bool {
 }
 
 // forbidsRetry reports whether the reporter's explicit request forbids another attempt.
-func (t *Task) forbidsRetry() bool { return t.State == Stopping && policy.Forbids(t.Ending.Word, t.Tally) }
+func (t *Task) forbidsRetry() bool {
+	return t.State == Stopping && policy.Forbids(t.Ending.Word, t.Tally)
+}
 
 // isFinal reports whether incidents cannot change the verdict, because the reporter's explicit request or the policy
-// forbids another attempt. A policy may also have chosen a person by itself, so the verdict's row does not tell.
+// forbids another attempt. The verdict's row does not show the request if the policy would have asked a person anyway.
 func (m *memory) isFinal(t *Task, v recovery.Verdict, f recovery.Finding, stage string) bool {
 	return t.forbidsRetry() || v.Fatal || v.Action == recovery.Abort ||
 		m.cfg.Policy.Never(f.Reason, m.cfg.caller(stage))
@@ -212,9 +214,10 @@ func (t *Task) used() recovery.Usage {
 	return *t.Used.Max(t.soft.Usage)
 }
 
-// enforceBudget ends an attempt that exceeds its task's budget. An attempt that exactly uses up the budget may finish.
+// enforceBudget ends an attempt that exceeds its task's budget, even before its container is confirmed to run. An
+// attempt that exactly uses up the budget may finish.
 func (m *attempts) enforceBudget(t *Task) {
-	if !t.watched() || t.Validates { // a validation is free
+	if t.Validates { // a validation is free
 		return
 	}
 	if why := m.cfg.Policy.Guards().Overspent(t.Tally.Use(t.used())); why != "" {

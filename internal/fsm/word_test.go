@@ -32,8 +32,7 @@ func TestAsksForThePersonThatAReportWants(t *testing.T) {
 	}
 }
 
-// A person that a report wants is asked at once, even if the policy asks a person too, and an incident would change that
-// into a wait.
+// The director obeys a report's flags at once, even if the policy also asks a person, which an incident would postpone.
 func TestIncidentsDoNotOutrankAWord(t *testing.T) {
 	for _, c := range []struct {
 		name    string

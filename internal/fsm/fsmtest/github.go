@@ -236,8 +236,8 @@ func (w *hub) viewOf(i *issue) fsm.IssueView {
 	return v
 }
 
-// read offers a person's answer on a blocked issue. The director cannot learn about answers otherwise. If the question's
-// label is missing although it is open, a replaced director has changed the labels, and read restores the label.
+// read offers a person's answer on a blocked issue. The director cannot learn about answers otherwise. If a replaced
+// director has removed the label of an open question, read restores it.
 func (w *shell) read(p *process, i *issue) {
 	if p.dead || w.bad != nil {
 		return

@@ -42,6 +42,12 @@ var attemptMutants = []mutant{
 		false,
 	},
 	{
+		"a worker may overspend until its start is confirmed", "fsm/verdict.go",
+		"if t.Validates { // a validation is free", "if !t.watched() || t.Validates {",
+		[]string{"BudgetsNeverExceeded"},
+		false,
+	},
+	{
 		"a report may overspend", "fsm/attempt.go",
 		"		m.accept(t, b.Report, nil)\n		m.enforceBudget(t)", "		m.accept(t, b.Report, nil)",
 		[]string{"BudgetsNeverExceeded"},

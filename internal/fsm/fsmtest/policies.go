@@ -1,6 +1,8 @@
 package fsmtest
 
 import (
+	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,12 +40,21 @@ var failureEvidence = []recovery.Evidence{
 		"daemon running?"},
 }
 
-// reporterWords maps messages to the explicit flags in their reports. Other reports have no explicit flags.
-var reporterWords = map[string]recovery.Assertion{
-	"exit 2":                                 {Explicit: true, Escalate: true},
-	"Segmentation fault (core dumped)":       {Explicit: true, Transient: true},
-	"API Error: read ECONNRESET":             {Explicit: true},
-	"HTTP 401 Unauthorized: invalid api key": {Explicit: true, Transient: true, Retry: true},
+// refusedLogin returns evidence of a refused login, which several tasks can have.
+func refusedLogin() recovery.Evidence {
+	return failureEvidence[slices.IndexFunc(failureEvidence,
+		func(e recovery.Evidence) bool { return e.HTTPStatus == http.StatusUnauthorized })]
+}
+
+// reporterWords maps messages to the explicit flags in their reports, which alternate. Other reports have no explicit
+// flags. After a 401, the policy director asks a person, unless an incident makes the task wait.
+var reporterWords = map[string][]recovery.Assertion{
+	"exit 2":                           {{Explicit: true, Escalate: true}},
+	"Segmentation fault (core dumped)": {{Explicit: true, Transient: true}},
+	"API Error: read ECONNRESET":       {{Explicit: true}},
+	"HTTP 401 Unauthorized: invalid api key": {
+		{Explicit: true, Transient: true, Retry: true}, {Explicit: true, Retry: true, Escalate: true},
+	},
 }
 
 // classifications holds the real classifier's results for each failure, and for each reason that the director observes.

@@ -49,7 +49,8 @@ func (w *workers) workerTurn(b *container) {
 		if w.fault(workerLies) { // it reports its end before it is welcomed
 			w.finish(b)
 		}
-		if w.fault(workerAgain) { // it was welcomed, but the answer was lost
+		if w.fault(workerAgain) { // it was welcomed and has worked, but then it lost its connection
+			b.calls += 4
 			w.sendUnreliably(b, fsm.WorkerSeen{Worker: b.attempt, Activity: fsm.Activity{Usage: w.usageSoFar(b)}})
 		}
 		w.sendUnreliably(b, fsm.Hello{Worker: b.attempt, Token: 1, Incompatible: w.version()})
@@ -106,7 +107,9 @@ func (w *workers) failureReport(b *container, final bool) fsm.Report {
 	if b.validates {
 		e.Stage, e.Provider = "VALIDATE", ""
 	}
-	e.Assertion = reporterWords[e.Message]
+	if words := reporterWords[e.Message]; len(words) > 0 {
+		e.Assertion = words[len(w.reports)%len(words)]
+	}
 	return fsm.Report{Final: final, Stage: e.Stage, Evidence: e}
 }
 

@@ -204,6 +204,9 @@ func (w *world) begin() *world {
 		}
 		w.rates[s] = max(siteTable[s].most/(1+2*t.pick(atShape, 2)), 1)
 	}
+	if w.rates[outage] > 0 && retries == 4 { // the model refuses every login from the beginning
+		w.workers.outageTo, w.workers.outageEnd = seconds(7200), refusedLogin()
+	}
 	cfg.CleanValidation, cfg.FixRounds = t.pick(atShape, 3) == 2, 1+t.pick(atShape, 3)
 	if t.pick(settingsRead, 6) == 5 {
 		w.rates[settingsRead] = siteTable[settingsRead].most

@@ -117,7 +117,11 @@ func TestOpenQuestionsKeepTheirLabel(t *testing.T) {
 	}{
 		{"a late delivery", issue{asked: "n1-1/escalate", labels: reviewLabel}, blockedLabel},
 		{"a person", issue{asked: "n1-1/escalate", removed: true}, 0},
-		{"a person, before a late delivery", issue{asked: "n1-1/escalate", removed: true, labels: reviewLabel}, reviewLabel},
+		{
+			"a person, before a late delivery",
+			issue{asked: "n1-1/escalate", removed: true, labels: reviewLabel},
+			reviewLabel,
+		},
 		{"the claim after the answer", issue{labels: claimedLabel}, claimedLabel},
 	} {
 		w := newWorld(newChoices(1), everyOne)

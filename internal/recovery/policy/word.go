@@ -30,7 +30,7 @@ func Obey(v recovery.Verdict, w *recovery.Assertion, tally recovery.Tally) recov
 	}
 }
 
-// Forbids reports whether the reporter's explicit flags forbid another attempt, whatever the policy chooses.
+// Forbids reports whether the reporter's explicit flags forbid another attempt. It does not depend on the policy.
 func Forbids(w *recovery.Assertion, tally recovery.Tally) bool {
 	return w != nil && (w.Escalate || !w.Retry && tally.Granted > 0)
 }
