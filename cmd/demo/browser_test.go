@@ -26,18 +26,19 @@ import (
 
 var update = flag.Bool("update", false, "write docs/images anew")
 
-// Limits of the walk.
+// Time limits of the walk.
 const (
-	walkTime = 5 * time.Minute // all of it; a quiet machine takes one
+	walkTime = 5 * time.Minute // the whole walk, which takes a minute on a quiet machine
 	stepTime = 90 * time.Second
 	askEvery = 100 * time.Millisecond
 )
 
 const pageToken = "the-token-of-the-walk"
 
-// TestPageInABrowser walks the director's page in Chromium while a demo runs without an engine. The board moves, a
-// task tells its story, and a person signs in and carries out a command with growing output. The page is whole
-// without network, with a keyboard, on a phone, light and dark. -update writes docs/images.
+// TestPageInABrowser walks the director's page in Chromium while a demo runs without an engine. It checks that the
+// board moves, that a task shows its history, and that a person can sign in, run a command and watch its output
+// grow. The page must work without access to other servers, by keyboard, on a phone, and in light and dark mode.
+// -update writes docs/images.
 func TestPageInABrowser(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: it runs a demo in front of a browser, which takes a minute or more")
@@ -63,15 +64,15 @@ func TestPageInABrowser(t *testing.T) {
 type walk struct {
 	*testing.T
 	browser context.Context
-	address string // of the director
+	address string // base URL of the director
 	ended   chan error
 
 	mu       sync.Mutex
-	requests []string // to servers other than the director
-	wrong    []string // that the console or the content security policy said
+	requests []string // requests to servers other than the director
+	wrong    []string // messages of the console and violations of the content security policy
 }
 
-// openBrowser begins a Chromium, or skips the test.
+// openBrowser starts Chromium, or skips the test.
 func openBrowser(t *testing.T) *walk {
 	t.Helper()
 	var found string
@@ -82,7 +83,7 @@ func openBrowser(t *testing.T) *walk {
 		}
 	}
 	if found == "" {
-		t.Skip("no chromium in PATH: the page is not walked (apt install chromium)")
+		t.Skip("no chromium in PATH: the page is not tested (apt install chromium)")
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(found),
 		chromedp.WSURLReadTimeout(stepTime), chromedp.Flag("disable-dev-shm-usage", true))
@@ -198,7 +199,7 @@ func (o *watched) String() string {
 	return o.text.String()
 }
 
-// do carries out one step.
+// do runs one step.
 func (w *walk) do(what string, steps ...chromedp.Action[chromedp.Void]) {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(w.browser, stepTime)
@@ -208,7 +209,7 @@ func (w *walk) do(what string, steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// called returns a step that sends a command of the protocol.
+// called returns a step that sends a command of the DevTools protocol.
 func called[P, R any](command cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		_, err := cdp.Call(ctx, t, command, params)
@@ -228,7 +229,7 @@ func value[T any](w *walk, expression string) T {
 	return v
 }
 
-// window sets the size of the window, and whether it prefers light or dark.
+// window sets the window's size and its colour scheme, light or dark.
 func window(width, height int64, scheme string) chromedp.Action[chromedp.Void] {
 	return chromedp.Steps(
 		called(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
@@ -243,8 +244,8 @@ func window(width, height int64, scheme string) chromedp.Action[chromedp.Void] {
 	)
 }
 
-// until waits until an expression is true in the page. chromedp.Poll needs a permission that the content security
-// policy denies.
+// until waits until an expression is true in the page. chromedp.Poll would need unsafe-eval, which the content
+// security policy forbids.
 func (w *walk) until(what, expression string) {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(w.browser, stepTime)

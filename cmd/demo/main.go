@@ -86,7 +86,7 @@ func parse(args []string, usage io.Writer) (demo.Options, error) {
 func signalled() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	ending := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE}
-	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
+	if !signal.Ignored(syscall.SIGHUP) { // nohup has set it to be ignored
 		ending = append(ending, syscall.SIGHUP)
 	}
 	signals := make(chan os.Signal, 1)

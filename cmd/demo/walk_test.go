@@ -36,7 +36,7 @@ func (w *walk) openTheBoard() {
 		default:
 		}
 		if time.Now().After(deadline) {
-			w.Fatal("the page is never there")
+			w.Fatal("the page never appeared")
 		}
 	}
 	w.do("open the board", window(1280, 800, "light"), chromedp.Navigate("http://"+w.address+"/"))
@@ -49,7 +49,7 @@ func place(number int) string {
 		number)
 }
 
-// seeItMove sees a task go from column to column, on a page that is not loaded again.
+// seeItMove watches a task move from column to column without a reload of the page.
 func (w *walk) seeItMove() {
 	w.until("#3 is on the board before a question", place(3)+` && `+place(3)+` !== "Needs you"`)
 	w.until("#3 needs somebody", place(3)+` === "Needs you"`)
@@ -59,7 +59,7 @@ func (w *walk) seeItMove() {
 	w.picture("page-board")
 }
 
-// useTheKeyboard goes through the cards with j and k, and through the page with Tab, and opens a card.
+// useTheKeyboard moves between cards with j and k and through the page with Tab, and opens a card.
 func (w *walk) useTheKeyboard() {
 	w.until("all of them are there", `document.querySelectorAll(".card").length === 6`)
 	focused := func(i int) string {
@@ -112,7 +112,7 @@ func (w *walk) readTheStory() {
 	w.picture("page-task")
 }
 
-// signIn goes from the task to the form and back.
+// signIn goes from the task to the sign-in form and back.
 func (w *walk) signIn() {
 	w.do("ask to sign in", chromedp.Click(chromedp.CSS("main a[href^='/signin']")))
 	w.until("the form is there", `document.querySelector("input[name=token]")`)
@@ -124,7 +124,7 @@ func (w *walk) signIn() {
 	w.picture("page-signed-in")
 }
 
-// act starts another attempt, and watches its output on the open page.
+// act starts another attempt and watches its output on the open page.
 func (w *walk) act() {
 	w.until("the output is there", `document.querySelector("#output").childElementCount > 3`)
 	w.do("answer", chromedp.SendKeys(chromedp.CSS("#text"), "prices keep their cents"),

@@ -135,7 +135,7 @@ var busAttacks = []attack{
 					},
 				} {
 					if err := t.PublishRequest(m.subject, to, b.me.message(m.body)); err != nil {
-						break // being cut off also stops the attack
+						break // being disconnected also stops the attack
 					}
 				}
 			}

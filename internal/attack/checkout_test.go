@@ -236,7 +236,7 @@ func (b *battle) agent(args ...string) (string, error) {
 	cmd.Dir = b.me.Checkout
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		err = fmt.Errorf("the attack was not made: %w: %s", err, out)
+		err = fmt.Errorf("the agent did not carry out the attack: %w: %s", err, out)
 	}
 	return string(out), err
 }
@@ -301,7 +301,7 @@ func (b *battle) secret() (string, error) {
 	return path, os.WriteFile(path, []byte(secretText), 0o600)
 }
 
-// unspoilt checks that the secret is unchanged and absent from the pushed objects.
+// unspoilt checks that the secret is unchanged, and that no pushed object contains it.
 func (b *battle) unspoilt(secret string) error {
 	if text, err := os.ReadFile(secret); err != nil || string(text) != secretText {
 		return fmt.Errorf("the secret is %q, %w", text, err)

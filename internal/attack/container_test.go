@@ -88,7 +88,7 @@ var containerAttacks = []inside{
 		code: [][]string{{"bus"}},
 		check: func(_ *siege, _, said string) error {
 			if strings.Contains(said, "0 servers") {
-				return errors.New("the attack was not made: no bus was found")
+				return errors.New("the attack did not take place: no bus was found")
 			}
 			return nil
 		},

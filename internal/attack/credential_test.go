@@ -52,7 +52,7 @@ func trust(url, ca string) []nats.Option {
 // inbox returns the prefix of the worker's inboxes.
 func inbox(p wire.Plan) string { return wire.Inbox(p.WorkerID) }
 
-// connectLine returns the CONNECT command that signs in. nonce is the text in the server's INFO that must be signed.
+// connectLine returns the CONNECT command that signs in. nonce is the challenge from the server's INFO, which it signs.
 func connectLine(p wire.Plan, nonce string) string {
 	var signature []byte
 	if pair, err := nkeys.FromSeed([]byte(p.Bus.Seed)); err == nil {
@@ -75,7 +75,7 @@ func operatorLogin(data []byte) (url, prefix string, options []nats.Option, err 
 	return o.URL, o.Prefix, append(trust(o.URL, o.CA), nats.UserJWTAndSeed(o.JWT, o.Seed)), err
 }
 
-// forged returns credentials that a thief can make from stolen data.
+// forged returns the credentials that a thief can forge.
 func forged(mine, theirs wire.Plan) [][]nats.Option {
 	pair := func(user, password string) []nats.Option { return []nats.Option{nats.UserInfo(user, password)} }
 	user := func(token, seed string) []nats.Option { return []nats.Option{nats.UserJWTAndSeed(token, seed)} }
@@ -110,8 +110,8 @@ func forged(mine, theirs wire.Plan) [][]nats.Option {
 	return all
 }
 
-// forgeries returns reports of success that the worker did not sign. They are unsigned, signed with invented keys, or
-// have the signature of another message.
+// forgeries returns reports of success that the worker did not sign. Some are unsigned, some signed with invented
+// keys, and some carry another message's signature.
 func (b *battle) forgeries() (all [][]byte) {
 	for _, key := range [][]byte{
 		nil, make([]byte, 32), []byte(b.me.Plan.Bus.Seed), []byte(b.me.id),

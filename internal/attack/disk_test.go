@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestFullDisk lets an agent write to its checkout without end. data_dir is a file system of 512 MB, and each checkout
-// has a quota. The journal must continue, and other work must be delivered.
+// TestFullDisk has an agent fill its checkout endlessly. data_dir is a file system of 512 MB, and each checkout has a
+// quota. The journal must continue, and other work must be delivered.
 func TestFullDisk(t *testing.T) {
 	if !*all {
 		t.Skip("make attacks runs the attack on the disk of data_dir")

@@ -11,7 +11,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// floodAttacks check that an excess of allowed messages does not starve other workers.
+// floodAttacks check that a flood of allowed messages does not starve other workers.
 var floodAttacks = []attack{
 	{
 		name: "hellos of another version", kind: onBus, quick: true,
@@ -288,7 +288,7 @@ type onSubject struct {
 	data    []byte
 }
 
-// everything returns one message of each kind that a worker may send, and junk.
+// everything returns one message of each kind that a worker may send, and some junk.
 func (b *battle) everything() (all []onSubject) {
 	s := subjects(b.me)
 	big := b.me.notice("big")

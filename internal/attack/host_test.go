@@ -17,7 +17,6 @@ import (
 // onHost attacks come from a plain process on the director's machine.
 const onHost kind = "host"
 
-// rootAttacks check that an agent cannot change the programs of its container.
 var rootAttacks = []inside{
 	{
 		attack: attack{
@@ -30,7 +29,7 @@ var rootAttacks = []inside{
 		validate: [][]string{append([]string{"root"}, everybodys...)}, label: "agent-review",
 		check: func(_ *siege, _, said string) error {
 			if strings.Count(said, "refused as read-only") != 2 {
-				return errors.New("the attack was not made in both stages: " + said)
+				return errors.New("the attack did not take place in both stages: " + said)
 			}
 			return nil
 		},
@@ -52,7 +51,7 @@ func hostAttacks(s *siege) []inside {
 			check: func(_ *siege, _, said string) error {
 				if !strings.Contains(said, "environments and arguments read") ||
 					strings.Contains(said, " 0 environments") {
-					return errors.New("the attack was not made: " + said)
+					return errors.New("the attack did not take place: " + said)
 				}
 				return nil
 			},
@@ -72,7 +71,7 @@ func hostAttacks(s *siege) []inside {
 
 func (s *siege) pid() string { return strconv.Itoa(s.director.PID()) }
 
-// private returns the names of the director's files. The agent may see a name without access to the file.
+// private returns the names of the director's files. The agent may see the names, but must not access the files.
 func (s *siege) private() []string {
 	data := s.data()
 	return []string{
@@ -83,8 +82,8 @@ func (s *siege) private() []string {
 	}
 }
 
-// TestHost runs the attacks on a worker's environment, in containers, and as plain processes if this is root. A
-// successful attack fails the test.
+// TestHost runs the attacks on a worker's environment, in containers, and as plain processes if the test runs
+// as root. A successful attack fails the test.
 func TestHost(t *testing.T) {
 	newSiege(t, needEngine(t), siegeOptions{}).each(t, onHost, rootAttacks)
 }

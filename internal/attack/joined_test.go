@@ -14,8 +14,8 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// onJoined are the rows that also run against a joined server. Before there were keys, they did not need a credential
-// there, and most succeeded.
+// onJoined are the rows that also run against a joined server. Before the bus had keys, such attacks needed no
+// credential, and most succeeded.
 var onJoined = map[string]bool{
 	"publish on foreign subjects": true, "listen to foreign subjects": true,
 	"the credential after the attempt's end": true,
@@ -26,8 +26,8 @@ var onJoined = map[string]bool{
 	"a success for a neighbour": true, "a result after the end": true,
 }
 
-// TestJoined runs attacks against a director that has joined a NATS server, with keys and configuration like from
-// `director bus init`.
+// TestJoined runs attacks against a director that has joined a NATS server, with the keys and configuration that
+// `director bus init` writes.
 func TestJoined(t *testing.T) {
 	if !*all {
 		t.Skip("make attacks runs the attacks on a server that was joined")

@@ -87,7 +87,7 @@ var lineAttacks = []attack{
 			wg.Wait()
 			b.note("%d opened, %d descriptors of the director, %d alive after 10 s", len(open), fds, alive.Load())
 			if alive.Load() > 0 || fds > 400 {
-				return fmt.Errorf("%d of %d connections stay, %d descriptors", alive.Load(), len(open), fds)
+				return fmt.Errorf("%d of %d connections stay open, %d descriptors", alive.Load(), len(open), fds)
 			}
 			return nil
 		},
@@ -189,7 +189,7 @@ var lineAttacks = []attack{
 				gone := l.cutOff(5 * time.Second)
 				l.Close()
 				if !gone {
-					return fmt.Errorf("a length of %s is waited for", n)
+					return fmt.Errorf("the server waits for a message of %s bytes", n)
 				}
 			}
 			if after := b.reports(); after != before {
@@ -252,7 +252,7 @@ var lineAttacks = []attack{
 			}
 			again, err := b.me.signIn()
 			if err != nil {
-				return nil // being cut off permanently also stops the attack
+				return nil // being disconnected for good also stops the attack
 			}
 			defer again.Close()
 			_ = again.SetDeadline(time.Now().Add(20 * time.Second))

@@ -25,7 +25,7 @@ const honest = 9
 // slower is the factor by which the attack may slow down the honest workers.
 const slower = 1.5
 
-// The number of steps of an honest worker, and its pause in each step.
+// The number of an honest worker's steps, and the pause in each.
 const (
 	steps   = 60
 	thought = 200 * time.Millisecond
@@ -61,7 +61,7 @@ func TestLoad(t *testing.T) {
 	var end func() fury
 	beside, err := w.shift("beside", func() { end = b.rage() })
 	if end == nil {
-		t.Fatal("the attack was not made:", err)
+		t.Fatal("the attack did not take place:", err)
 	}
 	f := end()
 	_, peak := w.memory()
@@ -77,10 +77,10 @@ func TestLoad(t *testing.T) {
 		evidence = append(evidence, "the offender was stopped")
 	}
 	if r > slower {
-		err = errors.Join(err, fmt.Errorf("the honest took %.2f times as long", r))
+		err = errors.Join(err, fmt.Errorf("the honest workers took %.2f times as long", r))
 	}
 	if peak > maxMemory {
-		err = errors.Join(err, fmt.Errorf("the director took %d MB", peak))
+		err = errors.Join(err, fmt.Errorf("the director used %d MB", peak))
 	}
 	if err != nil {
 		show(row, gotThrough, began, append([]string{err.Error()}, evidence...))
@@ -105,8 +105,8 @@ func compare(first, beside, after shift, f fury) (evidence []string, times float
 	}, max(ratio, slowest)
 }
 
-// shift is the time of nine honest workers, from the moment when all of them run to the push of their work. It excludes
-// GitHub, where the director writes at most once a second.
+// shift measures how long nine honest workers take, from the moment when all run until their work is pushed. It
+// excludes writes to GitHub, which the director limits to one a second.
 type shift struct {
 	mean, slowest time.Duration
 	waited        time.Duration // for the director, on average
@@ -185,12 +185,12 @@ func (p *played) labour() (took, waited time.Duration, err error) {
 	return time.Since(began), waited + time.Since(asked), err
 }
 
-// rage does everything at once until end is called. A separate process floods and calls, while the agent makes a tree
-// of 150,000 files and a file of 1 GB in the checkout. Then it reports a success, so the director reads them.
+// rage runs all attacks at once until end is called. A separate process floods and calls, while the agent makes a
+// tree of 150,000 files and a file of 1 GB in the checkout. Then it reports a success, so the director reads them.
 func (b *battle) rage() (end func() fury) {
 	var f fury
 	fail := func(err error) func() fury {
-		return func() fury { return fury{err: fmt.Errorf("the attack was not made: %w", err)} }
+		return func() fury { return fury{err: fmt.Errorf("the attack did not take place: %w", err)} }
 	}
 	data, err := json.Marshal(b.me.given)
 	if err != nil {
@@ -218,7 +218,7 @@ func (b *battle) rage() (end func() fury) {
 		if b.me.client != nil {
 			_ = b.me.succeed()
 		}
-		if !b.me.stopped() { // otherwise its checkout may be removed at the same time
+		if !b.me.stopped() { // otherwise the director may remove its checkout at the same time
 			f.err = errors.Join(e1, e2)
 		}
 	})
@@ -229,7 +229,7 @@ func (b *battle) rage() (end func() fury) {
 			err = errors.New("nothing was sent")
 		}
 		if err != nil {
-			f.err = errors.Join(f.err, fmt.Errorf("the attack was not made: %w", err))
+			f.err = errors.Join(f.err, fmt.Errorf("the attack did not take place: %w", err))
 		}
 		return f
 	}

@@ -20,7 +20,7 @@ import (
 	"retake/internal/agenttest"
 )
 
-// outskirts is the network around the workers of a siege. It has services that they must not reach, and one host that
+// outskirts is the network around the workers of a siege, with services that they must not reach and one host that
 // they may reach.
 type outskirts struct {
 	everywhere string   // port of a service of this machine, bound to all addresses
@@ -116,7 +116,7 @@ func (o outskirts) services() (all []string) {
 	return all
 }
 
-// names returns the hosts of the internet as the proxy sees it.
+// names returns the internet hosts that the proxy can resolve.
 func (o outskirts) names() map[string]string {
 	return map[string]string{
 		"api.example.com": "203.1.113.5 " + o.allowed, "other.example.net": "203.1.113.6 " + o.allowed,

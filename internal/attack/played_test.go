@@ -7,9 +7,9 @@ import (
 	"retake/internal/fsm"
 )
 
-// GitHub's limit may delay one claim of a pair by a minute. The other worker must begin without waiting, because its
-// attempt would otherwise be over before it is played. An attempt that is over must not be played, because its
-// credential is revoked and another attempt follows.
+// GitHub's limit may delay one claim of a pair by a minute. The other worker must start at once, because its attempt
+// would otherwise end before the suite plays it. An ended attempt cannot be played: its credential is revoked, and
+// another attempt follows.
 func TestWorkersArePlayedInTime(t *testing.T) {
 	w := newWorld(t, worldOptions{})
 	mine, theirs := w.github.CreateIssue(repository, person, "hostile", "please"), w.issue("neighbour")
@@ -43,6 +43,6 @@ func TestWorkersArePlayedInTime(t *testing.T) {
 	must(t, err)
 	defer second.hush()
 	if second.id == first.id {
-		t.Errorf("%s is played, which is over", first.id)
+		t.Errorf("the suite played %s, which had ended", first.id)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// resultAttacks check that a report without matching observations does not count.
+// resultAttacks check that a report counts only if the director's observations match it.
 var resultAttacks = []attack{
 	{
 		name: "a self-made success", kind: onResults, quick: true,
@@ -225,8 +225,8 @@ var resultAttacks = []attack{
 	},
 }
 
-// undelivered checks for a while that the director does not push the attacker's work as finished. The remaining work
-// is shown as unfinished.
+// undelivered watches for a while that the director does not push the attacker's work as finished. It may push it as
+// unfinished.
 func (b *battle) undelivered() error {
 	_, number, _ := strings.Cut(b.me.Task, "#")
 	for range 20 {

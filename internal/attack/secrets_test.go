@@ -50,8 +50,9 @@ func spellings() map[string]string {
 	}
 }
 
-// shaped returns credentials that the agent was not given, which are recognized by their shape or by the name before
-// them. Each has a printed form and a secret part. They are assembled here, so that this file does not contain them.
+// shaped returns credentials that the director does not know, and can only recognise by their shape or the name
+// before them. Each has a printed form and a secret part. They are assembled at run time, so that this file does not
+// contain them.
 func shaped() map[string][2]string {
 	r := strings.Repeat
 	all := map[string][2]string{}
@@ -90,12 +91,12 @@ var (
 	noSign  = regexp.MustCompile(`[^A-Za-z0-9]+`)
 )
 
-// squeezed returns only the letters and digits of a text, because other characters do not hide a secret.
+// squeezed returns only the letters and digits of a text, because other characters between them do not hide a secret.
 func squeezed(text string) string {
 	return noSign.ReplaceAllString(escapes.ReplaceAllString(text, ""), "")
 }
 
-// part is the length of a part of a secret, in letters and digits, that must not be readable.
+// part is the length, in letters and digits, from which a readable part of a secret counts as a leak.
 const part = 10
 
 // secretsIn returns the secrets that a text shows in part.
@@ -161,7 +162,7 @@ func (s *siege) search(key string) error {
 	s.start()
 	comments, err := json.Marshal(s.github.Issue(key).Comments)
 	errs = append(errs, err)
-	// a text without any marker means that the search missed the text
+	// without a marker, the text was not searched at all
 	for place, text := range map[string]string{"its stored output": output, "texts on GitHub": string(comments) +
 		pull} {
 		if !strings.Contains(strings.ReplaceAll(text, `\`, ""), redact.Marker) { // Markdown escapes it
@@ -170,10 +171,10 @@ func (s *siege) search(key string) error {
 		}
 	}
 	if s.has(key, "agent-review") && pull == "" {
-		errs = append(errs, errors.New("the attack was not made: no pull request was opened"))
+		errs = append(errs, errors.New("the attack did not take place: no pull request was opened"))
 	}
 	if len(places) < 5 || journal == "" {
-		errs = append(errs, fmt.Errorf("not all was read: %v", places))
+		errs = append(errs, fmt.Errorf("some texts could not be read: %v", places))
 	}
 	return errors.Join(errs...)
 }
@@ -198,7 +199,7 @@ func (s *siege) journal() (string, error) {
 	return string(data), err
 }
 
-// stored passes the director's audits, output and errors to look, uncompressed.
+// stored decompresses the director's audits, output and errors and passes them to look.
 func (s *siege) stored(look func(path, text string)) error {
 	return filepath.WalkDir(s.data(), func(path string, e fs.DirEntry, err error) error {
 		rel, _ := filepath.Rel(s.data(), path)
@@ -283,7 +284,7 @@ func secretAttacks() []inside {
 // TestSecrets runs the attacks of agents that print secrets. A successful attack fails the test.
 func TestSecrets(t *testing.T) {
 	if found := secretsIn(allSaid()); len(found) != len(spellings())+len(shaped()) {
-		t.Fatalf("only these are found in the agent's output: %q", found)
+		t.Fatalf("the agent's output contains only these: %q", found)
 	}
 	api := needEngine(t)
 	program, err := build(testbed.DirectorProgram)

@@ -36,13 +36,13 @@ type settings struct {
 	Played string // directory of played workers; if empty, the configured runtime is used
 	CA     string // file with the certificate of the hosts with keys; by default the real ones
 	// Names maps names on the internet behind the workers' proxy to an address and, after a space, the server there.
-	// Nil means the real internet.
+	// Nil means real DNS.
 	Names map[string]string
 }
 
 const token = "attack-token"
 
-// runShell runs the director until SIGTERM. Its intervals are shorter than GitHub's limits would allow.
+// runShell runs the director until SIGTERM. Its intervals are shorter than the real GitHub's limits would allow.
 func runShell(path string) error {
 	var s settings
 	data, err := os.ReadFile(path)

@@ -25,7 +25,7 @@ type siege struct {
 	*world
 	docker *testbed.Docker // nil for plain processes
 	worker string
-	name   string // name of fleet, network and image
+	name   string // name of the fleet, network and image
 
 	mu     sync.Mutex
 	orders map[string]order // by issue and stage
@@ -129,7 +129,7 @@ func (s *siege) begin(t *testing.T, dir, agent, walls string, o siegeOptions) {
 	})
 }
 
-// everybodys are world-writable files of the image in world-writable directories.
+// everybodys are world-writable files in world-writable directories of the image.
 var everybodys = []string{"/opt/tools/tool", "/etc/tools/tool.conf"}
 
 // image creates an image with the agent and the files in everybodys.
@@ -216,7 +216,7 @@ func (s *siege) each(t *testing.T, k kind, table []inside) {
 	}
 }
 
-// fight runs the attack in one container, and an honest agent in another.
+// fight runs the attack in one container and an honest agent in another.
 func (s *siege) fight(a inside) (evidence []string, err error) {
 	s.forget()
 	mine := s.github.CreateIssue(repository, person, "attack: "+a.name, "please")
@@ -231,8 +231,8 @@ func (s *siege) fight(a inside) (evidence []string, err error) {
 		s.github.AddLabel(key, person, "agent-task")
 		defer s.github.SetState(key, person, "closed")
 	}
-	// Rows follow each other faster than the director's own limit of new comments lets it claim, so the
-	// neighbour's time begins with its agent.
+	// Rows follow each other faster than the director may claim under its own limit of new comments, so
+	// the neighbour's time is measured from the start of its agent.
 	begun := func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -281,7 +281,7 @@ func (s *siege) judged(a inside, decided string, evidence []string) (_ []string,
 	}
 	_, peak := s.memory()
 	if peak > maxMemory {
-		err = errors.Join(err, fmt.Errorf("the director took %d MB", peak))
+		err = errors.Join(err, fmt.Errorf("the director used %d MB", peak))
 	}
 	return append(evidence, decided, fmt.Sprintf("director %d MB", peak)), errors.Join(err, s.well())
 }

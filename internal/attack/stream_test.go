@@ -12,7 +12,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// streamAttacks are messages that the bus itself would act on.
+// streamAttacks send messages on which the bus itself would act.
 var streamAttacks = []attack{
 	{
 		name: "headers that steer a stream", kind: onBus, quick: true,
@@ -52,7 +52,7 @@ var streamAttacks = []attack{
 				}
 				_, _ = t.RequestMsg(m, time.Second) // any answer will do
 			}
-			return nil // the neighbour's success is awaited next
+			return nil // the neighbour's success comes next
 		},
 	},
 	{
@@ -69,7 +69,7 @@ var streamAttacks = []attack{
 						nats.SetCustomDialer(elsewhere))...)
 				}
 				nc, err := signIn()
-				// it was cut off before it could read the reason
+				// it was disconnected before it could read the reason
 				for again := 0; errors.Is(err, io.EOF) && again < 3; again++ {
 					nc, err = signIn()
 				}
@@ -77,7 +77,7 @@ var streamAttacks = []attack{
 				case err == nil:
 					nc.Close()
 					return fmt.Errorf("forged credential %d signed in", tried)
-				case !errors.Is(err, nats.ErrAuthorization): // it was not even refused by the sign-in
+				case !errors.Is(err, nats.ErrAuthorization): // the server did not even refuse the sign-in
 					return fmt.Errorf("forged credential %d: %w", tried, err)
 				}
 			}

@@ -135,10 +135,10 @@ type pair struct {
 	err           error
 }
 
-// stock is the number of pairs that are prepared in advance.
+// stock is the number of pairs prepared in advance.
 const stock = 3
 
-// prepare starts to prepare a pair in the background.
+// prepare starts preparing a pair in the background.
 func (w *world) prepare() {
 	ready := make(chan pair, 1)
 	w.pairs = append(w.pairs, ready)
@@ -188,7 +188,7 @@ func (w *world) fight(a attack) (evidence []string, err error) {
 	return b.seen, err
 }
 
-// lift reopens resources that workers' reports closed. Otherwise the next pairs could not begin an attempt for a
+// lift reopens resources that workers' reports have closed. Otherwise the next pairs could not start for a
 // quarter of an hour.
 func (w *world) lift() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -282,7 +282,7 @@ func (b *battle) survived() error {
 		err = fmt.Errorf("the neighbour's branch holds %q", b.delivered(b.neighbour.Task))
 	}
 	if peak > maxMemory {
-		err = errors.Join(err, fmt.Errorf("the director took %d MB", peak))
+		err = errors.Join(err, fmt.Errorf("the director used %d MB", peak))
 	}
 	return err
 }
@@ -302,7 +302,7 @@ func (b *battle) served(began time.Time) error {
 	_, peak := b.memory()
 	b.note("director %d MB", peak)
 	if took > 10*time.Second || peak > maxMemory {
-		return fmt.Errorf("the neighbour was served after %v, and the director took %d MB", took, peak)
+		return fmt.Errorf("the neighbour was served after %v, and the director used %d MB", took, peak)
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func effect(body string) string {
 	return foreign.FindString(page)
 }
 
-// inertComment checks that the director's latest comment on an issue is without effect, and ends correctly.
+// inertComment checks that the director's latest comment on an issue has no effect, and ends correctly.
 func (b *battle) inertComment(key, end string) error {
 	comments := b.github.Issue(key).Comments
 	if len(comments) == 0 {
@@ -63,7 +63,7 @@ func (b *battle) inertComment(key, end string) error {
 	return nil
 }
 
-// textAttacks check that texts of other people are without effect on GitHub.
+// textAttacks check that texts of other people have no effect on GitHub.
 var textAttacks = []attack{
 	{
 		name: "a question that notifies, links and loads", kind: onText, quick: true,

@@ -25,12 +25,12 @@ type thief struct {
 	refused []string
 }
 
-// elsewhere dials from a separate address for attackers, because connections are counted by address and each container
-// has a separate one.
+// elsewhere dials from an address that only attackers use. The server counts connections by address, and each real
+// container has its own.
 var elsewhere = &net.Dialer{Timeout: 5 * time.Second, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 66)}}
 
-// address is the address of one played worker. It is separate, like the address of a container, so that its offences do
-// not affect other workers.
+// address is the address of one played worker. Like a container, it does not share the address, so its offences do not
+// affect others.
 type address struct {
 	net.Dialer
 	host string // host to connect to

@@ -44,7 +44,7 @@ type world struct {
 
 // worldOptions configure a world.
 type worldOptions struct {
-	dir      string            // used instead of a new directory
+	dir      string            // directory to use instead of a new one
 	fleet    string            // made from dir by default
 	data     string            // director.data_dir, below dir by default
 	sections string            // more keys and stages of the configuration, as TOML; at least one stage
@@ -144,7 +144,7 @@ func newWorld(t *testing.T, o worldOptions) *world {
 	return w
 }
 
-// fleetOf returns the fleet's name, which containers, images and networks of a world bear.
+// fleetOf returns the fleet's name, which names a world's containers, images and networks.
 func fleetOf(dir string) string {
 	return "attack-" + strconv.Itoa(os.Getpid()) + "-" + filepath.Base(dir)
 }
@@ -185,7 +185,7 @@ func (w *world) stop() {
 	w.endLeftovers()
 }
 
-// endLeftovers ends the director's remaining programs in the world's directory, such as a git that it waited for.
+// endLeftovers ends the director's remaining programs in the world's directory, such as a git that it was waiting for.
 func (w *world) endLeftovers() {
 	for _, p := range entries("/proc") {
 		pid, err := strconv.Atoi(p.Name())
@@ -284,8 +284,8 @@ func (w *world) delivered(key string) []string {
 	return strings.Split(strings.TrimSuffix(files, "\x00"), "\x00")
 }
 
-// pushed waits for the branch of an issue. It does not wait for later events on GitHub, because rows follow each other
-// so quickly that GitHub's limit of 80 new comments and pull requests a minute delays them.
+// pushed waits for the branch of an issue. It does not wait for later events on GitHub, because the rows follow each
+// other so quickly that GitHub's limit of 80 new comments and pull requests a minute delays those.
 func (w *world) pushed(key string, most time.Duration) error {
 	return until("the work on "+key+" is pushed", most, func() bool { return len(w.delivered(key)) > 0 })
 }

@@ -25,7 +25,7 @@ type Goal struct {
 	AtLeast float64 `json:"at_least,omitempty"`
 	AtMost  float64 `json:"at_most,omitempty"`
 	Ratio   bool    `json:"ratio,omitempty"` // the bounds apply to Ratio instead of Value
-	// Limit explains in a sentence why the goal is out of reach, according to a profile. It is printed if the figure
+	// Limit is a sentence that explains, from a profile, why the goal is out of reach. It is printed if the figure
 	// misses the goal.
 	Limit string `json:"limit,omitempty"`
 }
@@ -44,7 +44,7 @@ func (f Figure) Met() bool {
 	if g.Ratio {
 		v = f.Ratio()
 	}
-	return !(g.AtLeast != 0 && !(v >= g.AtLeast)) && !(g.AtMost != 0 && !(v <= g.AtMost)) // NaN reaches no goal
+	return !(g.AtLeast != 0 && !(v >= g.AtLeast)) && !(g.AtMost != 0 && !(v <= g.AtMost)) // NaN meets no goal
 }
 
 func (g Goal) String() string {
@@ -62,7 +62,7 @@ func (g Goal) String() string {
 	return strings.Join(all, ", ")
 }
 
-// number formats a value with three significant digits and separators of thousands.
+// number formats a value with three significant digits and thousands separators.
 func number(v float64) string {
 	if math.Abs(v) < 1000 {
 		return strconv.FormatFloat(roundTo(v, 3), 'f', -1, 64)

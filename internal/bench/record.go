@@ -7,12 +7,12 @@ import (
 	"testing"
 )
 
-// FileEnv is the variable that names the file to which tests add figures. QuickEnv, if not empty, requests less than a
-// minute for all measurements.
+// FileEnv is the variable that names the file to which tests add figures. QuickEnv, if not empty, limits all
+// measurements together to less than a minute.
 const (
 	FileEnv  = "RETAKE_BENCH_FILE"
 	QuickEnv = "RETAKE_BENCH_QUICK"
-	// BaselineEnv names a directory with another build's programs, director and worker. A section that supports it
+	// BaselineEnv names a directory with the director and worker of another build. A section that supports it
 	// measures them as well.
 	BaselineEnv = "RETAKE_BENCH_BASELINE"
 )
@@ -25,7 +25,7 @@ func Begin(t testing.TB) {
 	}
 }
 
-// Quick reports whether the test should make the shortest meaningful run.
+// Quick reports whether the test should run as briefly as is meaningful.
 func Quick() bool { return os.Getenv(QuickEnv) != "" }
 
 // Record adds a figure.

@@ -15,7 +15,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// The agent's second argument, which selects work or the check of the work.
+// The agent's second argument: do the work, or check it.
 const (
 	agentWork  = "work"
 	agentCheck = "check"
@@ -24,14 +24,14 @@ const (
 // part describes the agent's task. The text of the issue contains it.
 type part struct {
 	Seconds float64 `json:"seconds"` // duration of the work
-	// First is the agent's result before a person has answered, fails or asks. By default it succeeds.
+	// First is the agent's result until a person has answered: fails or asks. By default the agent succeeds.
 	First string `json:"first,omitempty"`
 }
 
 var partLine = regexp.MustCompile(`(?m)^chaos: (\{.*\})\r?$`)
 
 func (p part) line() string {
-	data, _ := json.Marshal(p) // cannot fail for numbers and strings
+	data, _ := json.Marshal(p) // numbers and strings always marshal
 	return "chaos: " + string(data)
 }
 

@@ -15,7 +15,7 @@ import (
 // maxAttempts is the number of attempts before a question, which is 1 + max_retries of the configuration.
 const maxAttempts = 9
 
-// auditor checks the results of a world from outside.
+// auditor checks a world's results from outside.
 type auditor struct{ *world }
 
 // audit checks a world after its director has ended. stuck lists the unfinished issues.
@@ -86,14 +86,14 @@ func attempts(runs []*agentRun) (ids []string) {
 	return ids
 }
 
-// branches maps each pushed branch to the attempt that the file of the branch's issue names.
+// branches maps each pushed branch to the attempt that its issue's file names.
 func (w auditor) branches() (found map[string]string, err error) {
 	found = map[string]string{}
 	refs, err := testbed.Git(w.github.Bare, "for-each-ref", "--format=%(refname:short)", "refs/heads/retake/")
 	for branch := range strings.FieldsSeq(refs) {
 		text := ""
 		if n := testbed.IssueOfBranch(branch); n != "" {
-			// The file is missing if the branch has unfinished work.
+			// A branch with unfinished work lacks the file.
 			text, _ = testbed.Git(w.github.Bare, "show", branch+":work/"+n+".txt")
 		}
 		found[branch] = strings.TrimSpace(text)

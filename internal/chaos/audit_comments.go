@@ -9,8 +9,8 @@ import (
 	"retake/internal/testbed"
 )
 
-// auditComments finds several comments of the director with the same marker, and comments that the director deleted.
-// Comments of abandoned claims do not count.
+// auditComments finds markers that occur in more than one of the director's comments, and comments that the director
+// deleted. Comments of abandoned claims are exempt.
 func (w auditor) auditComments(t *table, all []githubtest.Issue, events []githubtest.Event) {
 	for _, i := range all {
 		markers, present, written := map[string]bool{}, 0, 0

@@ -74,7 +74,7 @@ func (j judged) ran(i *issue, attempt string, ends string) {
 	}
 }
 
-// asks asks a question like a director, first the comment and then the labels.
+// asks asks a question as a director does: first the comment, then the labels.
 func (j judged) asks(i *issue, question string) (id int64) {
 	id = j.github.AddComment(i.key, testbed.Bot, question)
 	j.github.AddLabel(i.key, testbed.Bot, testbed.LabelBlocked)
@@ -88,7 +88,7 @@ func (j judged) killed(after time.Duration) {
 	j.director.NoteKill(time.Now().Add(*j.ahead))
 }
 
-// answered continues the issue to its end.
+// answered answers the question and finishes the issue.
 func (j judged) answered(i *issue) {
 	j.t.Helper()
 	j.github.RemoveLabel(i.key, testbed.Bot, testbed.LabelBlocked)
@@ -103,7 +103,7 @@ func (j judged) works(i *issue) {
 	j.deliver(i, "retake/1-a1", "x-1")
 }
 
-// limited states a limit of 5 s, and sends a request after each of the pauses.
+// limited makes GitHub state a limit of 5 s, and sends a request after each pause.
 func (j judged) limited(pauses ...time.Duration) {
 	j.t.Helper()
 	if err := j.github.Inject(githubtest.SecondaryLimit(http.StatusForbidden, 5*time.Second)); err != nil {
@@ -123,7 +123,7 @@ const (
 	question = `<!-- retake:blocked v1 {"fleet":"f","nonce":"xxxxxxxx","attempt":"x-1"} -->` + "\ntext"
 )
 
-// wrongs are simulated faults, with the bad columns that each must cause, and the columns in shown.
+// wrongs are simulated faults, each with the bad columns that it must cause and the expected values of shown.
 var wrongs = []struct {
 	name string
 	do   func(j judged, i *issue)
@@ -294,7 +294,7 @@ var wrongs = []struct {
 	{"a call after the limit", func(j judged, i *issue) { j.limited(5 * time.Second); j.works(i) }, ""},
 }
 
-// shown are columns that are not bad but are also checked.
+// shown are the other columns that the test checks.
 var shown = []string{"asked again (excused)", "claims given up", "calls already in flight (excused)"}
 
 func TestTheAuditorSeesWhatIsWrong(t *testing.T) {

@@ -23,7 +23,7 @@ const (
 	reachedAgainWithin = 5 * time.Second  // until the director reaches the point in recovery
 )
 
-// stimuli lists events that lead to crash points whose names contain a text. Ordinary work leads to all other points.
+// stimuli lists what triggers the crash points whose names contain a text. Ordinary work reaches all other points.
 var stimuli = []struct {
 	in    string
 	first string // result of the issue's first attempt, as in part.First, or waits
@@ -81,8 +81,8 @@ func addUnknownWorker(ctx context.Context, w *world, r *rand.Rand) (string, erro
 	return unknown, testbed.Pause(ctx, 5*time.Second)
 }
 
-// closeUnseen lets a person close an issue during its claim. The proxy delays lists of issues, so that the director
-// wins the claim before it sees the issue closed.
+// closeUnseen closes an issue as a person while the director claims it. The proxy delays issue lists, so the
+// director wins the claim before it sees that the issue is closed.
 func closeUnseen(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	i := w.openAs(r, "")
 	isClaimed := func() bool { return slices.Contains(w.github.Issue(i.key).Labels, testbed.LabelClaimed) }
@@ -98,7 +98,7 @@ func closeUnseen(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	return i.key, errors.Join(err, closeIssue(ctx, w, i), testbed.Pause(ctx, 4*time.Second))
 }
 
-// closeReviewed lets a person close an issue with work under review, without merging it.
+// closeReviewed closes an issue in review as a person, without merging its work.
 func closeReviewed(ctx context.Context, w *world, _ *rand.Rand) (string, error) {
 	all := w.github.Issues(repository)
 	for _, i := range w.all() {
@@ -144,7 +144,7 @@ func (w *world) crash(ctx context.Context, seed uint64, only string, t *table) e
 	return nil
 }
 
-// often is the number of times that one task passes a point. The test kills the director each time.
+// often is the number of times that a task passes the point. The test kills the director each time.
 var often = map[string]int{
 	"append/before": 20, "append/after": 20, "github/write/before": 8, "github/write/after": 8,
 	"effect/progress/before": 2, "effect/progress/after": 2,
@@ -189,7 +189,8 @@ func (w *world) crashAt(ctx context.Context, r *rand.Rand, at string, t *table) 
 	return w.again(ctx, t, at)
 }
 
-// stimulate opens an issue that leads to a point. It returns a further action for the caller to repeat, or nil.
+// stimulate opens an issue whose task reaches the point. If that takes more, it returns an action for the caller to
+// repeat, or else nil.
 func (w *world) stimulate(r *rand.Rand, point string) func(context.Context, *world, *rand.Rand) (string, error) {
 	first, throw := "", (func(context.Context, *world, *rand.Rand) (string, error))(nil)
 	for _, s := range stimuli {
@@ -204,7 +205,7 @@ func (w *world) stimulate(r *rand.Rand, point string) func(context.Context, *wor
 	return throw
 }
 
-// again starts the director without a crash point, and waits until it works.
+// again starts the director without a crash point, and waits until it is healthy.
 func (w *world) again(ctx context.Context, t *table, what string) error {
 	w.director.Kill()
 	if err := w.director.Start(); err != nil {

@@ -15,10 +15,11 @@
 //
 // It trusts the stand-in's issues, events, requests and branches, the runtime's list, and the lines that agents write
 // to a file outside director.data_dir (runs.go). It never reads the journal, the log or the data directory, because the
-// director writes them. The director only reports its health, to measure the time of its recovery.
+// director writes them. It asks the director only for its health, to measure how long recovery takes.
 //
 // # Excuses
 //
 // If work finished less than excuse before its worker or machine ended, the report may be missing, so doing the work
-// again is not a fault. Such runs are counted separately. An issue may start again as often as a person changed it.
+// again is not a fault. The table counts such runs separately. Each change of an issue by a person excuses one restart
+// of its work.
 package chaos

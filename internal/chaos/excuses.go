@@ -14,8 +14,8 @@ import (
 // excuse is the time that a worker needs to report finished work. A worker that ends sooner may not have reported.
 const excuse = time.Second
 
-// excused reports whether the work that a run finished at a time may be unreported, because its worker ended around
-// that time.
+// excused reports whether work finished at the given time may have gone unreported because its worker ended around
+// then.
 func (w auditor) excused(r *agentRun, at time.Time) bool {
 	return slices.ContainsFunc(w.harmed, func(h harm) bool {
 		return (h.attempt == "" || h.attempt == r.attempt) && h.at.After(at.Add(-excuse/2)) &&
@@ -30,7 +30,7 @@ const underWay = 500 * time.Millisecond
 // auditLimits finds requests that the director made during a limit.
 func (w auditor) auditLimits(t *table) {
 	var stated time.Time
-	var known, seen int // requests after the limit was stated; requests during all limits
+	var known, seen int // requests since the current limit was stated, and during all limits
 	for _, r := range w.github.Requests() {
 		switch {
 		case !r.DuringLimit && (r.Fault == "status 403" || r.Fault == "status 429"):
@@ -49,8 +49,8 @@ func (w auditor) auditLimits(t *table) {
 }
 
 // askedAgain counts, by attempt, the questions that the director had to repeat because it could not know of the first.
-// In these cases, a person deleted the comment, and the director was killed before it recorded the question. The
-// comment's number is then lost, and GitHub's timeline does not identify deleted comments.
+// That happens if a person deleted the comment, and the director was killed before it recorded the question: the
+// comment's id is lost, and GitHub's timeline does not identify deleted comments.
 func (w auditor) askedAgain(i *issue, asked []githubtest.Comment) map[string]int {
 	n := map[string]int{}
 	events, kills := w.github.Events(i.key), w.director.KilledAt()
@@ -67,7 +67,7 @@ func (w auditor) askedAgain(i *issue, asked []githubtest.Comment) map[string]int
 
 // unknownTo reports whether a person deleted the first comment before the director wrote the second, and the director
 // was killed in between. The kill must be at most excuse after the director set the labels of a question. The
-// stand-in's times are whole seconds.
+// stand-in's times have a resolution of a second.
 func unknownTo(kills []time.Time, events []githubtest.Event, first, second int64) bool {
 	at := func(event string, comment int64) int {
 		return slices.IndexFunc(events, func(e githubtest.Event) bool {

@@ -19,8 +19,8 @@ type fault struct {
 	weight int // relative frequency
 	// without returns the reason why a world cannot have the fault, or "".
 	without func(w *world) string
-	// throw causes the fault, reverts it, and returns a note about its target. An error means that the test itself
-	// cannot continue.
+	// throw injects the fault, reverts it, and returns a note about its target. It returns an error only if the
+	// test itself cannot continue.
 	throw func(ctx context.Context, w *world, r *rand.Rand) (note string, err error)
 }
 
@@ -197,7 +197,7 @@ func (w *world) victim(ctx context.Context, r *rand.Rand) (v testbed.Worker, ok 
 
 const nobody = "nobody worked"
 
-// onWorker returns a throw that harms a random worker so that the worker ends.
+// onWorker returns a throw that ends a random worker.
 func onWorker(do func(testbed.Host, context.Context, string) error) func(context.Context, *world,
 	*rand.Rand) (string, error) {
 	return func(ctx context.Context, w *world, r *rand.Rand) (string, error) {
@@ -277,7 +277,7 @@ func freezeNATS(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	return fmt.Sprintf("for %v", d.Round(time.Millisecond)), err
 }
 
-// withWeather returns a throw that lets the proxy fail for a while.
+// withWeather returns a throw that applies the given weather to the proxy for a while.
 func withWeather(now weather) func(context.Context, *world, *rand.Rand) (string, error) {
 	return func(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 		before := w.proxy.hits()

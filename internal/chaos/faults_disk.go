@@ -19,8 +19,8 @@ import (
 
 func needsDisk(w *world) string { return w.disk.why }
 
-// fillDisk keeps the disk full for a while. A joined NATS server uses the same disk and writes again only after a
-// restart. So fillDisk restarts the server, as an operator would.
+// fillDisk keeps the disk full for a while. A joined NATS server is on the same disk and does not write again
+// until it is restarted. So fillDisk restarts it, as an operator would.
 func fillDisk(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	d := between(r, 2*time.Second, 8*time.Second)
 	filler := filepath.Join(w.disk.dir, "filler")
@@ -74,21 +74,21 @@ func readOnly(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	if back := run("umount", "-l", w.data()); back != nil {
 		return "", back
 	}
-	if starts { // the director could not start, so start it now
+	if starts { // the director failed to start on the read-only disk
 		w.director.Kill()
 		err = errors.Join(err, w.director.Start())
 	}
 	return fmt.Sprintf("for %v, director started in that time: %v", d.Round(time.Millisecond), starts), err
 }
 
-// From <uapi/linux/fs.h> and ext4. The file system stops at once, even without writing its journal.
+// From <uapi/linux/fs.h> and ext4. The file system stops at once, without flushing its journal.
 const (
 	ioctlShutdown   = 0x8004587d
 	shutdownNoFlush = 2
 )
 
-// cutPower ends the director, NATS and all workers at the same time, and continues with a copy of the disk from that
-// time.
+// cutPower kills the director, NATS and all workers at once, and continues with a copy of the disk as of that
+// moment.
 func cutPower(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	_, _ = w.victim(ctx, r)
 	live := w.live(ctx)
@@ -97,7 +97,7 @@ func cutPower(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 		programs = append(programs, w.nats.all()...)
 	}
 	for _, p := range programs {
-		p.Signal(syscall.SIGSTOP) // the process must not notice the failing disk
+		p.Signal(syscall.SIGSTOP) // the processes must die before they notice the failing disk
 	}
 	if err := w.disk.shutdown(); err != nil {
 		return "", err
@@ -135,7 +135,7 @@ func (d *disk) shutdown() error {
 	return nil
 }
 
-// copy replaces the device by a copy of it, because the old device stays stopped.
+// copy replaces the device with a copy, because a stopped device stays stopped.
 func (d *disk) copy(ctx context.Context) error {
 	var last error
 	if err := testbed.Await(ctx, 10*time.Second, "the disk can be unmounted",

@@ -29,7 +29,7 @@ func needsRebuild(w *world) string {
 	return ""
 }
 
-// damages lists possible damage to the files of the journal's stream. do gets the stream's directory and one of its
+// damages lists ways to damage the files of the journal's stream. do gets the stream's directory and one of its
 // blocks.
 var damages = []struct {
 	name string
@@ -71,8 +71,8 @@ func change(file string, how func([]byte) []byte) error {
 	return os.WriteFile(file, how(data), 0o600)
 }
 
-// damageJournal damages the journal while its files are closed. The director's configuration lets it rebuild a damaged
-// journal.
+// damageJournal kills the director, damages the journal's files and starts it again. Its configuration lets it rebuild
+// a damaged journal.
 func damageJournal(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	_, _ = w.victim(ctx, r)
 	w.director.Kill()
@@ -110,7 +110,7 @@ func (w *world) journalFiles() (stream, block string, err error) {
 			!strings.Contains(path, "OBJ_") {
 			block, stream = path, filepath.Dir(filepath.Dir(path))
 		}
-		return nil // ignore files that disappear
+		return nil // files may disappear during the walk
 	})
 	return stream, block, err
 }

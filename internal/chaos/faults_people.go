@@ -12,7 +12,7 @@ import (
 	"retake/internal/testbed"
 )
 
-// claimed waits until agents work on some issues, and picks one of these. It returns nil if that takes too long.
+// claimed waits until agents work on some issues, and picks one of them. It returns nil after a timeout.
 func (w *world) claimed(ctx context.Context, r *rand.Rand) (found *issue) {
 	_ = testbed.Await(ctx, 4*time.Second, "a running issue", func() bool {
 		var at []*issue
@@ -65,7 +65,7 @@ func takeBack(_ context.Context, w *world, i *issue) error {
 }
 
 func reopenIssue(ctx context.Context, w *world, i *issue) error {
-	w.acted(i, true) // the director may have delivered before, and only a person can restart the work
+	w.acted(i, true) // the director may have delivered already, and then only a person can restart the work
 	w.github.SetState(i.key, testbed.Person, "closed")
 	err := testbed.Pause(ctx, 2*time.Second)
 	w.github.SetState(i.key, testbed.Person, "open")

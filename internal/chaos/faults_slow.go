@@ -25,7 +25,7 @@ const (
 // slowTime is the duration of a slow disk or processor.
 const slowTime = 8 * time.Second
 
-// slow is a period in which the director is slow. It should not stop living workers then, or shortly afterwards.
+// slow is a period in which the director is slow. It must not stop living workers during it or shortly afterwards.
 type slow struct{ from, to time.Time }
 
 // blameTime is the time after a slow period in which a silent worker may still be given up because of it.
@@ -43,7 +43,7 @@ func whileSlow(ctx context.Context, w *world, do func() error) (err error) {
 	return errors.Join(err, ctx.Err())
 }
 
-// slowDisk lets each sync of the disk wait for a while. A joined NATS server uses the same disk.
+// slowDisk delays each sync of the disk. A joined NATS server uses the same disk.
 func slowDisk(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	_, _ = w.victim(ctx, r)
 	d := between(r, 200*time.Millisecond, 5*time.Second)
@@ -62,7 +62,7 @@ func slowDisk(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	return fmt.Sprintf("each sync waits up to %v", d.Round(time.Millisecond)), err
 }
 
-// slowProcessor gives the director a few per cent of a processor, as a quota of its control group would.
+// slowProcessor gives the director a few per cent of a processor, by stopping and continuing it.
 func slowProcessor(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	_, _ = w.victim(ctx, r)
 	share, period := 1+r.IntN(5), between(r, 100*time.Millisecond, 5*time.Second)
@@ -76,7 +76,7 @@ func slowProcessor(ctx context.Context, w *world, r *rand.Rand) (string, error) 
 	return fmt.Sprintf("%d %% of each %v", share, period.Round(time.Millisecond)), err
 }
 
-// blamed returns the runs of living workers that the slow director stopped.
+// blamed returns the runs of living workers that a slow director gave up.
 func (w auditor) blamed(runs []*agentRun) (found []*agentRun) {
 	for _, r := range runs {
 		if !r.finished.IsZero() || r.asked || r.failed || w.byPeople(r.issue) || w.harmedSince(r) {
@@ -138,7 +138,7 @@ func stall(p *proxy, w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(out.Body.Bytes())
 }
 
-// failPushes lets every push fail for a while, which the director retries with growing pauses.
+// failPushes makes every push fail for a while. The director retries with growing pauses.
 func failPushes(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	before := w.proxy.hits()
 	w.proxy.set(&weather{share: 1, does: serverError(http.StatusInternalServerError), also: isPush}, r.Uint64())

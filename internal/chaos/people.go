@@ -26,7 +26,7 @@ type issue struct {
 	gone    bool // people have closed or withdrawn the issue
 }
 
-// open opens an issue with a random task.
+// open creates an issue with a random task.
 func (w *world) open(r *rand.Rand) *issue {
 	first := ""
 	if n := r.IntN(100); n < 15 {
@@ -58,7 +58,6 @@ func (w *world) openAs(r *rand.Rand, first string) *issue {
 	return i
 }
 
-// all returns the issues that were opened.
 func (w *world) all() []*issue {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -173,7 +172,7 @@ func (w *world) deleteComment(id int64) error {
 	return nil
 }
 
-// titleOf returns the headline of a question.
+// titleOf returns the first line of a question.
 func titleOf(body string) string {
 	for line := range strings.Lines(body) {
 		if title, ok := strings.CutPrefix(line, "### "); ok {

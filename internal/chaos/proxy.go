@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// weather makes the proxy disturb a share of the requests.
+// weather tells the proxy how to disturb a share of the requests.
 type weather struct {
 	share float64 // share of the requests that are disturbed
 	does  func(p *proxy, w http.ResponseWriter, r *http.Request)
@@ -124,7 +124,7 @@ func lie(_ *proxy, w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte("{}"))
 }
 
-// answer lets the stand-in carry out the request.
+// answer forwards the request to the stand-in.
 func (p *proxy) answer(r *http.Request) *httptest.ResponseRecorder {
 	out := httptest.NewRecorder()
 	out.Body = &bytes.Buffer{}

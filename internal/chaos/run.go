@@ -19,9 +19,9 @@ import (
 type Options struct {
 	Rounds  int
 	Seed    uint64 // 0 means a new seed
-	Runtime string // docker or processes; by default both in turns, if an engine answers
-	Bus     string // embedded, joined or cluster; by default the first two in turns
-	Only    string // selects faults by parts of their names: "disk,power" includes, "!disk,!power" excludes
+	Runtime string // docker or processes; by default both in turn, if an engine answers
+	Bus     string // embedded, joined or cluster; by default the first two in turn
+	Only    string // selects faults by parts of their names: "disk,power" keeps only these, "!disk,!power" drops them
 	// Crash kills the director at every crash point instead of running rounds. Director must be built with the tag
 	// crashpoints.
 	Crash    bool
@@ -34,14 +34,14 @@ type Options struct {
 // roundsPerWorld is the approximate number of rounds in one world.
 const roundsPerWorld = 50
 
-// Times of a round.
+// Time limits of a round.
 const (
-	roundTime    = 9 * time.Second  // minimum, from one fault to the next
-	recoverTime  = 2 * time.Minute  // maximum, until the director works again after a fault
+	roundTime    = 9 * time.Second  // minimum time from one fault to the next
+	recoverTime  = 2 * time.Minute  // maximum time for the director to recover from a fault
 	stallTime    = 2 * time.Minute  // maximum time without activity at the end, while issues are unfinished
 	quietTime    = 3 * time.Second  // time without a change on GitHub after which a world has ended
 	openIssues   = 6                // maximum number of open issues
-	worldEndTime = 15 * time.Minute // maximum, for the end of a world
+	worldEndTime = 15 * time.Minute // maximum time for a whole world to end
 )
 
 // Run runs the rounds and prints the table. ok reports whether every bad column is zero. An error means that the test
@@ -104,7 +104,7 @@ func (o Options) command() string {
 	return c
 }
 
-// kinds returns the possible kinds of worlds, which a run uses in turn.
+// kinds returns the possible kinds of worlds, which a run takes in turn.
 func (o Options) kinds(ctx context.Context) (kinds []kind, err error) {
 	runtimes := map[string][]string{
 		"": {testbed.RuntimeDocker, testbed.RuntimeProcess}, "docker": {testbed.RuntimeDocker},

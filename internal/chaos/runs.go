@@ -28,7 +28,7 @@ type runLine struct {
 	What    string    `json:"what"`
 	Issue   string    `json:"issue"`
 	Attempt string    `json:"attempt"`
-	Round   string    `json:"round"` // of CODE within the attempt
+	Round   string    `json:"round"` // number of the CODE stage within the attempt
 	PID     int       `json:"pid"`
 }
 
@@ -56,7 +56,7 @@ type agentRun struct {
 	began, alive          time.Time // start of the run, and the last sign of life
 	finished              time.Time // zero if it did not finish
 	asked, failed         bool
-	overlaps              bool // the run found another live agent of its issue
+	overlaps              bool // another agent of its issue was alive when it began
 }
 
 // readRuns reads the agents' file. It returns the runs in the order in which they began.
@@ -78,7 +78,7 @@ func readRuns(dir string) (runs []*agentRun, err error) {
 	return runs, nil
 }
 
-// addTo adds a line to the runs. A line runBegan adds a run. Other lines belong to the latest run of their attempt.
+// addTo adds a line to the runs. A runBegan line adds a run. The other lines belong to their attempt's latest run.
 func (r runLine) addTo(runs []*agentRun) []*agentRun {
 	if r.What == runBegan {
 		return append(runs, &agentRun{issue: r.Issue, attempt: r.Attempt, round: r.Round, began: r.At, alive: r.At})

@@ -86,7 +86,7 @@ func TestASecondAgentIsNotAlone(t *testing.T) {
 		t.Fatal(alone, err)
 	}
 	if again, alone, err := lockIssue(dir, "a/b#7"); err != nil || alone {
-		t.Error("a second agent of the issue runs, without any other", err)
+		t.Error("a second agent got the lock although no first one holds it", err)
 	} else {
 		again()
 	}
@@ -98,8 +98,8 @@ func TestASecondAgentIsNotAlone(t *testing.T) {
 	again()
 }
 
-// A worker that ended without a result was blamed if it had lived while the director was slow, unless a fault or a
-// person ended it.
+// A worker without a result is blamed on a slow director if it was alive at that time, unless a fault or a person
+// ended it.
 func TestBlamed(t *testing.T) {
 	at := func(seconds int64) time.Time { return time.Unix(1_800_000_000+seconds, 0) }
 	for _, c := range []struct {

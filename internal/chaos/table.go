@@ -73,7 +73,7 @@ func (t *table) bad(column, detail string) {
 }
 
 // grown is the maximum growth of a director's memory during a world, in MiB. It is generous, because Go's runtime
-// returns memory late.
+// is slow to return memory to the system.
 const grown = 150
 
 func (t *table) took(fault string, d time.Duration) { t.times[fault] = append(t.times[fault], d) }

@@ -41,7 +41,7 @@ type world struct {
 
 	directorBinary string
 	rebuilds       bool // the director's configuration lets it rebuild a damaged journal
-	leases         bool // another director may stand by
+	leases         bool // set if another director may stand by
 
 	mu     sync.Mutex
 	issues []*issue
@@ -60,13 +60,13 @@ func (w *world) found(column, format string, args ...any) {
 	w.wrong = append(w.wrong, finding{column, fmt.Sprintf(format, args...)})
 }
 
-// harm is an event that ended a worker. The auditor needs it for excuses.
+// harm is an event that ended a worker. The auditor uses it to excuse missing reports.
 type harm struct {
 	attempt string // "" for all workers
 	at      time.Time
 }
 
-// hurt records that a fault has just ended a worker. An empty attempt means all workers.
+// hurt records that a fault just ended a worker. An empty attempt means all workers.
 func (w *world) hurt(attempt string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -185,7 +185,7 @@ func (w *world) openGitHub(ctx context.Context) (err error) {
 	return err
 }
 
-// containers returns the section [containers], which mounts the directory of the agents' file into all workers.
+// containers returns the [containers] section, which mounts the directory of runsFile into all workers.
 func (w *world) containers() string {
 	text := w.host.Settings() + fmt.Sprintf("mounts = [%q]\n", w.runs()+":"+w.runs()+":rw")
 	if w.runtime == testbed.RuntimeDocker {
@@ -194,7 +194,7 @@ func (w *world) containers() string {
 	return text
 }
 
-// configText returns the director's configuration. Its times are as short as possible.
+// configText returns the director's configuration. Its time limits are as short as possible.
 func (w *world) configText(agent, data string) string {
 	bus := "listen_port = 0\n"
 	if w.nats != nil {

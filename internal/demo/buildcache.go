@@ -16,8 +16,8 @@ import (
 	"retake/internal/testbed"
 )
 
-// cacheDir creates the build cache for workers, which later runs use again. Without a home directory, the cache is
-// only for this run.
+// cacheDir creates the build cache for workers, which later runs reuse. Without a home directory, the cache lasts
+// for this run only.
 func cacheDir(temporary string) (cache, error) {
 	var c cache
 	base, err := os.UserCacheDir()
@@ -53,13 +53,13 @@ func cacheDir(temporary string) (cache, error) {
 // cache is Go's build cache for workers.
 type cache struct {
 	dir   string
-	stays bool // later runs use it again
+	stays bool // later runs reuse it
 	cold  bool // the cache is empty
 }
 
 // fillBuildCache builds Go's standard library into an empty cache. Otherwise four workers would build all of it at
 // the same time, and exceed the timeouts of their stages on a small machine. Demos that start together take turns,
-// and the second one finds the library built.
+// so the second one finds the library built.
 func (s *world) fillBuildCache(ctx context.Context) error {
 	lock, err := os.OpenFile(filepath.Join(filepath.Dir(s.cache.dir), "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -106,7 +106,7 @@ func (c cache) chownToWorkers() error {
 		if err == nil {
 			err = os.Lchown(path, uid, gid)
 		}
-		if errors.Is(err, fs.ErrNotExist) { // a worker of another demo has replaced the file
+		if errors.Is(err, fs.ErrNotExist) { // a worker of another demo has just replaced the file
 			return nil
 		}
 		return err

@@ -19,7 +19,7 @@ type check struct {
 	wrong []string
 }
 
-// checks checks the records of the stand-in and the engine.
+// checks verifies the promises from the records of the stand-in and the engine.
 func (s *world) checks(ctx context.Context, all []testbed.Event, gap error, slowness float64) []check {
 	engine := check{"every attempt has one container, and an issue never runs two", duplicateContainers(all)}
 	if gap != nil {
@@ -52,7 +52,7 @@ func (s *world) checks(ctx context.Context, all []testbed.Event, gap error, slow
 // touchedOthers finds changes by the director on issues without its label.
 func touchedOthers(issues []githubtest.Issue, events []githubtest.Event) (wrong []string) {
 	work := map[string]bool{}
-	for pull := range issueOfPull(issues) { // pull requests of labelled issues
+	for pull := range issueOfPull(issues) { // their pull requests may change
 		work[pull] = true
 	}
 	for _, e := range events {

@@ -87,7 +87,7 @@ func event(n int, actor, what, detail string) githubtest.Event {
 	return githubtest.Event{Issue: fmt.Sprintf("demo/widgets#%d", n), Actor: actor, Event: what, Detail: detail}
 }
 
-// pull has the work on issue 9. own is that issue, with a comment by a person and a comment by the director.
+// pull is the pull request for issue 9. own is that issue, with one comment by a person and one by the director.
 var (
 	pull = githubtest.Issue{Key: "demo/widgets#20", Head: "retake/9-a1"}
 	own  = githubtest.Issue{
@@ -264,7 +264,8 @@ func TestRequestsWhileLimited(t *testing.T) {
 	log := []githubtest.Request{
 		{At: at(0), Method: "GET", Path: "/user", Status: 200},
 		{At: at(100), Method: "GET", Path: "/issues", Status: 429},
-		{At: at(101), Method: "PATCH", Path: "/issues/1", Status: 200, DuringLimit: true}, // in flight
+		// sent before the director knew of the limit
+		{At: at(101), Method: "PATCH", Path: "/issues/1", Status: 200, DuringLimit: true},
 		{At: at(8200), Method: "GET", Path: "/issues", Status: 200},
 	}
 	if got := requestsWhileLimited(log, 1); len(got) > 0 {

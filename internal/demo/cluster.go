@@ -64,7 +64,7 @@ func (c *cluster) sections(s *world) (string, error) {
 }
 
 // podTemplate mounts the parts of this machine that a worker needs, and the build cache at /cache. The node is small,
-// so pods request less than they may use.
+// so pods request less than their limits.
 func podTemplate(s *world) string {
 	var mounts, volumes strings.Builder
 	show := func(name, source, target string, readOnly bool) {
@@ -79,7 +79,7 @@ func podTemplate(s *world) string {
 		"volumeMounts:\n" + mounts.String() + "  volumes:\n" + volumes.String()
 }
 
-// env sets the home directory, which the image lacks.
+// env sets HOME, because the image has no home directory.
 func (c *cluster) env(*world) map[string]string {
 	return map[string]string{"HOME": "/tmp", "GOCACHE": "/cache"}
 }

@@ -20,7 +20,7 @@ type Options struct {
 	JSON         bool      // print only one JSON line for each scenario to Out
 	Progress     io.Writer // with JSON, receives the progress; may be nil
 	Only         []int     // numbers of scenarios; empty means all
-	KillDirector int       // number of SIGKILLs for directors, spread over the run
+	KillDirector int       // how often to SIGKILL the director, spread over the run
 	Keep         bool      // leave the director and the pages running until ctx is done
 	Runtime      string    // "docker", "kubernetes" or "process"; default "docker"
 	HTTPListen   string    // the director's HTTP address (director.http_listen), if any
@@ -34,8 +34,8 @@ type Options struct {
 	director string        // path of the director's program; default: the one in programs
 }
 
-// runLimit limits a run from the director's start to the last outcome, and separately the preparation. A run takes
-// two minutes, and each kill of the director a few seconds.
+// runLimit limits the time from the director's start to the last outcome, and separately the time of the
+// preparation. A run takes two minutes, plus a few seconds for each kill of the director.
 const (
 	runLimit      = 6 * time.Minute
 	limitPerKill  = 10 * time.Second
@@ -45,8 +45,8 @@ const (
 // errLate ends a run that takes too long.
 var errLate = errors.New("demo: time is up")
 
-// Run runs the scenarios. ok reports whether each of them ended as promised. An error means that the demo could not
-// be set up or cleaned up.
+// Run runs the scenarios. ok reports whether all ended as promised. It returns an error if the demo could not be
+// set up or cleaned up.
 func Run(ctx context.Context, o Options) (ok bool, err error) {
 	without := ""
 	if o.Runtime == "" {
@@ -107,7 +107,7 @@ func Run(ctx context.Context, o Options) (ok bool, err error) {
 	return ok, err
 }
 
-// outputs returns the writer for people, and the live view if that is a terminal.
+// outputs returns the writer for people, and the live view if the writer is a terminal.
 func (o Options) outputs() (progress io.Writer, live *screen) {
 	progress = o.Out
 	if o.JSON {
@@ -127,7 +127,7 @@ func within(ctx context.Context, limit time.Duration) (context.Context, context.
 	return patience.WithTimeoutCause(ctx, limit, fmt.Errorf("%w (%v)", errLate, limit))
 }
 
-// header prints the addresses and paths of this run.
+// header prints the run's addresses and paths.
 func (n *progressLog) header(s *world) {
 	stays := "kept for the next run; everything else is removed at the end"
 	if !s.cache.stays {

@@ -24,8 +24,8 @@ func TestEveryScenarioWithoutAnEngine(t *testing.T) {
 
 func TestEveryScenarioWithADirectorThatIsKilled(t *testing.T) {
 	if raced {
-		t.Skip("director and workers are built without the race detector; the run without an engine covers the demo " +
-			"own code with it")
+		t.Skip("the director and the workers are built without the race detector; the run without an engine covers " +
+			"the demo's own code")
 	}
 	needEngine(t)
 	t.Parallel()
@@ -67,7 +67,7 @@ func playAll(t *testing.T, o Options, want []int) string {
 		t.Errorf("it reports scenario 5 as skipped: %v", left)
 	}
 	if strings.Contains(log.String(), "demo-token") {
-		t.Error("the token is in the director's log")
+		t.Error("the director's log contains the token")
 	}
 	return progress.String()
 }
@@ -145,7 +145,7 @@ func TestLateRunSaysWhatWasNotReached(t *testing.T) {
 	fleet := newFleet()
 	ok, err := Run(t.Context(), Options{
 		Out: &out, Only: []int{1}, programs: programs(t), fleet: fleet,
-		limit: 100 * time.Millisecond, // grows with the load of the machine, and must stay below any run
+		limit: 100 * time.Millisecond, // grows with the machine's load, but must stay shorter than any run
 	})
 	if ok || err != nil {
 		t.Errorf("Run = %v, %v, want no\n%s", ok, err, &out)
@@ -180,14 +180,14 @@ func TestDeadRunIsSweptByTheNext(t *testing.T) {
 	}
 	n := &progressLog{out: &out, began: time.Now()}
 	if err := removeLeftovers(t.Context(), n); err != nil || out.String() != "" {
-		t.Errorf("a living run was swept: %v\n%s", err, &out)
+		t.Errorf("the remains of a running demo were removed: %v\n%s", err, &out)
 	}
 	s.github.Shutdown()
 	s.model.close()
 	s.provider.Close()
 	_, _ = s.record.Stop()
 	s.host.Close()
-	s.lock.Close() // as the end of its process would
+	s.lock.Close() // as the end of its process would do
 	if err := removeLeftovers(t.Context(), n); err != nil || !strings.Contains(out.String(), fleet) {
 		t.Errorf("sweep = %v\n%s", err, &out)
 	}

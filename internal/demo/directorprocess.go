@@ -31,7 +31,7 @@ type line struct {
 	URL     string    `json:"url"`
 	Error   string    `json:"error"`
 	Effect  string    `json:"effect"`
-	Attempt any       `json:"attempt"` // a number, or an attempt id
+	Attempt any       `json:"attempt"` // a number or an attempt id, depending on the line
 }
 
 // directorProcess runs the director and collects the lines of its log until take returns them.

@@ -38,8 +38,8 @@ func duplicateComments(issues []githubtest.Issue, events []githubtest.Event) (wr
 }
 
 // duplicateLabels finds label changes that the director made more than once in a round. A new round begins when a
-// human answers or merges, and when an attempt repairs a failure on a branch. failures returns the failed commits of
-// a branch.
+// human answers or merges, or when another attempt follows a failed check. failures returns the commits of a branch
+// that failed it.
 func duplicateLabels(issues []githubtest.Issue, events []githubtest.Event,
 	failures func(branch string) []string,
 ) (wrong []string) {
@@ -80,8 +80,8 @@ func duplicateLabels(issues []githubtest.Issue, events []githubtest.Event,
 	return wrong
 }
 
-// ownAnswers returns the ids of the comments that a human wrote with the director's account. They lack the director's
-// marker.
+// ownAnswers returns the ids of the comments that a human wrote with the director's account. Unlike the director's
+// own comments, they lack a marker.
 func ownAnswers(issues []githubtest.Issue) map[string]bool {
 	ids := map[string]bool{}
 	for _, i := range issues {

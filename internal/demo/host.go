@@ -10,11 +10,11 @@ import (
 	"retake/internal/testbed"
 )
 
-// runtimeKubernetes is a runtime that the testbed lacks.
+// runtimeKubernetes is the one runtime that the testbed does not know.
 const runtimeKubernetes = "kubernetes"
 
 // host gives the demo access to the workers without the director. It installs the agent, injects faults, observes the
-// workers and cleans up. The objects of a run are marked with the fleet's name.
+// workers and cleans up. The objects of a run carry the fleet's name.
 type host interface {
 	// See testbed.Host for these methods.
 	Install(ctx context.Context, agent string) (path string, err error)
@@ -30,7 +30,7 @@ type host interface {
 	settings(s *world) string
 	// sections returns further sections for the configuration.
 	sections(s *world) (string, error)
-	// env returns the variables of workers that only this host needs.
+	// env returns the variables that workers need only on this host.
 	env(s *world) map[string]string
 	// keeps reports whether a file of an attempt would outlive its worker.
 	keeps(s *world, file string) (bool, error)
@@ -63,7 +63,7 @@ func openHost(ctx context.Context, runtime, fleet, dir string) (host, error) {
 	return hosts[runtime](ctx, fleet, dir)
 }
 
-// whatIsHere returns the runtime that this machine has. without is the reason if it is not Docker.
+// whatIsHere returns the runtime that this machine offers. without is the reason why it is not Docker.
 func whatIsHere(ctx context.Context) (runtime, without string) {
 	d, err := retake.OpenDocker(ctx, retake.Options{Fleet: "demo", Network: "demo"})
 	if err != nil {
@@ -81,7 +81,7 @@ func checkRuntime(runtime string) error {
 	return nil
 }
 
-// memoryLimit is enough for go test, and an agent that leaks memory exceeds it soon.
+// memoryLimit is enough for go test, and low enough that a leaking agent soon exceeds it.
 const memoryLimit = "1GiB"
 
 func (l *local) settings(s *world) string {
@@ -103,8 +103,8 @@ func hostOf(at string) string {
 	return u.Host
 }
 
-// env sets the home directory, which an image lacks. For processes, the runtime sets the home directory and the
-// temporary directory.
+// env sets HOME, because the image has no home directory. For plain processes, the runtime sets the home and
+// temporary directories.
 func (l *local) env(s *world) map[string]string {
 	if l.docker == nil {
 		return map[string]string{"GOCACHE": s.cache.dir}

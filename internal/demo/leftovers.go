@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// removeLeftovers removes the remains of demos that were killed before they could clean up. A run's directory names
-// its fleet. Its lock is free if and only if its process is gone.
+// removeLeftovers removes the remains of demos that were killed before they could clean up. The name of a run's
+// directory contains its fleet. The directory's lock is free only if the run's process is gone.
 func removeLeftovers(ctx context.Context, n *progressLog) error {
 	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"demo-*"))
 	if err != nil {

@@ -43,7 +43,7 @@ func (l *lint) judge(_, branch, sha string) (conclusion, summary string) {
 	return "failure", strings.Join(problems, "\n")
 }
 
-// of reports whether a commit was judged, and whether it passed.
+// of reports whether the check has judged a commit, and whether it passed.
 func (l *lint) of(sha string) (passed, judged bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

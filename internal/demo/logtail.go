@@ -8,16 +8,16 @@ import (
 	"sync"
 )
 
-// logTail is a writer for the director's log. It keeps the last lines that an operator reads after a failure:
-// warnings, errors, and lines in another format.
+// logTail is a writer for the director's log. It keeps the last lines that an operator would read after a
+// failure: warnings, errors, and lines that are not JSON.
 type logTail struct {
-	out io.Writer // gets everything, unless nil
+	out io.Writer // receives every line, unless nil
 
 	mu    sync.Mutex
 	lines []string
 }
 
-// maxLogLines is the number of lines kept, which fit on a screen.
+// maxLogLines is the number of lines kept; they fit on a screen.
 const maxLogLines = 40
 
 // Write processes one line.

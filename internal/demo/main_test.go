@@ -24,7 +24,7 @@ var built struct {
 }
 
 func TestMain(m *testing.M) {
-	// Run more tests in parallel than there are processors, because demos mostly wait for the second between two
+	// Run more tests in parallel than there are processors, because demos mostly wait out the second between two
 	// writes.
 	flag.Parse()
 	if err := flag.Set("test.parallel", "6"); err != nil {
@@ -56,7 +56,7 @@ func needEngine(t *testing.T) {
 	t.Skip("docker: " + err.Error())
 }
 
-// needTime skips a test that -short should not wait for.
+// needTime skips a slow test in -short mode.
 func needTime(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
@@ -90,7 +90,7 @@ func build() (dir string, err error) {
 type buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
-	on map[string]func() // called once, when a text has been written
+	on map[string]func() // called once, when a certain text has been written
 }
 
 func (b *buffer) Write(data []byte) (int, error) {
@@ -120,22 +120,22 @@ func nothingLeft(t *testing.T, fleet string) {
 		defer e.Close()
 		left, err := e.Left(ctx)
 		if err != nil || len(left) > 0 {
-			t.Errorf("left in the engine: %v (%v)", left, err)
+			t.Errorf("left in the engine: %v (error %v)", left, err)
 		}
 		if info, err := e.API.ImageInspect(ctx, e.Image); err == nil {
 			t.Errorf("left in the engine: image %v", info.RepoTags)
 		}
 	}
 	if dirs, err := filepath.Glob(filepath.Join(os.TempDir(), "*"+fleet+"*")); err != nil || len(dirs) > 0 {
-		t.Errorf("left in the folder of temporary files: %v (%v)", dirs, err)
+		t.Errorf("left in the temporary directory: %v (%v)", dirs, err)
 	}
 	processes, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil || len(processes) == 0 {
 		t.Fatalf("processes cannot be listed: %v", err)
 	}
 	for _, p := range processes {
-		if args, _ := os.ReadFile(p); strings.Contains(string(args), fleet) { // a process that has just ended lacks it
-			t.Errorf("a process of the run is left: %q", args)
+		if args, _ := os.ReadFile(p); strings.Contains(string(args), fleet) { // empty for a process that has just ended
+			t.Errorf("a process of the run is still alive: %q", args)
 		}
 	}
 }

@@ -24,7 +24,7 @@ type model struct {
 	answered int
 }
 
-// openModel starts the model at the address where workers reach this machine.
+// openModel starts the model at the address where workers can reach it.
 func openModel(ctx context.Context, host string, resets int) (*model, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// progressLog writes the lines of progress. Each has the elapsed seconds, the issue and a text.
+// progressLog writes the progress lines. Each has the elapsed seconds, the issue and a text.
 type progressLog struct {
 	out   io.Writer
 	began time.Time
@@ -27,7 +27,7 @@ func (n *progressLog) printFor(issue, format string, args ...any) {
 // move is a transition of the director. An empty field matches any value.
 type move struct{ from, to, event string }
 
-// transitionTexts describes transitions for people. The first match applies, and transitions without a match are not
+// transitionTexts describes transitions for people. The first match applies. Transitions that match none are not
 // printed.
 var transitionTexts = []struct {
 	move
@@ -62,7 +62,7 @@ func transitionText(l line) string {
 	return ""
 }
 
-// logLine prints the meaning of a line of the director's log for people. Most lines are omitted.
+// logLine prints the meaning of a line of the director's log for people. It omits most lines.
 func (n *progressLog) logLine(l line) {
 	switch l.Message {
 	case "transition":
@@ -78,7 +78,7 @@ func (n *progressLog) logLine(l line) {
 	case "adopted a running container":
 		n.printFor(l.Issue, "the restarted director adopts the running worker")
 	default:
-		// the verdict explains a refused delivery
+		// the verdict already explains a refused delivery
 		if l.Level == "error" && !strings.HasSuffix(l.Effect, "/deliver") {
 			n.printFor(l.Issue, "the director reports: %s: %s", l.Message, shorten(l.Error, 100))
 		}

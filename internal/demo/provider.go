@@ -15,7 +15,7 @@ import (
 // threeFailures are the provider's refusals for the agent: 429, overloaded, and a prompt that is too long.
 var threeFailures = agenttest.Find("three-failures")
 
-// openProvider starts the stand-in for a model's provider at the address where workers reach this machine.
+// openProvider starts the stand-in for a model's provider at the address where workers can reach it.
 func openProvider(ctx context.Context, host string) (*agenttest.Server, error) {
 	p, err := agenttest.Start(context.WithoutCancel(ctx), net.JoinHostPort(host, "0"), discount.Task("go test ./..."))
 	if err != nil {
@@ -24,7 +24,7 @@ func openProvider(ctx context.Context, host string) (*agenttest.Server, error) {
 	return p, nil
 }
 
-// refusals are the error statuses that the provider must have sent, in order.
+// refusals are the error statuses that the provider must send, in order.
 var refusals = []int{429, 529, 400}
 
 // checkLoop checks the agent's refusals, and compares its usage with the provider's.
@@ -44,7 +44,7 @@ func (r *result) checkLoop(history *taskHistory, served []agenttest.Served) {
 	}
 }
 
-// describeLoop describes for people how the agent coped with the provider's refusals.
+// describeLoop describes how the agent coped with the provider's refusals.
 func describeLoop(served []agenttest.Served, used recovery.Usage) string {
 	var way []string
 	answers := 0

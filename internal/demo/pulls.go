@@ -38,7 +38,7 @@ func duplicatePulls(issues []githubtest.Issue) (wrong []string) {
 	return wrong
 }
 
-// keyShape is the shape of AWS keys.
+// keyShape matches AWS access keys.
 var keyShape = regexp.MustCompile(`AKIA[0-9A-Z]{16}`)
 
 // leakedKeys finds keys in readable texts: titles, texts, comments and pushed files.

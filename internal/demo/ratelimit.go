@@ -48,7 +48,7 @@ func requestsWhileLimited(log []githubtest.Request, slowness float64) (wrong []s
 }
 
 // limitRequests makes GitHub demand a pause shortly before a worker ends, and then offers the scenario's issue. It
-// first waits for the end of another worker, because a build with an empty cache takes longer than any pause.
+// first waits until some worker has ended, because a build with an empty cache takes longer than any pause.
 func (r *run) limitRequests(a *activeScenario) error {
 	switch {
 	case !a.Limit || !r.limit.at.IsZero():
@@ -73,7 +73,7 @@ func (r *run) limitRequests(a *activeScenario) error {
 	return nil
 }
 
-// justBegun is the age below which a run of CODE certainly lasts until the next poll.
+// justBegun is the age up to which a CODE stage certainly lasts until the next poll.
 const justBegun = 300 * time.Millisecond
 
 // timeToLimit reports whether it is time for the limit.
@@ -89,6 +89,6 @@ func (r *run) timeToLimit() bool {
 		busy = busy || a.state == running && a.stage == wire.StageCode && a.attempt == a.Attempts &&
 			time.Since(a.since) < justBegun
 	}
-	// The last condition applies if the director was down at the right time.
+	// The last condition is a fallback for a director that was down at the right time.
 	return busy && (ended > 0 || others == 1) || ended == others
 }

@@ -23,7 +23,7 @@ type result struct {
 	Verdicts []string `json:"verdicts"`
 	Seconds  float64  `json:"seconds"`
 
-	note  string   // further description of the events for people
+	note  string   // more about what happened, for people
 	wrong []string // differences from the promise
 }
 
@@ -68,9 +68,9 @@ func (r *result) checkCauses(a *activeScenario, history *taskHistory, m *model, 
 		r.require(!a.faultAt.IsZero(), "its worker was not disturbed")
 	}
 	if a.Fault == faultKill {
-		// Without the engine's event, the worker's silence would first have made it suspect.
+		// Had the engine's event been missed, the worker would first have become suspect.
 		r.require(killed || a.noticedAfter > 0 && !slices.Contains(history.through, fsm.Suspect.String()),
-			"the director noticed the killed worker only after %v, by its silence", a.noticedAfter)
+			"the director noticed the killed worker only after %v, through its silence", a.noticedAfter)
 	}
 	if a.Resets > 0 {
 		cut, answered := m.counts()
@@ -82,15 +82,15 @@ func (r *result) checkCauses(a *activeScenario, history *taskHistory, m *model, 
 // heardWithin is the time in which a director on an idle machine notices that a worker has ended.
 const heardWithin = 3 * time.Second
 
-// pauseJudge is the tolerance for judging the pause.
+// pauseJudge holds what checkRateLimit needs to know about the run.
 type pauseJudge struct {
 	late     bool    // the director was down for some time
 	slowness float64 // result of run.slowness
 }
 
 // checkRateLimit checks that the issue offered during the limit was claimed after it. If a worker ended during the
-// limit, the director must notice that before the limit's end, unless it may be late. On a busy machine it is possible
-// that no worker ends during the limit.
+// limit, the director must have noticed before the limit ended, unless it may be late. On a busy machine, possibly no
+// worker ends during the limit.
 func (r *result) checkRateLimit(history *taskHistory, histories map[string]*taskHistory, l rateLimit,
 	all []testbed.Event, j pauseJudge,
 ) {
@@ -108,7 +108,7 @@ func (r *result) checkRateLimit(history *taskHistory, histories map[string]*task
 	r.require(j.late || meanwhile || !ended, "a worker ended during the pause, and its report was read too late")
 }
 
-// scaled converts a duration on an idle machine to the duration on a slower machine.
+// scaled converts a duration on an idle machine to that on a slower one.
 func scaled(d time.Duration, slowness float64) time.Duration {
 	return time.Duration(float64(d) * max(1, slowness))
 }
@@ -139,8 +139,8 @@ func (r *result) checkQuestions(a *activeScenario, issue githubtest.Issue) {
 	}
 }
 
-// checkBranch checks that the work changes only the promised files, or that no work exists. Merged work is on the
-// main branch, and its branch is gone.
+// checkBranch checks that the pushed work changes exactly the promised files, or that nothing was pushed. Merged
+// work is on the main branch, and its own branch is gone.
 func (r *result) checkBranch(a *activeScenario, bare string) {
 	branches, err := testbed.Git(bare, "for-each-ref", "--format=%(refname:short)",
 		fmt.Sprintf("refs/heads/retake/%d-*", a.Number))
@@ -154,7 +154,7 @@ func (r *result) checkBranch(a *activeScenario, bare string) {
 	}
 	work, since := want, "main..."+want
 	if a.Merged {
-		work, since = "main", "main^1..main" // no other pull request is merged
+		work, since = "main", "main^1..main" // the only merged pull request
 	}
 	changed, err := testbed.Git(bare, "diff", "--name-only", "--no-renames", since)
 	files := strings.Fields(changed)

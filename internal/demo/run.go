@@ -15,17 +15,17 @@ import (
 	"retake/internal/testbed"
 )
 
-// Times of a run, by the wall clock.
+// Wall-clock times of a run.
 const (
 	// pollEvery is the interval at which the demo reads the director's state and the stand-in.
 	pollEvery = 100 * time.Millisecond
 	// quietTime is the time without events on the stand-in before the run is over. It exceeds the second between two
-	// writes plus the time until the next poll.
+	// writes plus one poll interval.
 	quietTime = 2500 * time.Millisecond
 )
 
-// killAfter is the lifetime of each director before its kill, in turns. Some are killed during work, and some while
-// they boot. Ten kills take about as long as the scenarios.
+// killAfter lists how long each director lives before it is killed, in turn. Some are killed during work, and some
+// while they boot. Ten kills take about as long as the scenarios.
 var killAfter = []time.Duration{
 	3500 * time.Millisecond, 60 * time.Millisecond, 11 * time.Second, 1800 * time.Millisecond, 200 * time.Millisecond,
 	15 * time.Second, 6 * time.Second, 400 * time.Millisecond, 13 * time.Second, 9 * time.Second,
@@ -37,24 +37,24 @@ var running = fsm.Running.String()
 // activeScenario is one scenario while it runs.
 type activeScenario struct {
 	scenario
-	state        string        // its last known state in the director
-	attempt      int           // the current one
-	stage        string        // of its worker, as last seen
+	state        string        // its last state known to the director
+	attempt      int           // current stage of its worker
+	stage        string        // current attempt of its worker
 	since        time.Time     // when that stage was first seen
 	rounds       int           // runs of CODE in the current attempt
 	faultAt      time.Time     // when its worker was killed or frozen
-	noticedAfter time.Duration // time from faultAt to the director's decision, or 0 before it
+	noticedAfter time.Duration // time from faultAt to the director's decision; 0 until then
 	answered     bool          // the demo's human has answered
 	judged       string        // the last commit of its pull request with a reported check
-	done         bool          // according to its label, the issue is finished
-	began        time.Time     // when it was found
-	ended        time.Time     // when it was done
+	done         bool          // its label says that the issue is finished
+	began        time.Time     // when the director found the issue
+	ended        time.Time     // when the issue was done
 }
 
 // run is the state of one run, from the director's start to its end. One goroutine owns it.
 type run struct {
 	*progressLog
-	screen    *screen // with a live view, or nil without a terminal
+	screen    *screen // the live view; nil without a terminal
 	world     *world
 	director  *directorProcess
 	scenarios []*activeScenario
@@ -119,7 +119,7 @@ func (r *run) finished() bool {
 	return r.kills == 0 && time.Since(r.changed) > quietTime
 }
 
-// handleLogLine updates the run from one line of the director's log.
+// handleLogLine updates the run after one line of the director's log.
 func (r *run) handleLogLine(l line) {
 	if l.Message == "adopted a running container" {
 		r.adopted++
@@ -144,7 +144,7 @@ func (r *run) handleLogLine(l line) {
 	}
 }
 
-// slowness returns the average slowness of the machine during GitHub's pause, compared with an idle machine.
+// slowness returns how much slower than an idle machine this one was, on average, during GitHub's pause.
 func (r *run) slowness() float64 {
 	sum := 0.0
 	for _, b := range r.busy {
@@ -193,7 +193,7 @@ func (r *run) poll(ctx context.Context) error {
 	return nil
 }
 
-// checkLabels determines from the labels whether a scenario has ended, and acts as the human if the issue waits for
+// checkLabels determines from its labels whether a scenario has ended, and acts as the human if the issue waits for
 // one.
 func (r *run) checkLabels(a *activeScenario) error {
 	if a.done {
@@ -267,7 +267,7 @@ func (r *run) killDirector() error {
 func (r *run) scheduleKill() {
 	if r.kills > 0 {
 		// With more kills, the intervals are shorter, so that all kills happen during the work. The random part makes
-		// every run different.
+		// each run different.
 		faster := min(1, float64(len(killAfter))/float64(r.kills+r.killed))
 		r.killTimer.Reset(time.Duration(float64(killAfter[r.killed%len(killAfter)]) * faster * (0.7 +
 			0.6*rand.Float64())))

@@ -44,13 +44,13 @@ type scenario struct {
 	// the pull request, and the branch is removed.
 	Merged bool
 
-	Loop    bool   // the agent is a real loop of model and tools, with a provider that sometimes refuses
+	Loop    bool   // the agent is a real loop of model and tools, and its provider sometimes refuses
 	Fault   fault  // fault of the first attempt's worker, if any
-	Half    string // the fault occurs once this file is saved, and the second attempt continues with the file
+	Half    string // the fault strikes once this file is saved, and the second attempt continues from the file
 	Resets  int    // number of connections that the model resets
 	Limit   bool   // the demo lets GitHub demand a pause, and offers this issue during it
-	Limited bool   // it needs a memory limit, which plain processes lack
-	Through string // state that it must have been in, if any
+	Limited bool   // needs a memory limit, which plain processes do not have
+	Through string // state that it must pass through, if any
 }
 
 // fault is an outside intervention on a worker.

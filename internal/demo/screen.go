@@ -23,7 +23,7 @@ const (
 	upBy       = "\x1b[%dA\r"
 )
 
-// openScreen returns out as a screen, or false for a file, a pipe, or a terminal that cannot move the cursor.
+// openScreen returns out as a screen, or false if out is a file, a pipe, or a terminal that cannot move the cursor.
 func openScreen(out io.Writer) (s *screen, ok bool) {
 	f, isFile := out.(*os.File)
 	if !isFile || os.Getenv("TERM") == "dumb" {
@@ -75,8 +75,8 @@ func (s *screen) erased() string {
 	return up + eraseBelow
 }
 
-// drawing returns the table's text. It cuts each line to the terminal's width, because a wrapped line would take two.
-// If the table and a few lines of text do not fit on the screen, it returns "".
+// drawing returns the table's text. It cuts each line to the terminal's width, because a wrapped line would take up
+// two. If the table and a few lines of text do not fit on the screen, it returns "".
 func (s *screen) drawing() string {
 	const text = 4
 	columns, rows := s.size()

@@ -12,7 +12,7 @@ import (
 // smokeTest is the command of the stage that runs the repository's program after the build.
 const smokeTest = "./bin/pricelist"
 
-// writeConfig writes the director's configuration. Its times are short, so that people do not wait long.
+// writeConfig writes the director's configuration. Its timeouts are short, so that the audience does not wait long.
 func (s *world) writeConfig() error {
 	env := s.goEnv()
 	env["PATH"], env["DEMO_MODEL"], env["DEMO_PROVIDER"] = s.tools.root+"/bin", s.model.url, s.providerURL
@@ -35,7 +35,7 @@ func (s *world) writeConfig() error {
 	return nil
 }
 
-// goEnv returns variables that make the workers' Go use only files of this machine.
+// goEnv returns variables that keep the workers' Go off the network.
 func (s *world) goEnv() map[string]string {
 	return map[string]string{
 		"GOROOT": s.tools.root, "GOPROXY": "off", "GOFLAGS": "-buildvcs=false", "GOTOOLCHAIN": "local",
@@ -52,7 +52,7 @@ func (s *world) mounts(target string) string {
 	return strings.Join(append(list, fmt.Sprintf("%q", s.cache.dir+":"+target+":rw")), ", ")
 }
 
-// profileText is the row of the demo's agent. On one issue the agent prints its actions and its usage.
+// profileText is the profile of the demo's agent, which on one issue prints its actions and its usage.
 const profileText = `[[agent]]
 name = "demo"
 program = %q

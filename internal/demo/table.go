@@ -21,7 +21,7 @@ func writeJSON(out io.Writer, results []result) error {
 	return nil
 }
 
-// legend explains the columns that are not obvious.
+// legend explains the less obvious columns.
 const legend = `
 SECONDS: from the poll that found the issue until its final state. The agents' scripts take most of this time.
 AS PROMISED: attempts, verdicts, state, labels, comments and files are exactly those that the scenario lists.

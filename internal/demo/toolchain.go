@@ -19,7 +19,7 @@ var agentProgram = testbed.Program{File: "demo-agent", Source: "./internal/demo/
 type toolchain struct {
 	version string
 	root    string
-	mounts  []string // more directories that it needs, at the same path
+	mounts  []string // more directories that it needs, mounted at the same paths
 }
 
 func findToolchain(ctx context.Context) (toolchain, error) {

@@ -15,7 +15,7 @@ import (
 	"retake/internal/testbed"
 )
 
-// world is the environment of the director in one run.
+// world is the director's environment in one run.
 type world struct {
 	fleet            string
 	dir              string   // directory of the run's files
@@ -201,7 +201,7 @@ func (s *world) clear(ctx context.Context) error {
 	defer cancel()
 	var errs []error
 	if s.record != nil {
-		_, _ = s.record.Stop() // only readers of the record need to know of a gap
+		_, _ = s.record.Stop() // only readers of the record care about a gap
 	}
 	if s.github != nil {
 		errs = append(errs, s.github.Shutdown())

@@ -27,7 +27,7 @@ import (
 type Docker struct {
 	API    *client.Client
 	Image  string // of workers
-	Worker string // program of the workers' containers, or empty if the test never installed a firewall
+	Worker string // program of the workers' containers, or empty if no firewall was installed
 	Fleet  string // value of the label on the fleet's objects
 }
 
@@ -59,7 +59,7 @@ func (d *Docker) Install(ctx context.Context, agent string) (string, error) {
 	return AgentPath, d.Import(ctx, &tar.Header{Name: strings.TrimPrefix(AgentPath, "/"), Mode: 0o755}, data)
 }
 
-// Import builds an image of one file and further entries without content.
+// Import builds an image with one file and further empty entries.
 func (d *Docker) Import(ctx context.Context, file *tar.Header, data []byte, more ...*tar.Header) error {
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)
@@ -91,7 +91,7 @@ func (d *Docker) Settings() string {
 	return fmt.Sprintf("runtime = %q\nimage = %q\nuser = %q\nnetwork = %q\n", RuntimeDocker, d.Image, User(), d.Fleet)
 }
 
-// Gateway creates the workers' network as the director would.
+// Gateway creates the workers' network as the director does.
 func (d *Docker) Gateway(ctx context.Context) (address string, err error) {
 	err = d.runtime(ctx, func(r *container.Docker) error {
 		address, err = r.EnsureNetwork(ctx)

@@ -145,7 +145,8 @@ func Number(key string) string {
 	return n
 }
 
-// runOf matches the director's run in a marker. Tests ignore the run to find the same comment in two runs.
+// runOf matches the director's run in a marker. Tests ignore the run, so that the same comment of two runs compares as
+// equal.
 var runOf = regexp.MustCompile(`"run":"[^"]*",?`)
 
 // Marker returns a comment's first line without the director's run.

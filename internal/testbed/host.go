@@ -12,7 +12,7 @@ const (
 	RuntimeProcess = "process"
 )
 
-// Worker is a worker that is running or still has a container.
+// Worker is a worker that is running, or whose container still exists.
 type Worker struct {
 	Attempt, Task string
 	Lives         bool

@@ -23,7 +23,7 @@ type Process struct {
 	Argv []string
 	Env  []string
 	Log  string            // path of the file for the program's output
-	Line func(text string) // replaces Log; receives each line of standard error, even a cut last one
+	Line func(text string) // replaces Log; receives each line of standard error, even an incomplete last one
 
 	mu      sync.Mutex
 	cmd     *exec.Cmd // nil unless the program should be running
@@ -56,8 +56,7 @@ func (p *Process) StartWith(more ...string) error {
 	}
 	cmd := exec.Command(p.Argv[0], p.Argv[1:]...)
 	cmd.Env = append(slices.Clone(p.Env), more...)
-	// With a separate process group, Ctrl-C in the terminal reaches only this program. The child dies with this
-	// program.
+	// In its own process group, the child does not get the terminal's Ctrl-C. It dies with this program.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var lines io.Reader
 	var err error
@@ -94,7 +93,7 @@ func (p *Process) await(cmd *exec.Cmd, lines io.Reader, ended chan struct{}) {
 			}
 		}
 	}
-	_ = cmd.Wait() // ProcessState has the result
+	_ = cmd.Wait() // ProcessState holds the result
 	if wasKilled(cmd.ProcessState) {
 		p.NoteKill(time.Now())
 	}
@@ -164,7 +163,7 @@ func (p *Process) end(sig syscall.Signal) {
 	}
 }
 
-// EndedItself returns the process's final state if it should be running but has ended.
+// EndedItself returns the process's final state if it ended although it should be running.
 func (p *Process) EndedItself() (state *os.ProcessState, yes bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 // Processes runs workers as plain processes, without an engine.
 type Processes struct {
 	Dir   string // directory of the director's records about its processes
-	Agent string // copy by Install, because workers cannot read the agent's original directory
+	Agent string // copied by Install, because workers cannot read the agent's original directory
 	Fleet string
 
 	mu      sync.Mutex
@@ -95,7 +95,7 @@ func (p *Processes) Record() *Record {
 	})
 }
 
-// signal signals one part of a started attempt.
+// signal signals one process of a started attempt.
 func (p *Processes) signal(attempt string, sig syscall.Signal, part func(*supervisor.Started) error) error {
 	started, err := supervisor.ReadStarted(filepath.Join(p.Dir, attempt))
 	if err != nil || started == nil {
@@ -123,7 +123,7 @@ func (p *Processes) Unpause(_ context.Context, attempt string) error {
 	return p.signal(attempt, syscall.SIGCONT, nil)
 }
 
-// Remove kills the supervisor and the worker together, so that the end is not recorded.
+// Remove kills the supervisor together with the worker, so that the end is not recorded.
 func (p *Processes) Remove(_ context.Context, attempt string) error {
 	return p.signal(attempt, syscall.SIGKILL, func(s *supervisor.Started) error {
 		_, err := s.Supervisor.Signal(syscall.SIGKILL)

@@ -21,9 +21,8 @@ var (
 	WorkerProgram   = Program{"worker", "./cmd/worker"}
 )
 
-// Find returns the path of a static binary. It prefers an existing binary in the first directory, because make build
-// puts all programs there. Otherwise it builds the binary into the second directory, which works only inside the
-// module.
+// Find returns the path of a static binary. It prefers the binary in the first directory, where make build puts all
+// programs. Otherwise it builds the binary into the second directory, which works only inside the module.
 func (p Program) Find(ctx context.Context, beside, into string) (string, error) {
 	found := filepath.Join(beside, p.File)
 	if info, err := os.Stat(found); err == nil && info.Mode().IsRegular() {

@@ -22,7 +22,7 @@ type Record struct {
 	wg  sync.WaitGroup
 	mu  sync.Mutex
 	all []Event
-	err error // the source failed, so the record has a gap
+	err error // set if the source failed and the record has a gap
 }
 
 // NewRecord starts a record. watch fills it with Add until its context is done.
@@ -55,8 +55,8 @@ func (r *Record) Stop() ([]Event, error) {
 	return slices.Clone(r.all), r.err
 }
 
-// compare adds the changes since the last list. before maps the attempt ids in the last list to whether they live.
-// compare adds deaths first, because on a busy machine one attempt can end and the next begin between two lists.
+// compare adds the changes since the last list. before maps each attempt id in the last list to whether it was
+// alive. Deaths come first, because on a busy machine one attempt may end and the next begin between two lists.
 func (r *Record) compare(before map[string]bool, list []Worker) map[string]bool {
 	now, at := map[string]bool{}, time.Now()
 	for _, w := range list {

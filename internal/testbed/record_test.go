@@ -16,7 +16,7 @@ func TestRecordOfProcesses(t *testing.T) {
 		{status("a-1", true)},
 		{},
 		{status("a-2", true)},
-		{status("a-3", true)}, // one ended and another one began since the last list
+		{status("a-3", true)}, // one ended and another began since the last list
 		{status("a-3", false)},
 		{},
 	} {
@@ -26,7 +26,7 @@ func TestRecordOfProcesses(t *testing.T) {
 	var got []string
 	for _, x := range all {
 		if x.Task != "demo/widgets#6" {
-			t.Errorf("%+v: an event without its task", x)
+			t.Errorf("%+v: the event lacks its task", x)
 		}
 		got = append(got, x.Action+" "+x.Attempt)
 	}

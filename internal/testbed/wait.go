@@ -10,7 +10,7 @@ import (
 	"retake/internal/patience"
 )
 
-// Await polls until is returns true. On a busy machine, Await extends most. When the time is over, it returns an error
+// Await polls until is returns true. On a busy machine, Await waits longer than most. After that, it returns an error
 // that contains what.
 func Await(ctx context.Context, most time.Duration, what string, is func() bool) error {
 	late := fmt.Errorf("testbed: not reached within %v: %s", most, what)

@@ -105,7 +105,7 @@ func many(args []string) (string, error) {
 	return "", back.Chdir()
 }
 
-// nested FOLDERS makes that many directories, each inside the previous one.
+// nested DIRECTORIES makes that many directories, each inside the previous one.
 func nested(args []string) (string, error) {
 	for i := range count(args[0]) {
 		if err := errors.Join(syscall.Mkdir("d", 0o755), syscall.Chdir("d")); err != nil {

@@ -73,7 +73,8 @@ func beside(args []string) (string, error) {
 		}
 		_ = f.Close()
 		comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-		if bytes.Contains(comm, []byte("director")) { // in another namespace, a different process may have this number
+		// in another PID namespace, this number may belong to a different process
+		if bytes.Contains(comm, []byte("director")) {
 			fmt.Fprintf(&out, "through: opened %s\n", path)
 		}
 	}

@@ -89,7 +89,7 @@ func firstProcess([]string) (string, error) {
 	return out.String(), nil
 }
 
-// trace tries to access process 1 by ptrace and similar system calls.
+// trace tries to access process 1 with ptrace and similar system calls.
 func trace([]string) (string, error) {
 	var out strings.Builder
 	buffer := make([]byte, 64)
@@ -133,7 +133,7 @@ func trace([]string) (string, error) {
 	return out.String(), nil
 }
 
-// signalFirst sends process 1 every signal except SIGTERM, which process 1 obeys.
+// signalFirst sends process 1 every signal except SIGTERM, which it obeys by design.
 func signalFirst([]string) (string, error) {
 	sent := 0
 	for s := syscall.Signal(1); s < 65; s++ {

@@ -30,7 +30,7 @@ func init() {
 }
 
 func main() {
-	uid := flag.Int("uid", 0, "user to become first")
+	uid := flag.Int("uid", 0, "user to switch to first")
 	flag.Parse()
 	if *uid != 0 {
 		if err := errors.Join(syscall.Setgroups(nil), syscall.Setgid(*uid), syscall.Setuid(*uid)); err != nil {

@@ -125,7 +125,7 @@ func reach(args []string) (string, error) {
 	return out.String(), nil
 }
 
-// resolve NAME... looks up names. A resolver that answers could carry data out.
+// resolve NAME... looks up names. A resolver that answers could be used to carry data out.
 func resolve(args []string) (string, error) {
 	var out strings.Builder
 	for _, name := range args {
@@ -174,7 +174,7 @@ func proxy(args []string) (string, error) {
 	switch args[3] {
 	case "me":
 		r.SetBasicAuth(at.User.Username(), password)
-	case "another": // the guessed name of another attempt, with this attempt's token
+	case "another": // another attempt's guessed name, with this attempt's token
 		r.SetBasicAuth(at.User.Username()+"x", password)
 	case "nobody":
 	}

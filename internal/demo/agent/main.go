@@ -1,6 +1,6 @@
-// Command agent is the coding agent of the demo. On one issue it is a real agent, a loop of model and tools (package
-// loop) with a stand-in for the model's provider. On the other issues a script replaces the model. Its input and output
-// are real, and real programs check its work.
+// Command agent is the coding agent of the demo. On one issue it is a real agent: a loop of model and tools (package
+// loop) against a stand-in for the model's provider. On the other issues, a script replaces the model. Its input and
+// output are real, and real programs check its work.
 //
 // It reads .retake/attempt.json, puts the acceptance test of the issue's text into the checkout, and runs the script
 // for that issue (scripts.go), which usually writes one of the tries in tries.txtar. The exit code is 0 if the work is
@@ -32,11 +32,11 @@ var tries []byte
 // work, and the director sends a request to GitHub. Tests shorten it.
 var reads = 1500 * time.Millisecond
 
-// round is the agent's input.
+// round is the agent's input for one fix round.
 type round struct {
 	attempt wire.AttemptFile
-	fix     int    // number of the run of CODE in this attempt, from 1
-	refusal string // why validation rejected the previous run; empty in the first run
+	fix     int    // number of the fix round in this attempt, from 1
+	refusal string // why validation rejected the previous round; empty in the first
 }
 
 func main() {

@@ -106,8 +106,8 @@ func told(text string) wire.AttemptFile {
 	return wire.AttemptFile{Attempt: 2, Hints: []wire.Hint{{From: "octocat", Text: text}}}
 }
 
-// The issues touch different files, so one checkout has the work on all of them. Go checks it twice, after the first
-// scripts and after the scripts with hints.
+// The issues touch different files, so one checkout has the work on all of them. Go checks it twice: after the first
+// scripts, and after the scripts with hints.
 func TestScriptsPassWhatJudgesThem(t *testing.T) {
 	issues := checkout(t)
 	if programs := passes(t); !slices.Equal(programs, []string{"bin/pricelist"}) {
@@ -151,7 +151,7 @@ func TestScriptsPassWhatJudgesThem(t *testing.T) {
 	works("13", told("use format A"))
 	contains(t, "export/export.go", "%d,%d")
 	if err := attempt(t, issues["11"], wire.AttemptFile{Attempt: 2}, 1); err == nil {
-		t.Error("shelf: it knew the fault without a hint")
+		t.Error("shelf: it fixed the fault without a hint")
 	}
 	works("11", told("shelf/shelf.go:7: exported func Number has no comment"))
 	contains(t, "shelf/shelf.go", "// Number ")
@@ -160,7 +160,7 @@ func TestScriptsPassWhatJudgesThem(t *testing.T) {
 	}
 }
 
-// asksItsModel checks that the agent asks its model's address, and needs an answer to continue.
+// asksItsModel checks that the agent sends its question to the model's address, and fails without an answer.
 func asksItsModel(t *testing.T, issue string) {
 	t.Helper()
 	var prompt []byte
@@ -179,12 +179,12 @@ func asksItsModel(t *testing.T, issue string) {
 	}
 }
 
-// goesOn checks that the second attempt needs the work of the first, and continues with it.
+// goesOn checks that the second attempt needs the first one's work, and continues from it.
 func goesOn(t *testing.T, issue, script, half string) {
 	t.Helper()
 	second := wire.AttemptFile{AttemptID: "k3v9qx2m-2", Attempt: 2}
 	if err := attempt(t, issue, second, 1); err == nil {
-		t.Errorf("%s: the second attempt did without the first one's half", script)
+		t.Errorf("%s: the second attempt succeeded without the first one's half", script)
 	}
 	began := round{attempt: wire.AttemptFile{AttemptID: "k3v9qx2m-1", Attempt: 1}} // its actions before it thinks
 	if err := errors.Join(put(began, script, 1), attempt(t, issue, second, 1)); err != nil {
@@ -209,7 +209,7 @@ func TestAcceptanceTestAsksForSomethingNew(t *testing.T) {
 func TestWrongScriptsFailAsTheyShould(t *testing.T) {
 	for _, c := range []struct {
 		issue, tool string
-		want        []string // expected in the output by round; the last one is repeated
+		want        []string // expected output of each round; the last one repeats
 	}{
 		{"2", "build", []string{"undefined: exchange", "cannot use", "undefined: dailyRate", "undefined: dailyRate"}},
 		{"3", "test", []string{

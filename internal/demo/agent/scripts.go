@@ -35,11 +35,11 @@ var scripts = map[string]func(round) error{
 	"export/export_test.go":   asks("export", formatQuestion, "format A", "format B"),
 }
 
-// providerVariable has the address of the stand-in for a model's provider.
+// providerVariable holds the address of the stand-in for a model's provider.
 const providerVariable = "DEMO_PROVIDER"
 
-// works uses a real loop instead of a script. The loop asks the model for actions and carries them out. Without an
-// address of a provider, as with docker-compose.yml, works starts the provider's stand-in itself.
+// works runs a real loop instead of a script: it asks the model for actions and carries them out. Without a
+// provider's address, as with docker-compose.yml, it starts the stand-in itself.
 func works(r round) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -73,7 +73,7 @@ func wrong(script string) func(round) error {
 	return func(r round) error { return put(r, script, min(r.fix, 3)) }
 }
 
-// thinks is the thinking time of an agent that the demo kills. It is longer than any demo.
+// thinks is the thinking time of an agent that the demo kills. It exceeds the length of any demo.
 const thinks = time.Hour
 
 // halves returns a script that does half of the work, and then thinks until it is killed. The next attempt continues
@@ -101,7 +101,7 @@ func halves(script, half string) func(round) error {
 	}
 }
 
-// modelVariable has the address of the stand-in for a model.
+// modelVariable holds the address of the stand-in for a model.
 const modelVariable = "DEMO_MODEL"
 
 // shipping asks a model before it writes files. Like many agents, it does not retry a failed request.
@@ -114,7 +114,7 @@ func shipping(r round) error {
 		return fmt.Errorf("%s: %w", modelVariable, err)
 	}
 	fmt.Println("asking the model")
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // the environment's proxy must not apply
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // ignore the environment's proxy
 	resp, err := client.Do(req)
 	if err != nil {
 		return err
@@ -131,7 +131,7 @@ func shipping(r round) error {
 	return put(r, "shipping", 1)
 }
 
-// enough is the memory at which the agent stops, because every limit of the demo is lower.
+// enough is the memory at which the agent gives up. Every memory limit of the demo is lower.
 const enough = 4 << 30
 
 // table computes the totals of all possible orders, and keeps them in memory.
@@ -165,7 +165,7 @@ func rename(r round) error {
 	return put(r, "rename", 1)
 }
 
-// The questions about two issues.
+// The questions on two issues.
 const (
 	unitQuestion   = `The issue does not say how the unit is written: in the short form ("3 kg") or in the long form ("3 kilograms")?`
 	formatQuestion = `Which format does the warehouse read: format A ("3,150") or format B ("3;150")?`
@@ -190,7 +190,7 @@ func asks(script, question string, words ...string) func(round) error {
 	}
 }
 
-// shelf misses a requirement that only the pull request's check has, and adds it after the hint.
+// shelf misses a rule that only the pull request's check knows, and obeys it after the hint.
 func shelf(r round) error {
 	if r.attempt.Attempt == 1 {
 		return put(r, "shelf", 1)

@@ -192,7 +192,7 @@ func greet() (net.Conn, *bufio.Reader, string) {
 	return c, r, info.Nonce
 }
 
-// forge makes a user of a new account that the server does not trust.
+// forge forges a credential for a user of an account that the server does not trust.
 func forge() (token string, sign func(string) string) {
 	account, _ := nkeys.CreateAccount()
 	user, _ := nkeys.CreateUser()

@@ -143,7 +143,7 @@ func measure(s bench.Section, file string, quick, verbose bool) ([]bench.Figure,
 	return all, failed
 }
 
-// skipped finds the reason for a skipped test in the output of go test -v.
+// skipped finds the reason why a test was skipped in the output of go test -v.
 func skipped(printed string) (why string, is bool) {
 	before, _, is := strings.Cut(printed, "\n--- SKIP:")
 	if !is {
