@@ -3,7 +3,8 @@
 //
 // The rules of gitleaks find secrets. Two of its conveniences are off, because the author of the text is untrusted. A
 // comment "gitleaks:allow" has no effect. The excluded paths of gitleaks (lock files, images) apply only to the rule
-// that guesses from the name in front of a value.
+// that guesses from the name in front of a value. In binary files, that rule does not count. Archives (zip, tar, gzip,
+// bzip2, zstd) are unpacked in memory, up to a limit.
 //
 // # Invariants
 //

@@ -2,6 +2,7 @@ package scope
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -165,17 +166,24 @@ func (l *Look) File(f File) (wantContent bool) {
 }
 
 // Content checks a file's content. base returns the content on the base branch. Secrets in that content do not count as
-// new. In binary files and in files of AllowSecrets, Content searches only for known values of the director, because
-// those are never test data.
+// new. In files of AllowSecrets, Content searches only for known values of the director, because those are never test
+// data.
 func (l *Look) Content(ctx context.Context, f File, text string, base func() (string, error)) error {
 	if f.Link && leaves(f.Path, text) {
 		l.find(finding{recovery.PolicyViolation, f.Path, 0, "a symbolic link that leaves the tree", ""})
 	}
-	find := l.search
-	if isBinary(text) || l.rules.unread.Match(f.Path) {
-		find = func(_ context.Context, _, text string) ([]secret, error) { return l.own(text), nil }
+	find := l.searchFile
+	if l.rules.unread.Match(f.Path) {
+		find = l.searchOwn
 	}
 	secrets, err := find(ctx, f.Path, text)
+	if errors.Is(err, errTooMuch) {
+		l.find(finding{
+			recovery.PolicyViolation, f.Path, 0, "an archive that is too large to be searched for secrets",
+			"remove it, or name the file in scope.allow_secrets",
+		})
+		return nil
+	}
 	if err != nil || len(secrets) == 0 {
 		return err
 	}
@@ -184,7 +192,7 @@ func (l *Look) Content(ctx context.Context, f File, text string, base func() (st
 		return err
 	}
 	had, err := find(ctx, f.Path, before)
-	if err != nil {
+	if err != nil && !errors.Is(err, errTooMuch) {
 		return err
 	}
 	for _, s := range secrets {
@@ -360,6 +368,3 @@ func leaves(name, target string) bool {
 	return strings.HasPrefix(target, "/") || ups > depth || slices.Contains(parts[up:], "..") ||
 		slices.ContainsFunc(parts, func(p string) bool { return strings.EqualFold(p, ".git") })
 }
-
-// isBinary reports whether git treats a text as binary, because one of the first 8000 bytes is NUL.
-func isBinary(text string) bool { return strings.Contains(text[:min(len(text), 8000)], "\x00") }

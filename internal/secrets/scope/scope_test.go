@@ -165,7 +165,12 @@ var whatMayNotLeaveCases = []struct {
 	},
 	{name: "a known value in a new encoding", file: File{Path: "a"}, text: ownSecret +
 		hex.EncodeToString([]byte(ownSecret)), base: ownSecret, reason: recovery.PolicyViolation},
-	{name: "binary", file: File{Path: "a.bin"}, text: "\x00" + githubPAT},
+	{
+		name: "binary", file: File{Path: "a.bin"}, text: "\x00" + githubPAT, reason: recovery.PolicyViolation,
+		says: []string{"a.bin", "github-pat"},
+	},
+	{name: "a guess in a binary", file: File{Path: "a.bin"}, text: "\x00\x01\x02\xff\xfe api_key = \"" +
+		"q7Zt3LmX9vB2nR5w" + "\"" + strings.Repeat("\xfd\x03", 30)},
 }
 
 func TestWhatMayNotLeave(t *testing.T) {

@@ -2,8 +2,10 @@ package scope
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -68,6 +70,78 @@ func (l *Look) search(ctx context.Context, name, text string) ([]secret, error) 
 	found = append(found, l.own(text)...)
 	slices.SortStableFunc(found, func(a, b secret) int { return a.line - b.line })
 	return found, nil
+}
+
+// searchFile returns the secrets in a file and in the archives that it contains, or errTooMuch.
+func (l *Look) searchFile(ctx context.Context, name, content string) ([]secret, error) {
+	found, err := l.searchBytes(ctx, name, content)
+	if err != nil {
+		return nil, err
+	}
+	err = unpack(ctx, content, func(member, text string) error {
+		for _, t := range []string{member, text} {
+			more, err := l.searchBytes(ctx, path.Base(member), t)
+			if err != nil {
+				return err
+			}
+			for _, s := range more {
+				s.line = 0
+				found = append(found, s)
+			}
+		}
+		return nil
+	})
+	return found, err
+}
+
+// searchOwn returns the director's own values in a file and in the archives that it contains.
+func (l *Look) searchOwn(ctx context.Context, _, content string) ([]secret, error) {
+	found := l.own(content)
+	err := unpack(ctx, content, func(member, text string) error {
+		for _, s := range l.own(member + "\n" + text) {
+			s.line = 0
+			found = append(found, s)
+		}
+		return nil
+	})
+	if errors.Is(err, errTooMuch) {
+		err = nil // the operator has excluded the file
+	}
+	return found, err
+}
+
+// searchBytes returns the secrets in text or binary content. Without the NUL bytes, UTF-16 and UTF-32 are plain text,
+// as far as secrets are concerned.
+func (l *Look) searchBytes(ctx context.Context, name, content string) ([]secret, error) {
+	if !strings.Contains(content, "\x00") {
+		return l.search(ctx, name, content)
+	}
+	text, others := readable(content)
+	found, err := l.search(ctx, name, text)
+	if err != nil {
+		return nil, err
+	}
+	isText := others*10 < len(text)
+	found = slices.DeleteFunc(found, func(s secret) bool { return !isText && !s.isOwn && s.rule == guesses })
+	return append(found, l.own(content)...), nil
+}
+
+// readable returns content without NUL bytes, and the number of other bytes that do not occur in text. Each of those
+// bytes becomes a line break.
+func readable(content string) (text string, others int) {
+	var out strings.Builder
+	out.Grow(len(content))
+	for i := range len(content) {
+		switch c := content[i]; {
+		case c == 0:
+		case c < ' ' && c != '\t' && c != '\n' && c != '\r', c >= 0x7f:
+			others++
+			out.WriteByte('\n')
+		default:
+			out.WriteByte(c)
+		}
+	}
+	return out.String(), others
 }
 
 // own returns the first occurrence of each of the director's values in each encoding.
