@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asDirector) != "" {
 		os.Exit(run())
 	}
-	_ = flag.Set("test.parallel", "8") // the tests that are parallel start programs and wait for them
+	_ = flag.Set("test.parallel", "8") // parallel tests mostly wait for the programs that they start
 	code := m.Run()
 	removePrograms()
 	os.Exit(code)

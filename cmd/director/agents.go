@@ -28,7 +28,7 @@ func agentsCommand(o *options) *cobra.Command {
 	return c
 }
 
-// triedCases are the default cases. A profile should pass them before it works on issues.
+// triedCases are the default cases. A profile should pass them before it is used for issues.
 var triedCases = []string{"ok", "invalid-key", "rate-limit-hour", "context-overflow"}
 
 func agentsTryCommand(o *options) *cobra.Command {
@@ -133,8 +133,8 @@ func (t tryout) run(ctx context.Context, worker string, cases []*agenttest.Case)
 	return answer(right, nil)
 }
 
-// place returns a description of the agent's environment, and this machine's address as seen from there. The caller
-// must call done.
+// place describes the agent's environment, and returns this machine's address as seen from there. The caller must
+// call done.
 func (t *tryout) place(ctx context.Context, dir string) (place, address string, done func(), err error) {
 	asProcess := func() (string, string, func(), error) {
 		return "as a plain process, without isolation", "127.0.0.1", func() {}, nil
@@ -148,7 +148,8 @@ func (t *tryout) place(ctx context.Context, dir string) (place, address string, 
 		OCI: c.OCIRuntime, Owner: filepath.Base(dir),
 	})
 	if err == nil {
-		if err = d.EnsureImage(ctx, c.Image); err == nil { // before the network, which a failed pull would leave behind
+		// pull before creating the network, which a failed pull would leave behind
+		if err = d.EnsureImage(ctx, c.Image); err == nil {
 			address, err = d.EnsureNetwork(ctx)
 		}
 		if err != nil {

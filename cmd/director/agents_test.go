@@ -86,12 +86,12 @@ func TestAgentsTryTellsWhatWasUnderstood(t *testing.T) {
 	}
 }
 
-// A missing capability of the engine, or an unavailable engine, is an error. The agent never runs unconfined by
-// accident.
+// A missing capability of the engine, or a missing engine, is an error, so that the agent never runs unconfined
+// by accident.
 func TestAgentsTryStaysConfined(t *testing.T) {
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.Contains(r.URL.Path, "/networks") {
-			t.Errorf("%s %s, though the image is missing", r.Method, r.URL.Path)
+			t.Errorf("%s %s, although the image is missing", r.Method, r.URL.Path)
 		}
 		if !strings.HasSuffix(r.URL.Path, "/_ping") {
 			http.Error(w, `{"message":"not here"}`, http.StatusNotFound)

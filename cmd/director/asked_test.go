@@ -12,7 +12,7 @@ import (
 	"retake/internal/timeline"
 )
 
-// An invalid file does not prevent a question to the running director. Without a director, the answer is the file's
+// An invalid file does not prevent a query of the running director. Without a director, the answer is the file's
 // problem.
 func TestAskingWithABrokenFile(t *testing.T) {
 	told := timeline.Task{Issue: "a/b#1", State: "Blocked", Next: "Say which.", Since: time.Now()}
@@ -79,7 +79,7 @@ func TestRefusalsSpeakTheCommandLine(t *testing.T) {
 	}
 }
 
-// An empty result is reported, and the answer is no.
+// An empty result is stated in words, and exits with 1.
 func TestNothingIsSaid(t *testing.T) {
 	known := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	dir := answering(t, operator.Health{}, wire.Snapshot{}, func(mux *http.ServeMux) {

@@ -16,7 +16,7 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// idleFor is the observation time of an idle director. It covers more than one poll of an unchanged GitHub.
+// idleFor is the observation time of an idle director. It covers more than one poll without changes.
 const idleFor = 40 * time.Second
 
 // buildPrograms builds the director and the worker into dir.
@@ -86,7 +86,7 @@ func TestBenchIdle(t *testing.T) {
 		Section: "idle", What: "start of the program → it answers, nothing to take up",
 		Value: float64(time.Since(began).Microseconds()) / 1000, Unit: "ms", Goal: bench.Goal{AtMost: 2000},
 	})
-	time.Sleep(5 * time.Second) // the start is over
+	time.Sleep(5 * time.Second) // startup is over
 	from, at := cpuOf(t, cmd.Process.Pid), time.Now()
 	time.Sleep(idleFor)
 	used := cpuOf(t, cmd.Process.Pid) - from

@@ -9,7 +9,7 @@ import (
 )
 
 // TestJournalCommandsBesideDirectors verifies and exports the journal of a joined bus while one director leads and
-// another stands by and decisions continue. Each export is complete up to its end, and later ones are longer.
+// keeps deciding, and another stands by. Each export is complete up to its end, and longer than the one before.
 func TestJournalCommandsBesideDirectors(t *testing.T) {
 	lead, standby, w := newTwins(t, true, "sleep 1")
 	lead.start()

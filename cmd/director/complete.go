@@ -19,10 +19,10 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// completer proposes words that complete begun, each as "word\tdescription". It returns nil instead of an error.
+// completer proposes words that complete begun, each as "word\tdescription". It returns nil on failure.
 type completer func(ctx context.Context, o *options, begun string) []string
 
-// ofArguments has the completer of each argument by its name in a command's Use, ofFlags that of each flag.
+// ofArguments maps the name of an argument in a command's Use to its completer, and ofFlags the name of a flag.
 var (
 	ofArguments = map[string]completer{
 		"ISSUE": completeIssues, "RESOURCE": completeResources, "NAME": completeAgents, "CASE": completeCases,
@@ -149,7 +149,7 @@ func completeResources(ctx context.Context, o *options, _ string) (out []string)
 	return out
 }
 
-// completeAgents proposes the names of agents. It ignores errors of load, which then still returns the built-in
+// completeAgents proposes the names of agents. It ignores errors of load, which still returns the built-in
 // agents.
 func completeAgents(_ context.Context, o *options, _ string) []string {
 	c, _ := o.load()

@@ -19,7 +19,7 @@ type options struct {
 
 	flag  *pflag.Flag  // the flag --config
 	found config.Found // the result of find
-	known bool         // find was called, or on chose the file
+	known bool         // set once find was called or on chose the file
 
 	warn   io.Writer // receives warnings; may be nil
 	warned bool
@@ -54,7 +54,7 @@ func (o *options) find() error {
 	return nil
 }
 
-// named checks the file of --config before any command runs. Otherwise a command could fall back to another file, and
+// named checks the file of --config before any command runs. Otherwise a command could fall back to another file and
 // reach that file's director.
 func (o *options) named(cmd *cobra.Command, _ []string) error {
 	if o.warn = cmd.ErrOrStderr(); o.file == "" || !o.flag.Changed {
@@ -101,7 +101,7 @@ func (o *options) on(file string) options {
 	return to
 }
 
-// asked returns the options for a command that also works without a configuration file. Without a file, --set
+// asked returns the options for a command that also works without a configuration file. In that case, --set
 // overrides the defaults.
 func (o *options) asked(cmd *cobra.Command) options {
 	if !fileNamed(cmd) {

@@ -16,7 +16,7 @@ import (
 	"retake/internal/doctor"
 )
 
-// world returns the doctor's input before any request. The configuration may be invalid.
+// world returns the doctor's view of this machine, before any request. The configuration may be invalid.
 func (o *options) world() (doctor.World, error) {
 	if err := o.find(); err != nil {
 		return doctor.World{}, err
@@ -54,7 +54,7 @@ func doctorCommand(o *options) *cobra.Command {
 		}
 		if len(w.Problems) == 0 {
 			with, err := credential(w.Config, zap.NewNop(), director.Options{Config: w.Config, WorkerBinary: worker})
-			if err != nil { // the check of the credential reports this error
+			if err != nil { // the credential check reports this error
 				with = director.Options{Config: w.Config, WorkerBinary: worker, Token: noToken(err)}
 			}
 			w = preflight.Connect(preflight.Options{

@@ -13,8 +13,8 @@ import (
 	"retake/internal/director/operator"
 )
 
-// TestEveryCommandFindsItsConfiguration checks the order -c, RETAKE_CONFIG, retake.toml, template, and the names in
-// errors.
+// TestEveryCommandFindsItsConfiguration checks the order -c, RETAKE_CONFIG, retake.toml, template, and that errors
+// name the file.
 func TestEveryCommandFindsItsConfiguration(t *testing.T) {
 	const files = `for f in named of-env retake config/dev; do mkdir -p config; printf '[director]\nfleet = "%s"\n' $(basename $f) >$f.toml; done; `
 	for _, c := range []struct {
@@ -93,7 +93,8 @@ func TestConfigInitWritesWhatCheckAccepts(t *testing.T) {
 	}
 }
 
-// TestConfigInitAsks answers questions for missing flags on a terminal, with empty answers for defaults.
+// TestConfigInitAsks checks that config init asks for missing flags on a terminal, and that an empty answer selects the
+// default.
 func TestConfigInitAsks(t *testing.T) {
 	var out bytes.Buffer
 	s := starting{output: filepath.Join(t.TempDir(), "asked.toml")}

@@ -56,7 +56,7 @@ func (e *explaining) run(cmd *cobra.Command, o *options, issue string) error {
 	}
 	key, cfg, broken, err := on.issue(issue)
 	if err == nil && e.export != "" {
-		err = broken // broken names the position of the fault
+		err = broken // broken says where the fault is
 	}
 	if err != nil {
 		return err

@@ -21,13 +21,13 @@ func group(c *cobra.Command) {
 	c.SuggestionsMinimumDistance = 2
 }
 
-// groupUsage removes the line "command [flags]" of a group from cobra's usage template. Cobra shows that line because
+// groupUsage removes the line "command [flags]" of a group from cobra's usage template. Cobra would show it, because
 // group makes every group runnable.
 func groupUsage(template string) string {
 	return strings.Replace(template, "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1)
 }
 
-// known rejects every argument of a group, because cobra consumes the names of its subcommands before.
+// known rejects all arguments of a group: cobra has already consumed the names of subcommands.
 func known(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

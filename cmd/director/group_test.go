@@ -49,7 +49,7 @@ echo '{"issue":"acme/widgets#8","state":"Done","run_id":"run_2","paid_calls_used
 		{`director budget show --dir .`, 2, "not a director's data directory: "},
 		{`director report --dir d --run run_9`, 2, "no such run: run_9; the latest in "},
 		{`director report --dir d --run run_1`, 0, "| Total Tasks | 2 |"},
-		{`director budget show --dir d`, 0, "acme/widgets#8"}, // it is over
+		{`director budget show --dir d`, 0, "acme/widgets#8"}, // the command has ended
 		{
 			`director budget show --dir d acme/widgets#9 >/dev/null`, 1,
 			"unknown task: acme/widgets#9; director budget show lists",

@@ -11,7 +11,7 @@ import (
 )
 
 // TestNobodySeesTheDirectorsSecrets starts a real director with secrets in variables. Other processes cannot read them,
-// and the director still can, even when it reloads the configuration.
+// but the director still can, even when it reloads the configuration.
 func TestNobodySeesTheDirectorsSecrets(t *testing.T) {
 	d, _, w := newTwins(t, true, untilTold+
 		`; [ \"$MODEL_LOGIN\" = of-the-model ] && [ -z \"$GITHUB_TOKEN$RETAKE_PAGE_TOKEN\" ]`)
@@ -30,7 +30,7 @@ func TestNobodySeesTheDirectorsSecrets(t *testing.T) {
 	if err != nil || len(bytes.Trim(environ, "\x00")) > 0 {
 		t.Errorf("%senviron shows %q, %v", proc, environ, err)
 	}
-	var stat syscall.Stat_t // of the user that runs it, unless it is not dumpable
+	var stat syscall.Stat_t // belongs to the user who runs it, unless the process is not dumpable
 	if err := syscall.Stat(proc+"environ", &stat); err != nil || stat.Uid != 0 {
 		t.Errorf("%senviron is user %d's, %v", proc, stat.Uid, err)
 	}

@@ -23,7 +23,7 @@ func (o *options) issue(name string) (key fsm.IssueKey, cfg config.Config, broke
 		return "", cfg, broken, err
 	}
 	if key, err = issueKey(name, cfg.GitHub.Repositories); err != nil && broken != nil {
-		err = broken // with a valid file, the name might be valid
+		err = broken // with a valid file, the name might be accepted
 	}
 	return key, cfg, broken, err
 }

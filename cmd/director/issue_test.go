@@ -13,7 +13,7 @@ func TestAnIssueIsNamedInAnyWay(t *testing.T) {
 		name         string
 		repositories []string
 		want         fsm.IssueKey
-		says         string // the error
+		says         string // expected in the error
 	}{
 		{"21", one, "Acme/Widgets#21", ""},
 		{"#21", one, "Acme/Widgets#21", ""},
@@ -21,7 +21,7 @@ func TestAnIssueIsNamedInAnyWay(t *testing.T) {
 		{"acme/widgets#021", one, "Acme/Widgets#21", ""},
 		{"https://github.com/acme/widgets/issues/21", one, "Acme/Widgets#21", ""},
 		{"https://github.example/acme/widgets/issues/21#issuecomment-7", one, "Acme/Widgets#21", ""},
-		{"gone/away#3", one, "gone/away#3", ""}, // once it was in the configuration
+		{"gone/away#3", one, "gone/away#3", ""}, // the repository used to be in the configuration
 		{"gone/away#3", nil, "gone/away#3", ""},
 		{"gadgets#7", two, "acme/gadgets#7", ""},
 		{"other/widgets#7", two, "other/widgets#7", ""},

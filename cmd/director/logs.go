@@ -167,11 +167,10 @@ func (p *logPrinter) line(l output.Line) error {
 	return err
 }
 
-// own is the prefix of the worker's own lines.
+// own is the prefix of the worker's own log lines.
 const own = "retake-worker: "
 
-// message returns text without the parts for programs. Of one of the worker's own log lines, it returns the message,
-// as on the page.
+// message returns text as the page shows it: of the worker's own log lines, only the message.
 func message(text string) string {
 	said, is := strings.CutPrefix(text, own)
 	var l struct{ Msg, Reason, Error string }

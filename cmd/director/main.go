@@ -73,8 +73,9 @@ func signalled(hangupReloads bool) (context.Context, func()) {
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	switch {
 	case hangupReloads:
-		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // ignore SIGHUP before and after the command handles it
-	case !signal.Ignored(syscall.SIGHUP): // nohup ignores it
+		// ignore SIGHUP before the command handles it, and afterwards
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	case !signal.Ignored(syscall.SIGHUP): // nohup has set it to be ignored
 		signal.Notify(signals, syscall.SIGHUP)
 	}
 	go func() {
@@ -107,7 +108,7 @@ func command() *cobra.Command {
 	return root
 }
 
-// exits describes a command's exit codes, from 0, for its help. An empty text omits that code.
+// exits describes a command's exit codes, from 0, for its help. An empty text leaves that code out.
 func exits(texts ...string) string {
 	var b strings.Builder
 	b.WriteString("Exit codes:")

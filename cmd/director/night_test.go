@@ -37,7 +37,7 @@ run = ["sh", "-c", %q]
 timeout_seconds = 60
 `
 
-// newAlone returns a director with an embedded bus that has not started yet.
+// newAlone returns a director with an embedded bus, not yet started.
 func newAlone(t *testing.T, work string) (d *twin, w *world) {
 	t.Helper()
 	w, api := newWorld(t)
@@ -71,7 +71,7 @@ func contains(t *testing.T, out string, texts ...string) {
 	}
 }
 
-// TestANightWithOneDirector types an operator's commands from the start of a director to its end.
+// TestANightWithOneDirector types an operator's commands, from the start of a director to its end.
 func TestANightWithOneDirector(t *testing.T) {
 	d, w := newAlone(t, "echo 'fatal: cannot log in to the model' >&2; exit 1")
 	key := w.issue("Paint the fence")

@@ -35,7 +35,7 @@ func (o *options) asking(use, short string, run func(ctx context.Context, cmd *c
 }
 
 // toAsk returns the readable part of the configuration, which is enough to query a running director even if the file
-// has problems. broken holds these problems, for the case that no director runs. err means that the data directory is
+// has problems. broken holds these problems, in case no director runs. err means that the data directory is
 // uncertain.
 func (o *options) toAsk() (cfg config.Config, broken, err error) {
 	if err := o.find(); err != nil {
@@ -52,7 +52,7 @@ func (o *options) toAsk() (cfg config.Config, broken, err error) {
 	return cfg, problems.Err(), err
 }
 
-// meant returns an error if the director of our data directory runs with another configuration file.
+// meant returns an error if the director of this data directory runs with another configuration file.
 func (o *options) meant(dataDir string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), completionPatience)
 	defer cancel()

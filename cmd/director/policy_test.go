@@ -18,7 +18,7 @@ printf '[[row]]\non = "luck"\n' >bad.toml
 var operatorPolicies = []struct {
 	command string
 	exit    int
-	want    string // the whole output; with … at its end: how it begins
+	want    string // the whole output, or its beginning followed by …
 }{
 	{`director policy check`, 0, "director: ok, with the built-in limits\n"},
 	{`director policy check p.toml`, 0, "p.toml: ok, with the built-in limits\n"},
@@ -32,7 +32,7 @@ var operatorPolicies = []struct {
 	{`director policy check -c of-p.toml`, 0, "p.toml: ok, with the limits of of-p.toml\n"},
 	{`director policy check p.toml -c of-odd.toml`, 0, "p.toml: ok, with the limits of of-odd.toml\n"},
 	{`director policy check --preset gdd -c of-odd.toml`, 0, "gdd: ok, with the limits of of-odd.toml\n"},
-	{`director policy check odd.toml`, 1, "odd.toml: line 1: odd.timeout: unreachable: rung 1 (retry) runs 0 " +
+	{`director policy check odd.toml`, 1, "odd.toml: line 1: odd.timeout: unreachable: step 1 (retry) runs 0 " +
 		"times\nodd.toml: works, but see the notes above; with the built-in limits\n"},
 	{`director policy check bad.toml`, 1, "bad.toml: line 2: row \"luck\": on: \"luck\" is not a reason; a " +
 		"custom name needs a list of its reasons\nbad.toml: refused\n"},
@@ -54,7 +54,7 @@ var operatorPolicies = []struct {
 	},
 	{
 		`director config check -c of-odd.toml | grep warning`, 0,
-		"warning: odd.toml: line 1: odd.timeout: unreachable: rung 1 (retry) runs 0 times\n…",
+		"warning: odd.toml: line 1: odd.timeout: unreachable: step 1 (retry) runs 0 times\n…",
 	},
 	{
 		`echo '{"failures":[{"reason":"timeout"}]}' | director decide --policy p.toml -c c.toml`, 0,

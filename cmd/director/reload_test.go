@@ -14,7 +14,7 @@ import (
 	"retake/internal/director/operator"
 )
 
-// refusalIsShown checks that the commands show why a changed configuration was refused.
+// refusalIsShown checks that the commands show why the changed configuration was refused.
 func refusalIsShown(t *testing.T, file, problem string) {
 	t.Helper()
 	for _, c := range []struct {
@@ -68,7 +68,7 @@ func TestHangupNeverKills(t *testing.T) {
 	wait(t, "it is refused", func() bool { return len(ask().Problems) == 1 })
 	wrong := ": github.poll_seconds: got "
 	if c := ask(); c.Digest != read.Digest || !strings.Contains(c.Problems[0], wrong) {
-		t.Errorf("it is %+v, and was %+v", c, read)
+		t.Errorf("the director is %+v, and was %+v", c, read)
 	}
 	refusalIsShown(t, file, wrong)
 

@@ -95,7 +95,7 @@ func (r *replaying) run(cmd *cobra.Command, o *options, args []string) error {
 func (r *replaying) question(cmd *cobra.Command, o *options) (q offline.WhatIf, err error) {
 	q.Export, q.Reread = r.journal, r.rules != ""
 	load := o.load
-	if r.journal != "" { // an exported journal needs only the built-in configuration
+	if r.journal != "" { // for an exported journal, the built-in configuration is enough
 		load = func() (config.Config, error) { return o.loadIf(cmd) }
 	}
 	if q.Config, err = load(); err != nil {
@@ -133,7 +133,7 @@ func (r *replaying) question(cmd *cobra.Command, o *options) (q offline.WhatIf, 
 	today := *o
 	today.set = nil
 	c, err := today.load()
-	if err == nil { // without a file, the alternative needs --set
+	if err == nil { // without a file, only --set provides an alternative
 		q.Today = &c
 	}
 	return q, nil

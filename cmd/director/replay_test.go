@@ -84,7 +84,7 @@ var demoReplays = []struct {
 	{`--rules mine.toml`, 0, whatif.Counts{Same: 12, NotAsked: 1, Unread: 9}, nil},
 }
 
-// A recorded run of the demo is replayed with another bound of retries. Only the affected decisions change.
+// A recorded run of the demo is replayed with another limit on retries, which changes only the affected decisions.
 func TestReplayOfTheDemo(t *testing.T) {
 	t.Parallel()
 	dir := demoJournal(t)

@@ -104,7 +104,7 @@ func budgetShowCommand(dir func() (string, error)) *cobra.Command {
 		if err := audit.ShowBudget(cmd.OutOrStdout(), rows, asJSON); err != nil {
 			return err
 		}
-		if len(store.Problems) > 0 { // an unreadable counter must not pass for zero
+		if len(store.Problems) > 0 { // an unreadable counter must not count as zero
 			return noBecause{errors.New(strings.Join(store.Problems, "\n"))}
 		}
 		return answer(allowed, nil)

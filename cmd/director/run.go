@@ -91,7 +91,7 @@ func (r *running) run(cmd *cobra.Command, o *options) error {
 	for _, moved := range cfg.Moved() {
 		log.Warn("using a path in the working directory", zap.String("path", moved))
 	}
-	if hidden.Getenv("GOGC") == "" { // otherwise the user has decided
+	if hidden.Getenv("GOGC") == "" { // otherwise the user has chosen the path
 		garbage.Collect(cmd.Context(), director.GCPercent)
 	}
 	limitMemory(log, memlimit.FromCgroup)
@@ -123,7 +123,7 @@ func (r *running) run(cmd *cobra.Command, o *options) error {
 }
 
 // limitMemory makes the garbage collector respect the memory limit of the control group. Otherwise the kernel might
-// kill a director that could still free garbage. A GOMEMLIMIT in the environment wins.
+// kill a director that could still free garbage. GOMEMLIMIT in the environment takes precedence.
 func limitMemory(log *zap.Logger, group memlimit.Provider) {
 	limit, err := memlimit.Set(memlimit.WithProvider(group))
 	switch {
@@ -134,8 +134,8 @@ func limitMemory(log *zap.Logger, group memlimit.Provider) {
 	}
 }
 
-// onlyIssues parses the list of --only. It rejects an issue in a repository without a poll, because the director
-// would wait for that issue forever.
+// onlyIssues parses the list of --only. It rejects issues in repositories that the director does not poll,
+// because it would wait for them forever.
 func onlyIssues(list string, repositories []string) (keys []fsm.IssueKey, err error) {
 	for name := range strings.SplitSeq(list, ",") {
 		if name = strings.TrimSpace(name); name == "" {
@@ -227,7 +227,7 @@ func (h *hiding) by() *redact.Redactor {
 	return nil
 }
 
-// plainLines redacts log lines for a terminal, and removes control sequences, which the terminal would obey.
+// plainLines redacts log lines for a terminal, and removes control sequences, which a terminal would obey.
 type plainLines struct {
 	zapcore.WriteSyncer
 	hides *hiding

@@ -58,7 +58,7 @@ func TestSeedsAreAnsweredAsThePageSays(t *testing.T) {
 	}
 }
 
-// runSeeds starts each command once, with the lines of all rows that name or imply it.
+// runSeeds runs each command once, with the lines of all rows that name or imply it.
 func runSeeds(t *testing.T, tables string) {
 	lines := map[string][][]string{}
 	for section := range strings.SplitSeq(tables, "\n### ") {
@@ -76,7 +76,7 @@ func runSeeds(t *testing.T, tables string) {
 		}
 	}
 	if len(lines) < 12 {
-		t.Errorf("%d commands found, want all", len(lines))
+		t.Errorf("only %d of the commands were found", len(lines))
 	}
 	for args, runs := range lines {
 		var in, out bytes.Buffer

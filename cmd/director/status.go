@@ -152,7 +152,8 @@ func cooldownLine(c wire.SnapshotCooldown) string {
 		return line + ": " + c.Why
 	}
 	key := strings.TrimPrefix(c.Resource, incidentPrefix)
-	if c.State != string(recovery.BreakerOpen) { // another state ends with a success, not at a time
+	// in any other state, an incident ends with a success and not at a time
+	if c.State != string(recovery.BreakerOpen) {
 		until = ""
 	}
 	line := fmt.Sprintf("incident\t%s %s%s: %s", key, c.State, until, c.Why)
@@ -162,7 +163,7 @@ func cooldownLine(c wire.SnapshotCooldown) string {
 	return line
 }
 
-// states formats how many tasks are in each state, in the order of a task's life.
+// states formats how many tasks are in each state, in the order in which a task passes through them.
 func states(tasks []wire.SnapshotTask) string {
 	count := map[string]int{}
 	for _, t := range tasks {

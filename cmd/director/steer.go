@@ -23,7 +23,7 @@ type steering struct {
 
 	aliases []string
 	command fsm.Command
-	// needs describes the argument that must follow the issue, or is "". If text is set, the remaining words go to
+	// needs describes the argument that must follow the issue, if any. If text is set, the remaining words go to
 	// the agent.
 	needs string
 	text  bool

@@ -21,8 +21,8 @@ var takeovers = flag.Int("takeovers", 1, "how often TestTakeovers kills the lead
 // takeoverLease is short, but long enough for a busy machine.
 const takeoverLease = 3 * time.Second
 
-// A disconnection from the bus that exceeds the lease only costs the leadership. The former leader gets it back and
-// continues.
+// A disconnection from the bus for longer than the lease costs only the leadership. The former leader gets it back
+// and continues.
 func TestTheBusIsAwayForLongerThanTheLease(t *testing.T) {
 	alone, _, w := newTwins(t, true, untilTold)
 	key := w.issue("Add a frobnicator")
@@ -42,7 +42,7 @@ func TestTheBusIsAwayForLongerThanTheLease(t *testing.T) {
 	w.handedIn(key, 1)
 }
 
-// Without shared storage, a takeover only costs the running attempt, which is repeated. The former leader's worker is
+// Without shared storage, a takeover costs only the running attempt, which is repeated. The former leader's worker is
 // fenced.
 func TestTakeoverWithoutSharedStorage(t *testing.T) {
 	a, b, w := newTwins(t, false, untilTold)
@@ -108,7 +108,7 @@ func TestTakeovers(t *testing.T) {
 	}
 }
 
-// A leader that was paused for longer than its lease finds a new leader when it resumes, and becomes a standby.
+// A leader that was paused for longer than its lease finds a new leader when it resumes, and stands by.
 func TestAStoppedLeaderStandsBy(t *testing.T) {
 	a, b, w := newTwins(t, true, untilTold)
 	key := w.issue("Add a frobnicator")
@@ -145,7 +145,7 @@ func TestClocksThatDiffer(t *testing.T) {
 			wait(t, "the second one stands by", b.standsBy)
 			a.signal(syscall.SIGKILL)
 			w.github.SetState(closed, "octocat", "closed")
-			wait(t, "a takeover", b.leads) // long before the clocks are as far apart
+			wait(t, "a takeover", b.leads) // long before the clocks' difference has passed
 			wait(t, "the issue closed during the takeover is released",
 				func() bool { return !slices.Contains(w.github.Issue(closed).Labels, "agent-claimed") })
 			w.goOn()

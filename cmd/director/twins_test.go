@@ -61,7 +61,7 @@ func (d *twin) signal(s syscall.Signal) {
 		return
 	}
 	_ = d.cmd.Process.Signal(s)
-	_ = d.cmd.Process.Signal(syscall.SIGCONT) // it may be stopped
+	_ = d.cmd.Process.Signal(syscall.SIGCONT) // it may be paused
 	_ = d.cmd.Wait()
 	d.cmd = nil
 }
@@ -88,13 +88,13 @@ func (d *twin) standsBy() bool {
 func (d *twin) tookOver(why string) {
 	d.t.Helper()
 	if s, ok := d.ask(); !ok || s.Leadership == nil || !strings.Contains(s.Leadership.Why, why) {
-		d.t.Errorf("it leads for another reason than that the one before %s: %+v", why, s.Leadership)
+		d.t.Errorf("it does not lead because the previous director %s: %+v", why, s.Leadership)
 	}
 }
 
 // programs returns the directory with the built director and worker. The director's clock can be shifted. They are
-// built without the race detector. It would slow real processes down, and would find only the races that the packages'
-// own tests find.
+// built without the race detector, which would slow real processes down and find only the races that the packages' own
+// tests find.
 var programs = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "retake-programs-")
 	if err != nil {
@@ -119,7 +119,7 @@ type world struct {
 	bus    *bustest.Server
 }
 
-// untilTold is the script of a worker that waits for world.goOn.
+// untilTold is the script of a worker that waits for goOn.
 const untilTold = "until [ -e %s/go-on ]; do sleep 0.1; done"
 
 // newTwins starts two directors' environment. If they do not share storage, each has its own. work is a shell line, in
@@ -180,7 +180,7 @@ func (w *world) director(name, storage, api, work string) *twin {
 	return d
 }
 
-// endWithLog ends the director, and shows its log if the test has failed.
+// endWithLog ends the director, and logs its output if the test has failed.
 func (d *twin) endWithLog() {
 	d.signal(syscall.SIGTERM)
 	if d.t.Failed() {

@@ -19,7 +19,7 @@ import (
 type versions struct {
 	Version  string   `json:"version"`
 	Commit   string   `json:"commit,omitempty"`
-	Modified bool     `json:"modified,omitempty"` // the sources had uncommitted changes
+	Modified bool     `json:"modified,omitempty"` // set if the sources had uncommitted changes
 	Built    string   `json:"commit_time,omitempty"`
 	Protocol string   `json:"protocol"` // the protocol between director and workers
 	Envelope string   `json:"envelope"` // the envelope of all messages

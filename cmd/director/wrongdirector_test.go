@@ -14,8 +14,8 @@ import (
 	"retake/internal/director/operator"
 )
 
-// inFolderOf returns a working directory where a director answers at .retake, and counts its pauses. The director
-// runs with the given configuration file, where %s stands for the working directory.
+// inFolderOf returns a working directory in which a director answers at .retake, and counts the pauses that this
+// director gets. The director runs with the given configuration file, where %s stands for the working directory.
 func inFolderOf(t *testing.T, file string) (dir string, paused *atomic.Int32) {
 	t.Helper()
 	paused, dir = new(atomic.Int32), t.TempDir()
@@ -91,15 +91,15 @@ func TestRefusedWithoutTheNamedFile(t *testing.T) {
 	}
 }
 
-// Without a certain data directory, a command must not guess its director.
+// If the data directory is uncertain, a command must not guess its director.
 func TestRefusedWithoutADataDirectory(t *testing.T) {
 	t.Parallel()
 	for file, want := range map[string]int{
-		`max_workers = \n[director]\ndata_dir = "elsewhere"`:    2, // broken before it
+		`max_workers = \n[director]\ndata_dir = "elsewhere"`:    2, // syntax error before the key
 		`[director]\ndata_dir = 5`:                              2, // of the wrong type
 		`[director]\ndata_dir = "elsewhere"\nmax_workers = `:    2, // there is no director
-		`[director]\ndata_dir = ".retake"\nmax_workers = `:      0, // broken after it
-		`[director]\nmax_workers = `:                            0, // the default
+		`[director]\ndata_dir = ".retake"\nmax_workers = `:      0, // syntax error after the key
+		`[director]\nmax_workers = `:                            0, // the default applies
 		`[director]\nmax_workers = 5000`:                        0,
 		`[director]\nmax_workers = "x"\ndata_dir = "elsewhere"`: 2,
 	} {
@@ -111,8 +111,8 @@ func TestRefusedWithoutADataDirectory(t *testing.T) {
 	}
 }
 
-// Relative paths begin at the file's directory. The location of earlier releases, the working directory, works for one
-// release.
+// Relative paths begin at the file's directory. The location of earlier releases, the working directory, still works
+// for one release.
 func TestRefusedOrFoundBesideTheFile(t *testing.T) {
 	t.Parallel()
 	const elsewhere = "mkdir -p conf && echo '[director]' >conf/c.toml && director pause -c conf/c.toml"

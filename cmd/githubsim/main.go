@@ -1,5 +1,5 @@
-// Command githubsim is a stand-in for GitHub: the part of its API that a director uses, git over HTTP for real bare
-// repositories, and pages to read and answer issues. See internal/github/githubtest.
+// Command githubsim is a stand-in for GitHub. It serves the part of the API that a director uses, git over HTTP for
+// real bare repositories, and pages on which people read and answer issues. See internal/github/githubtest.
 package main
 
 import (
@@ -109,7 +109,7 @@ func run(ctx context.Context, s settings, out io.Writer) error {
 	if err != nil {
 		err = srv.Close()
 	}
-	if asked.Err() == nil { // an unwritten state at shutdown must not go unnoticed
+	if asked.Err() == nil { // report it if the state was not written at shutdown
 		err = errors.Join(context.Cause(ctx), err)
 	}
 	if served := <-ended; !errors.Is(served, http.ErrServerClosed) {

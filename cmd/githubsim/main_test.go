@@ -83,7 +83,7 @@ func TestAKilledSimulatorLosesNothing(t *testing.T) {
 		cmd, pages := start(t, data)
 		for n := range 12 {
 			if n == 10 {
-				time.AfterFunc(0, func() { _ = cmd.Process.Kill() }) // somewhere within the next two
+				time.AfterFunc(0, func() { _ = cmd.Process.Kill() }) // kill it somewhere within the next two
 			}
 			resp, err := http.PostForm(pages+"acme/widgets/issues", url.Values{"title": {"kept"}})
 			if err != nil {

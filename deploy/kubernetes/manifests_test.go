@@ -64,7 +64,7 @@ func read(t *testing.T) map[string]metav1.Object {
 				t.Fatalf("%s: %v", file, err)
 			}
 			if of.Kind == "" {
-				continue // the line about who makes the file
+				continue // the comment that names the generator
 			}
 			made := kinds[of.Kind]
 			if made == nil {
@@ -318,7 +318,7 @@ func TestNetworkOfAttempts(t *testing.T) {
 		t.Errorf("it selects %+v", of)
 	}
 	if len(p.Ingress) > 0 || len(p.PolicyTypes) != 2 {
-		t.Errorf("%+v can reach it (%v)", p.Ingress, p.PolicyTypes)
+		t.Errorf("%+v can reach the pod (%v)", p.Ingress, p.PolicyTypes)
 	}
 	var reached []string
 	for _, e := range p.Egress {
@@ -340,7 +340,7 @@ func TestNetworkOfAttempts(t *testing.T) {
 					}
 				}
 				if !slices.Equal(to.IPBlock.Except, special) {
-					t.Errorf("in %s it can reach all but %v, want %v", to.IPBlock.CIDR, to.IPBlock.Except, special)
+					t.Errorf("in %s the pod can reach all but %v, want %v", to.IPBlock.CIDR, to.IPBlock.Except, special)
 				}
 				reached = append(reached, to.IPBlock.CIDR)
 			default:
@@ -353,6 +353,6 @@ func TestNetworkOfAttempts(t *testing.T) {
 		"bus 4222", "kube-dns 53,53", "director 8732", "0.0.0.0/0",
 		publicaddr.Global6.String(),
 	}; !slices.Equal(reached, want) {
-		t.Errorf("it can reach %q, want %q", reached, want)
+		t.Errorf("the pod can reach %q, want %q", reached, want)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// answer is the response to one request.
+// answer describes the response to one request.
 type answer struct {
 	give func(*exchange)
 	// If refuses is set, the answer is repeated as long as refuses returns true. Otherwise it is given once.
@@ -93,8 +93,8 @@ func never() answer {
 // forever is longer than any client waits.
 const forever = 24 * time.Hour
 
-// begins sends the beginning of the model's answer and then calls then. Without a stream, the client gets the beginning
-// of a document.
+// begins sends the beginning of the model's answer and then calls then. If the client did not ask for a stream, it gets
+// the beginning of a document.
 func begins(then func(*exchange)) answer {
 	return answer{give: func(x *exchange) {
 		r := reply{text: "I am going to look at the repository first, and then", finish: finishStop}
@@ -126,7 +126,8 @@ func garbage(x *exchange) {
 	x.flush()
 }
 
-// errs begins a stream and continues with an error event. Without a stream, it answers with the error.
+// errs begins a stream and continues with an error event. If the client did not ask for a stream, it answers with the
+// error.
 func errs(p perProvider) answer {
 	inStream := begins(func(x *exchange) { x.stream(x.event(x.failure(p)), false) })
 	return answer{give: func(x *exchange) {
@@ -152,7 +153,7 @@ func hangsUp(reset bool) answer {
 	}}
 }
 
-// redirects redirects the request to another case.
+// redirects sends the client to another case.
 func redirects(status int, name string) answer {
 	return answer{give: func(x *exchange) {
 		_, rest := caseOf(x.r.URL.Path)

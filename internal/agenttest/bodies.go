@@ -24,7 +24,7 @@ func anthropic(status int, kind, message string) wireError {
 	})}
 }
 
-// statuses are Google's names of HTTP statuses: https://cloud.google.com/apis/design/errors#handling_errors
+// statuses are Google's names for HTTP statuses: https://cloud.google.com/apis/design/errors#handling_errors
 var statuses = map[int]string{
 	400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND",
 	408: "DEADLINE_EXCEEDED", 409: "ABORTED",

@@ -13,9 +13,9 @@ type Case struct {
 	About   string            // description of the behaviour
 	Source  string            // documentation of the bodies, or where they were observed
 	Reason  recovery.Reason   // expected classification; empty if the agent should succeed
-	Or      []recovery.Reason // further correct classifications, because clients report different texts
+	Or      []recovery.Reason // further correct classifications, because clients report the failure differently
 	Wait    time.Duration     // wait that the provider states, or 0
-	Long    bool              // the case takes longer than clients wait, so a test must stop the agent
+	Long    bool              // set if the case takes longer than clients wait, so that tests must stop the agent
 	place   place
 	answers []answer // used in turn; the last one is repeated
 }

@@ -1,13 +1,12 @@
 // Package agenttest is a stand-in for model providers. It implements OpenAI's chat completions and responses,
-// Anthropic's messages and Gemini's generateContent, with and without streaming, and fails in every way in the
-// table of cases.
+// Anthropic's messages and Gemini's generateContent, with and without streaming, and fails in all the ways that the
+// table of cases lists.
 //
 //	http://host/case/<name>/v1/chat/completions       the case decides how the request is answered
 //	http://host/case/<name>@<run>/v1/messages         the same, counted separately for each run
 //
-// The model is a script (model.go). It answers with tool calls, chosen from the tools that the request
-// declares, so that a real agent CLI reads, writes and runs something. It ends with a text. It derives its
-// progress from the conversation.
+// The model is a script (model.go). It answers with calls of tools that the request declares, so that a real agent
+// CLI reads, writes and runs something, and ends with a text. It derives its progress from the conversation.
 //
 // A case is one row (cases.go): the answers for each provider, their documentation, and the expected
 // classification of an agent that ends with them.
@@ -24,5 +23,5 @@
 //
 // # Failure policy
 //
-// A malformed request is answered as the provider would answer it, with 400, or with 404 for an unknown path.
+// The stand-in answers a malformed request as the provider would, with 400, and an unknown path with 404.
 package agenttest

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Task is the scripted model's work. In any checkout, it reads a file, writes another, runs a command and ends.
+// Task is the scripted model's work. In any checkout, it reads a file, writes another, runs a command and stops.
 type Task struct {
 	Read    string // file to read; may be ""
 	Write   string

@@ -74,7 +74,7 @@ func reserve(ip net.IP) (reserved, error) {
 	}
 	r := reserved{fd: fd}
 	at := &syscall.SockaddrInet4{}
-	copy(at.Addr[:], ip.To4()) // binds to all addresses if ip is not IPv4
+	copy(at.Addr[:], ip.To4()) // binds all addresses if ip is not IPv4
 	if err := syscall.Bind(fd, at); err != nil {
 		_ = r.Close()
 		return r, err

@@ -29,7 +29,7 @@ type dialect struct {
 	document func(reply) any             // an answer in one piece
 	frames   func(reply) []frame         // the same answer as a stream
 	event    func(wireError) []frame     // an error inside a stream
-	failure  func(perProvider) wireError // selects this provider's texts
+	failure  func(perProvider) wireError // selects this provider's text of a failure
 }
 
 var dialects = []dialect{
@@ -73,7 +73,7 @@ type object = map[string]any
 type conversation struct {
 	model   string
 	stream  bool
-	bare    bool // the stream is one JSON array, as from Gemini without alt=sse
+	bare    bool // set if the stream is one JSON array, as from Gemini without alt=sse
 	tools   []tool
 	results int    // number of tool results
 	text    string // all text from people and the system
@@ -114,9 +114,9 @@ type call struct {
 
 func (c call) arguments() string { return encode(c.args) }
 
-// frame is one piece of a stream.
+// frame is one event of a stream.
 type frame struct {
-	event string // name of the event, or "" without a name
+	event string // name of the event, or ""
 	data  string
 }
 
@@ -135,12 +135,12 @@ func unnamed(data any) frame { return frame{data: encode(data)} }
 func encode(v any) string {
 	data, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // only bodies of this package are encoded
+		panic(err) // cannot fail: only bodies of this package are encoded
 	}
 	return string(data)
 }
 
-// parts splits a text in two, so that a stream has several pieces.
+// parts splits a text in two, so that a stream has several events.
 func parts(text string) []string {
 	at := strings.LastIndex(text[:len(text)/2], " ") + 1
 	if at == 0 {

@@ -21,7 +21,7 @@ type Server struct {
 	url  string
 	more []io.Closer // listeners of the other addresses
 
-	places  map[place]string // base addresses
+	places  map[place]string // base URLs
 	serving sync.WaitGroup
 
 	mu   sync.Mutex
@@ -62,7 +62,7 @@ func (s *Server) Served(c *Case, label string) []Served {
 	return nil
 }
 
-// note records an answer.
+// note records an answer for Served.
 func (x *exchange) note(e Served) {
 	if len(x.talk.tools) == 0 {
 		return

@@ -61,7 +61,7 @@ func TestTheModelReadsWritesAndRuns(t *testing.T) {
 				}
 			}
 			if want := []string{"read_file", "write", "shell", ""}; !slices.Equal(got, want) {
-				t.Errorf("%s, stream %v: it calls %q, want %q", p, stream, got, want)
+				t.Errorf("%s, stream %v: the model calls %q, want %q", p, stream, got, want)
 			}
 		}
 	}
@@ -229,8 +229,8 @@ func misreadBefore(file string) map[string]bool {
 	return known
 }
 
-// TestBodiesAreReadAsTheTableSays checks the classification of the bodies alone, as printed by a CLI that does not
-// change them. misread.txt lists the remaining errors, and may only get shorter.
+// TestBodiesAreReadAsTheTableSays checks how the bodies alone are classified, as if a CLI printed them unchanged.
+// misread.txt lists the remaining errors, and may only get shorter.
 func TestBodiesAreReadAsTheTableSays(t *testing.T) {
 	s := start(t)
 	reader, err := classify.New()
@@ -277,7 +277,7 @@ func TestBodiesAreReadAsTheTableSays(t *testing.T) {
 		}
 	}
 	slices.Sort(misread)
-	t.Logf("%d of %d bodies are read according to the table", right, read)
+	t.Logf("%d of %d bodies match the table", right, read)
 	if len(misread) < len(known) {
 		t.Logf("%s lists %d, and only %d of them are still misread: shorten it with -update", file, len(known),
 			len(misread))

@@ -31,7 +31,7 @@ func newTool(name, about string, schema object) tool {
 	return t
 }
 
-// Names of parameters, in lower case and without punctuation.
+// Names of parameters in lower case and without punctuation.
 var (
 	pathWords    = []string{"filepath", "path", "absolutepath", "filename", "file", "targetfile", "relativepath"}
 	contentWords = []string{"content", "contents", "filetext", "filecontent", "newcontent", "text"}
@@ -94,7 +94,7 @@ func find(tools []tool, v verb) (tool, bool) {
 	return tools[i], true
 }
 
-// with returns a call with the given arguments, and a filler for every other required one.
+// with returns a call with the given arguments, and fillers for all other required ones.
 func (t tool) with(given object) call {
 	args := object{}
 	for name, v := range given {

@@ -8,7 +8,7 @@ import (
 // Needs is the resource that a check requires.
 type Needs string
 
-// Requirements of checks, from the least to the most likely to be missing.
+// Requirements of checks, ordered by how likely they are to be met.
 const (
 	Offline     Needs = "offline" // configuration, variables and files; used by `director config check`
 	OnMachine   Needs = "machine" // programs, disk, ports, and leftovers of earlier directors on this machine
@@ -26,7 +26,7 @@ type check struct {
 	look  func(context.Context, *exam)
 }
 
-// checks lists all checks in the order in which they run and appear. A new check is a new row.
+// checks lists all checks in the order in which they run and appear. To add a check, add a row.
 var checks = []check{
 	{name: "configuration", needs: Offline, about: "The file exists and its keys are valid. Lists settings without " +
 		"effect.", look: lookConfiguration},
@@ -104,7 +104,6 @@ type Row struct {
 	Needs       Needs
 }
 
-// Rows returns the checks in their order.
 func Rows() (out []Row) {
 	for _, c := range checks {
 		out = append(out, Row{c.name, c.about, c.needs})

@@ -339,7 +339,7 @@ func TestOnlyWhatIsNeeded(t *testing.T) {
 	p := newPlayed(t)
 	p.config.Director.HTTPListen = ""
 	w := p.world()
-	w.GitHub, w.Engine, w.Machine = nil, nil, nil // no check may use them
+	w.GitHub, w.Engine, w.Machine = nil, nil, nil // the checks must not use them
 	r, err := Examine(t.Context(), w, Offline)
 	if err != nil || !r.OK || len(r.Findings) == 0 {
 		t.Errorf("%v %+v", err, r)

@@ -17,7 +17,7 @@ type exam struct {
 	account Account
 	reached []string // repositories that can be read
 	engine  Engine
-	gateway string // of the containers' network; empty if unknown
+	gateway string // gateway of the containers' network; empty if unknown
 	image   bool   // the image is on the engine's host
 	running bool   // a director runs with this data_dir
 }
@@ -77,7 +77,7 @@ func (e *exam) look(ctx context.Context, c check) {
 	c.look(ctx, e)
 }
 
-// needed has a function for each requirement, which returns why a check cannot run, or "".
+// needed maps each requirement to a function that returns why a check cannot run, or "".
 var needed = map[Needs]func(*exam, check) string{
 	Offline:     func(*exam, check) string { return "" },
 	OnMachine:   func(*exam, check) string { return "" },

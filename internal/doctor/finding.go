@@ -11,10 +11,10 @@ import (
 // Level is the severity of a finding.
 type Level string
 
-// The closed list of levels.
+// All levels.
 const (
 	OK       Level = "ok"
-	Warning  Level = "warning"   // the director starts, but something is probably wrong
+	Warning  Level = "warning"   // the director starts, but probably not as intended
 	Problem  Level = "problem"   // the director does not start, or does not work
 	NotTried Level = "not tried" // the text gives the reason
 )

@@ -161,7 +161,7 @@ func lookRepositories(ctx context.Context, e *exam) {
 	}
 }
 
-// eachReached calls look for every readable repository.
+// eachReached calls look for each readable repository.
 func (e *exam) eachReached(look func(repo string)) {
 	if len(e.reached) == 0 {
 		e.notTried("no repository is readable")

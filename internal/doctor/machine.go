@@ -49,7 +49,7 @@ func (e *exam) stagePrograms() (names []string) {
 	return names
 }
 
-// Free space below these limits gives a warning, although the director still works.
+// Free space below these limits causes a warning, although the director still works.
 const (
 	scarceBytes = 8 << 30
 	scarceFiles = 500_000
@@ -133,7 +133,7 @@ func lookJournal(ctx context.Context, e *exam) {
 	e.ok(says)
 }
 
-// lookPorts runs after the check of the engine, which finds the gateway where the bus listens.
+// lookPorts runs after the engine check, which finds the gateway on which the bus listens.
 func lookPorts(ctx context.Context, e *exam) {
 	if e.running {
 		e.ok("used by the running director")

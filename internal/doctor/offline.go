@@ -62,7 +62,7 @@ var describe = map[string]func(config.Config) string{
 	"director.data_dir": func(c config.Config) string { return c.Director.DataDir },
 }
 
-// secretKeys lists the keys that name the location of a secret.
+// secretKeys lists the keys that say where a secret is.
 var secretKeys = []string{
 	"github.token_env", "github.token_file", "github.private_key_file",
 	"github.webhook_secret_env", "github.webhook_secret_file",

@@ -22,7 +22,7 @@ type played struct {
 	env          map[string]string
 	problems     config.Problems
 	now          time.Time
-	missing      []string // missing programs of this machine
+	missing      []string // programs that this machine lacks
 	worker       error
 	disk         Disk
 	says         string // description of the running director
@@ -41,7 +41,7 @@ type played struct {
 	engineFails  error
 	plain        bool
 	cannot       []string
-	lacks        []string // of isolation
+	lacks        []string // barriers that the engine lacks
 	has          bool
 	notPullable  error
 	notAnswered  bool // by the registry

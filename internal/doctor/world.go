@@ -110,7 +110,7 @@ type Engine interface {
 // Cluster is an Engine that runs workers on several nodes.
 type Cluster interface {
 	Engine
-	// Missing returns the rights that a director needs in the cluster and that this account lacks.
+	// Missing returns the rights in the cluster that a director needs and this account lacks.
 	Missing(ctx context.Context) ([]string, error)
 	// Admits returns an error if the cluster would reject a pod with the settings of attempts. It does not create a
 	// pod.

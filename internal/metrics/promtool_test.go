@@ -43,7 +43,7 @@ func TestNamesAreClean(t *testing.T) {
 	text := s.scrape(t)
 	for _, r := range Table {
 		if !strings.Contains(text, "# HELP "+r.Name+" "+r.Help+".\n# TYPE "+r.Name+" "+string(r.Kind)+"\n") {
-			t.Errorf("%s is not there as the table has it", r.Name)
+			t.Errorf("%s differs from its row in the table", r.Name)
 		}
 	}
 	for l := range strings.Lines(text) {

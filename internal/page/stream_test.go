@@ -39,7 +39,7 @@ func TestADrawingSaysHowOldItIs(t *testing.T) {
 			time.Sleep(c.after - time.Since(begun))
 			if at, _, _ := d.get(c.next, func() ([]byte, error) { drawn++; return nil, nil }); at != c.at ||
 				drawn != c.drawn {
-				t.Errorf("after %v it is at %v, drawn %d times; want %v, %d times", c.after, at, drawn, c.at, c.drawn)
+				t.Errorf("after %v: at %v, drawn %d times; want %v, %d times", c.after, at, drawn, c.at, c.drawn)
 			}
 		}
 	})
@@ -155,7 +155,7 @@ func TestATaskIsDrawnOnceForAll(t *testing.T) {
 		synctest.Wait()
 		for change := 1; change <= 3; change++ {
 			if n := source.stories.Load(); n != int64(change) {
-				t.Errorf("after %d changes it was drawn %d times, with %d who look", change, n, len(all))
+				t.Errorf("after %d changes the task was rendered %d times, for %d viewers", change, n, len(all))
 			}
 			time.Sleep(2 * drawEvery)
 			source.happen()

@@ -117,7 +117,7 @@ func check(t *testing.T, r *release, made map[string]string) {
 		t.Errorf("notices of the worker: %.2000s", notices)
 	}
 	if bytes.Contains(files["worker"], []byte(r.root)) {
-		t.Error("the worker contains the path of its build folder")
+		t.Error("the worker contains the path of its build directory")
 	}
 }
 

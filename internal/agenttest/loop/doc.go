@@ -4,13 +4,13 @@
 // prompt ──▶ model ──tool calls──▶ read_file, write_file, edit_file, run_command ──results──▶ model ──▶ … ──▶ its final
 // text
 //
-// This agent's steps are all known, so the demo uses it, and docs/specs/agents-matrix.md measures it as the reference.
+// We know every step of this agent, so the demo uses it, and docs/specs/agents-matrix.md measures it as the reference.
 // It reports its actions as lines of the format "retake" (docs/specs/agents.md).
 //
-// Invariants: its tools for files stay below the working directory. Every failed request is either retried, which a
-// line reports, or ends the run with its status and the provider's text.
+// Invariants: its tools for files stay below the working directory. A failed request either is retried and reported as
+// such, or ends the run with its status and the provider's text.
 //
-// Clock: wall time, for waits. Failure policy: up to Tries times, the agent retries after limits, overload, server
-// errors and broken connections. It waits as long as the provider asks, unless that exceeds LongestWait. If a prompt is
-// too long, the agent removes old results of tools from it.
+// Clock: wall time, for waits. Failure policy: after limits, overload, server errors and broken connections, the agent
+// tries up to Tries times. It waits as long as the provider asks, unless that exceeds LongestWait. If a prompt is too
+// long, it removes old tool results from it.
 package loop

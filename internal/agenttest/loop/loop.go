@@ -70,7 +70,7 @@ type loop struct {
 	messages []message
 }
 
-// Run works until the model stops calling tools. The last printed line repeats its error.
+// Run works until the model stops calling tools. The last line that it prints repeats its error.
 func Run(ctx context.Context, o Options) error {
 	o.Tries, o.Turns = cmp.Or(o.Tries, 4), cmp.Or(o.Turns, 20)
 	o.LongestWait, o.Idle, o.Backoff = cmp.Or(o.LongestWait, 20*time.Second), cmp.Or(o.Idle, time.Minute),

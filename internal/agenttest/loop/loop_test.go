@@ -55,7 +55,7 @@ func TestItGetsPastWhatPasses(t *testing.T) {
 	sim := start(t)
 	for i := range agenttest.Cases {
 		c := &agenttest.Cases[i]
-		if !c.Succeeds() || c.Name == "slow-first-byte" { // takes longer than Idle in this test
+		if !c.Succeeds() || c.Name == "slow-first-byte" { // silent for longer than Idle in this test
 			continue
 		}
 		t.Run(c.Name, func(t *testing.T) {
@@ -135,7 +135,7 @@ func TestToolsStayBelowTheFolder(t *testing.T) {
 	}
 }
 
-// TestTriesEndAfterShortening checks that the tries stay bounded if the prompt is shortened at the last try.
+// TestTriesEndAfterShortening checks that the number of tries stays bounded if the prompt is shortened at the last one.
 func TestTriesEndAfterShortening(t *testing.T) {
 	requests := 0
 	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -124,7 +124,7 @@ func (l *loop) request(ctx context.Context) (answer, error) {
 	return a, because(ctx, err)
 }
 
-// because returns the cause of ctx's end if ctx has ended, because err is only its consequence.
+// because returns the cause of ctx if ctx is done, since err is then only its consequence.
 func because(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -83,7 +83,7 @@ func (t *tools) call(ctx context.Context, name string, arguments json.RawMessage
 	return "", fmt.Errorf("unknown tool %q", name)
 }
 
-// local makes an absolute path relative to the directory. The root refuses paths that lead out of it.
+// local makes an absolute path relative to the directory. The os.Root refuses paths that lead out of it.
 func (t *tools) local(path string) string {
 	if rel, err := filepath.Rel(t.dir, path); filepath.IsAbs(path) && err == nil {
 		return rel
@@ -101,7 +101,7 @@ func (t *tools) read(path string) (string, error) {
 	return string(data), err
 }
 
-// edit replaces a text anywhere in the file, even beyond the part that the model was shown.
+// edit replaces a text anywhere in the file, even in parts that the model has not seen.
 func (t *tools) edit(in input) error {
 	data, err := t.root.ReadFile(t.local(in.Path))
 	if err != nil {

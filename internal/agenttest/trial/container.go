@@ -43,7 +43,7 @@ func InContainer(runtime container.Runtime, spec container.Spec, uid, gid int) f
 // lookEvery is the interval between two inspections of a container.
 const lookEvery = 200 * time.Millisecond
 
-// ended returns when the container has ended.
+// ended waits until the container has ended.
 func ended(ctx context.Context, runtime container.Runtime, id string) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()

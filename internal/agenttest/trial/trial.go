@@ -43,7 +43,7 @@ type Job struct {
 	Env    []string // the agent's environment variables
 	Plan   wire.Plan
 	Limit  time.Duration
-	Output *bytes.Buffer // the worker's stdout, including the agent's output
+	Output *bytes.Buffer // receives the worker's stdout, including the agent's output
 }
 
 // Result is the result of a run.
@@ -51,7 +51,7 @@ type Result struct {
 	Case     *agenttest.Case
 	Report   *wire.WorkerError // nil after a reported success
 	Finding  recovery.Finding  // classification of the failure
-	Wrote    bool              // the task's file has the scripted model's content
+	Wrote    bool              // set if the task's file has the scripted model's content
 	Outcome  agent.Outcome     // result of reading the agent's stream
 	Steps    []string
 	Usage    *wire.Usage
@@ -180,7 +180,7 @@ func environment(row *agent.Profile, url, path string) []string {
 	for _, k := range row.Keys {
 		env = append(env, k+"=standin")
 	}
-	// of two entries with the same name, the last one counts
+	// the last of several entries with the same name counts
 	for _, e := range append(append([]string{}, usualVariables...), row.Try.Env...) {
 		env = append(env, strings.ReplaceAll(e, "{url}", url))
 	}

@@ -14,8 +14,8 @@ import (
 // readingOf returns the reason with which a run was classified, or "succeeded".
 func readingOf(r trial.Result) string { return cmp.Or(string(r.Reason()), "succeeded") }
 
-// mark compares the classification of a run with the table. If the table expects a failure but the run succeeded, the
-// agent avoided the failure, which is not wrong.
+// mark compares the classification of a run with the table. If the table expects a failure and the run succeeded, the
+// agent avoided the failure, which is right as well.
 func mark(r trial.Result) string {
 	switch {
 	case r.Case.Right(r.Reason()):
@@ -26,7 +26,7 @@ func mark(r trial.Result) string {
 	return "**wrong**"
 }
 
-// retryRight reports whether the retry decision of a run fits one of the reasons in the table.
+// retryRight reports whether the decision to retry fits one of the reasons in the table.
 func retryRight(r trial.Result) bool {
 	return slices.ContainsFunc(append([]recovery.Reason{r.Case.Reason}, r.Case.Or...), func(want recovery.Reason) bool {
 		return recovery.Assert(want).Retry == r.Retry()

@@ -51,7 +51,7 @@ func main() {
 
 func parse() settings {
 	var s settings
-	cache, _ := os.UserCacheDir() // on error, --agents must be given
+	cache, _ := os.UserCacheDir() // without a default, --agents must be given
 	flag.StringVar(&s.bin, "bin", "bin", "`directory` of the programs worker and agentloop")
 	flag.StringVar(&s.agents, "agents", filepath.Join(cache, "retake", "agents"), "`directory` of the installed agents")
 	flag.StringVar(&s.out, "o", "docs/specs/agents-matrix.md", "`file` to write; - means standard output")
