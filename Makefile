@@ -133,12 +133,12 @@ attacks: ## Attack a running director, and print for each attack whether the def
 
 .PHONY: chaos
 ROUNDS ?= 15
-chaos: ## Inject faults into a running director, and check the result from outside (ROUNDS=200 SEED=7 RUNTIME=processes BUS=joined ONLY=killed). CRASHPOINTS=1 kills it at every crash point instead
+chaos: ## Inject faults into a running director, and check the result from outside (ROUNDS=200 SEED=7 RUNTIME=processes BUS=joined,cluster TTL=3,90 ONLY=killed). CRASHPOINTS=1 kills it at every crash point instead
 	$(STATIC) -o $(BIN)/director ./cmd/director
 	$(STATIC) -o $(BIN)/worker ./cmd/worker
 	$(STATIC) -o $(BIN)/chaos ./internal/chaos/cmd/chaos
 	$(if $(CRASHPOINTS),$(STATIC) -tags crashpoints -o $(BIN)/director-crashpoints ./cmd/director)
-	$(BIN)/chaos $(if $(CRASHPOINTS),-crashpoints -director $(BIN)/director-crashpoints,-rounds $(ROUNDS)) $(if $(SEED),-seed $(SEED)) $(if $(RUNTIME),-runtime $(RUNTIME)) $(if $(BUS),-bus $(BUS)) $(if $(ONLY),-only '$(ONLY)') -keep $(BIN)/chaos-logs
+	$(BIN)/chaos $(if $(CRASHPOINTS),-crashpoints -director $(BIN)/director-crashpoints,-rounds $(ROUNDS)) $(if $(SEED),-seed $(SEED)) $(if $(RUNTIME),-runtime $(RUNTIME)) $(if $(BUS),-bus $(BUS)) $(if $(TTL),-ttl $(TTL)) $(if $(ONLY),-only '$(ONLY)') -keep $(BIN)/chaos-logs
 
 .PHONY: agents agents-install
 AGENTS_DIR := $(or $(RETAKE_AGENTS_DIR),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/retake/agents)

@@ -47,9 +47,7 @@ func (w auditor) audit(ctx context.Context, t *table, stuck []string) error {
 	for _, r := range twice(runs) {
 		t.bad("attempts run twice", r.issue+" "+r.attempt)
 	}
-	for _, r := range w.blamed(runs) {
-		t.bad("living workers stopped", r.issue+" "+r.attempt+", last alive at "+r.alive.Format(time.TimeOnly))
-	}
+	w.auditSlow(t, runs)
 	t.more("attempts", len(attempts(runs)))
 	w.auditLimits(t)
 	for _, f := range w.wrong {

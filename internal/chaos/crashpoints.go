@@ -31,20 +31,25 @@ var stimuli = []struct {
 }{
 	{"/release/", "", onIssue(takeBack)},
 	{"/forget/", "", onIssue(closeIssue)},
-	{"/escalate/", "asks", nil},
-	{"/read_answers/", "asks", nil},
+	{"/escalate/", "asks", patiently},
+	{"/read_answers/", "asks", patiently},
 	{"/reply/", "", onIssue(askWhy)},
 	{"/probe/", "", onWorker(testbed.Host.Pause)},
-	{"/remind/", waits, nil},
+	{"/remind/", waits, patiently},
 	{"/fence/", "", freezeWorker},
 	{"/remove/", "", addUnknownWorker},
-	{"/recheck/", "fails", nil},
+	{"/recheck/", "fails", patiently},
 	{"/read_issue/", "", closeUnseen},
 	{"/read_review/", "", closeReviewed},
 	{"/reclaim/", "", openOrphanClaim},
 	{"/tidy/", "", onIssue(addStrayLabel)},
 	{"/pause/", "", command(fsm.Pause, fsm.Resume)},
 	{"/resume/", "", command(fsm.Pause, fsm.Resume)},
+}
+
+// patiently waits for ordinary work.
+func patiently(ctx context.Context, _ *world, _ *rand.Rand) (string, error) {
+	return "", testbed.Pause(ctx, 500*time.Millisecond)
 }
 
 // command sends the director commands as an operator.
@@ -144,7 +149,8 @@ func (w *world) crash(ctx context.Context, seed uint64, only string, t *table) e
 	return nil
 }
 
-// often is the number of times that a task passes the point. The test kills the director each time.
+// often is the number of times that the director passes a point during ordinary work. The test kills the director each
+// time.
 var often = map[string]int{
 	"append/before": 20, "append/after": 20, "github/write/before": 8, "github/write/after": 8,
 	"effect/progress/before": 2, "effect/progress/after": 2,
@@ -160,8 +166,8 @@ func (w *world) crashAt(ctx context.Context, r *rand.Rand, at string, t *table) 
 	stimulated, stop := context.WithCancel(ctx)
 	var stimulus sync.WaitGroup
 	stimulus.Go(func() {
-		for throw != nil && stimulated.Err() == nil {
-			if len(w.unended()) == 0 { // a stimulus closed the issue
+		for stimulated.Err() == nil {
+			if len(w.unended()) == 0 { // a stimulus closed the issue, or one task passes the point too rarely
 				w.openAs(r, "")
 			}
 			if _, err := throw(stimulated, w, r); err != nil {
@@ -173,7 +179,7 @@ func (w *world) crashAt(ctx context.Context, r *rand.Rand, at string, t *table) 
 	stop()
 	stimulus.Wait()
 	if !reached {
-		w.log.add("%s: not reached", at)
+		t.bad("crash points not reached", at)
 		return w.again(ctx, t, "crash points")
 	}
 	t.more("crash points reached", 1)
@@ -189,10 +195,9 @@ func (w *world) crashAt(ctx context.Context, r *rand.Rand, at string, t *table) 
 	return w.again(ctx, t, at)
 }
 
-// stimulate opens an issue whose task reaches the point. If that takes more, it returns an action for the caller to
-// repeat, or else nil.
+// stimulate opens an issue whose task reaches the point, and returns an action for the caller to repeat.
 func (w *world) stimulate(r *rand.Rand, point string) func(context.Context, *world, *rand.Rand) (string, error) {
-	first, throw := "", (func(context.Context, *world, *rand.Rand) (string, error))(nil)
+	first, throw := "", patiently
 	for _, s := range stimuli {
 		if strings.Contains(point, s.in) {
 			first, throw = s.first, s.throw

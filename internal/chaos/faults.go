@@ -29,7 +29,8 @@ var faults = []fault{
 	{"director killed", 6, always, killDirector},
 	{"director killed while it starts", 3, always, killStarting},
 	{"director stopped", 2, always, stopDirector},
-	{"director frozen", 2, always, freezeDirector},
+	{"director frozen", 2, always, freezeDirector(time.Second, 9*time.Second)},
+	{"director frozen for long", 1, always, freezeDirector(10*time.Second, time.Minute)},
 	{"director short of processor", 2, always, slowProcessor},
 	{"second director, same data", 1, always, secondDirector},
 
@@ -47,9 +48,12 @@ var faults = []fault{
 	{"NATS restarted", 2, needsJoined, restartNATS},
 	{"NATS killed", 2, needsJoined, killNATS},
 	{"NATS frozen", 1, needsJoined, freezeNATS},
-	{"cluster: one server", 4, needsCluster, oneServer},
-	{"cluster: rolling restart", 2, needsCluster, rollingRestart},
-	{"cluster: minority", 2, needsCluster, minority},
+	{"cluster: leader killed", 6, needsCluster, oneServer(leads, (*testbed.Process).Kill)},
+	{"cluster: follower killed", 6, needsCluster, oneServer(follows, (*testbed.Process).Kill)},
+	{"cluster: leader frozen", 3, needsCluster, oneServer(leads, stopRunning)},
+	{"cluster: follower frozen", 3, needsCluster, oneServer(follows, stopRunning)},
+	{"cluster: rolling restart", 6, needsCluster, rollingRestart},
+	{"cluster: minority", 6, needsCluster, minority},
 
 	{"GitHub: server errors", 2, always, withWeather(weather{share: 0.5, does: serverError(http.StatusBadGateway)})},
 	{"GitHub: answers are lost", 2, always, withWeather(weather{share: 0.5, does: cut, also: isWrite})},
@@ -173,14 +177,6 @@ func stopDirector(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	return "", orNot(err, w.director.Start)
 }
 
-func freezeDirector(ctx context.Context, w *world, r *rand.Rand) (string, error) {
-	d := between(r, time.Second, 9*time.Second)
-	w.director.Signal(syscall.SIGSTOP)
-	err := testbed.Pause(ctx, d)
-	w.director.Signal(syscall.SIGCONT)
-	return fmt.Sprintf("for %v", d.Round(time.Millisecond)), err
-}
-
 // victim waits until workers run and picks one. ok is false if none appears in time.
 func (w *world) victim(ctx context.Context, r *rand.Rand) (v testbed.Worker, ok bool) {
 	var live []testbed.Worker
@@ -234,6 +230,7 @@ func disconnectWorker(ctx context.Context, w *world, r *rand.Rand) (string, erro
 		return nobody, nil
 	}
 	d := between(r, time.Second, 12*time.Second)
+	w.hurt(v.Attempt)
 	if w.host.Disconnect(ctx, v.Attempt) != nil {
 		return v.Attempt + " had ended", nil //nolint:nilerr // the fault came too late
 	}

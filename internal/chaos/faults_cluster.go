@@ -8,12 +8,17 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	natsc "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
 	"retake/internal/bus/keys"
+	"retake/internal/bus/link"
 	"retake/internal/bus/wire"
 	"retake/internal/testbed"
 )
@@ -82,23 +87,68 @@ func needsCluster(w *world) string {
 	return ""
 }
 
-// oneServer stops a random server, the leader of the streams or a follower, for a while.
-func oneServer(ctx context.Context, w *world, r *rand.Rand) (string, error) {
-	_, _ = w.victim(ctx, r)
-	i, d := r.IntN(clusterServers), between(r, time.Second, 12*time.Second)
-	s := w.nats.servers[i]
-	frozen := r.IntN(3) == 0
-	if frozen {
-		s.Signal(syscall.SIGSTOP)
-	} else {
-		s.Kill()
-	}
-	err := testbed.Pause(ctx, d)
-	if frozen {
+func leads(leader, i int) bool   { return i == leader }
+func follows(leader, i int) bool { return i != leader }
+
+func stopRunning(p *testbed.Process) { p.Signal(syscall.SIGSTOP) }
+
+// oneServer ends or stops the leader of the journal, or a random follower, for a while.
+func oneServer(part func(leader, i int) bool, end func(*testbed.Process)) func(context.Context, *world,
+	*rand.Rand) (string, error) {
+	return func(ctx context.Context, w *world, r *rand.Rand) (string, error) {
+		order, d := r.Perm(clusterServers), between(r, time.Second, 12*time.Second)
+		_, _ = w.victim(ctx, r)
+		leader, err := w.nats.leaderOf(ctx, "RETAKE_JOURNAL_"+w.fleet)
+		if err != nil {
+			return "", err
+		}
+		i := order[slices.IndexFunc(order, func(i int) bool { return part(leader, i) })]
+		s := w.nats.servers[i]
+		end(s)
+		err = testbed.Pause(ctx, d)
 		s.Signal(syscall.SIGCONT)
-		return fmt.Sprintf("server %d is frozen for %v", i, d.Round(time.Millisecond)), err
+		return fmt.Sprintf("server %d, for %v", i, d.Round(time.Millisecond)), orNot(err, s.Start)
 	}
-	return fmt.Sprintf("server %d is dead for %v", i, d.Round(time.Millisecond)), orNot(err, s.Start)
+}
+
+// leaderOf returns the number of the server that leads a stream of the director.
+func (n *nats) leaderOf(ctx context.Context, name string) (leader int, err error) {
+	director, err := keys.Load(filepath.Join(n.keys, keys.DirDirector))
+	if err != nil {
+		return 0, err
+	}
+	user, err := director.Journal()
+	if err != nil {
+		return 0, err
+	}
+	trust, err := link.Trust(n.urls(), director.CA())
+	if err != nil {
+		return 0, err
+	}
+	nc, err := natsc.Connect(n.urls(), append(trust, natsc.UserJWTAndSeed(user.JWT, user.Seed))...)
+	if err != nil {
+		return 0, err
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return 0, err
+	}
+	server, last := "", error(nil)
+	err = testbed.Await(ctx, 20*time.Second, name+" has a leader", func() bool {
+		ask, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		stream, err := js.Stream(ask, name)
+		if last = err; err != nil {
+			return false
+		}
+		server = stream.CachedInfo().Cluster.Leader
+		return server != ""
+	})
+	if err != nil {
+		return 0, errors.Join(err, last)
+	}
+	return strconv.Atoi(strings.TrimPrefix(server, "retake"))
 }
 
 // rollingRestart restarts the servers one after the other, as an upgrade does.

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"os"
-	"strings"
+	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -22,37 +22,97 @@ const (
 	ioctlThaw   = 0xc0045878
 )
 
-// slowTime is the duration of a slow disk or processor.
-const slowTime = 8 * time.Second
+// Times of the faults that make a director slow, and the number of workers that it may blame for its own delays.
+const (
+	slowTime   = 16 * time.Second // of a slow disk or processor
+	longWork   = 25.0             // seconds of work, so that agents outlive the fault
+	occupied   = 4                // running workers before the fault
+	occupyTime = 10 * time.Second // maximum, until these workers run
+	starting   = 3                // further workers, which start during the fault
+	blameTime  = 3 * time.Second  // after a slow period in which a worker may still be given up because of it
+)
 
 // slow is a period in which the director is slow. It must not stop living workers during it or shortly afterwards.
 type slow struct{ from, to time.Time }
 
-// blameTime is the time after a slow period in which a silent worker may still be given up because of it.
-const blameTime = 3 * time.Second
-
-// whileSlow calls a function repeatedly for slowTime, and records the period.
-func whileSlow(ctx context.Context, w *world, do func() error) (err error) {
+// occupy opens issues with long work, and waits for a while until several workers run.
+func occupy(ctx context.Context, w *world, r *rand.Rand) {
+	for range occupied - len(w.live(ctx)) {
+		openPart(w, r, part{Seconds: longWork})
+	}
 	began := time.Now()
+	for time.Since(began) < occupyTime && len(w.live(ctx)) < occupied && ctx.Err() == nil {
+		_ = testbed.Pause(ctx, 50*time.Millisecond)
+	}
+	_ = testbed.Pause(ctx, between(r, 0, 3*time.Second))
+}
+
+// whileSlow calls a function repeatedly for slowTime, and records the period and the workers that lived in it.
+func whileSlow(ctx context.Context, w *world, r *rand.Rand, do func() error) (err error) {
+	began := time.Now()
+	defer func() { wasSlow(w, began) }()
+	for range starting {
+		openPart(w, r, part{Seconds: 1})
+	}
+	watching, stop := context.WithCancel(ctx)
+	var watcher sync.WaitGroup
+	watcher.Go(func() { watch(watching, w) })
+	defer watcher.Wait()
+	defer stop()
 	for err == nil && ctx.Err() == nil && time.Since(began) < slowTime {
 		err = do()
 	}
+	return errors.Join(err, ctx.Err())
+}
+
+// watch records the workers that live, until ctx is done. An agent's file does not show workers that are still
+// starting.
+func watch(ctx context.Context, w *world) {
+	for testbed.Pause(ctx, 500*time.Millisecond) == nil {
+		live := w.live(ctx)
+		w.mu.Lock()
+		for _, x := range live {
+			if !slices.Contains(w.lived, x) {
+				w.lived = append(w.lived, x)
+			}
+		}
+		w.mu.Unlock()
+	}
+}
+
+// wasSlow records that the director was slow until now.
+func wasSlow(w *world, since time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.slow = append(w.slow, slow{began, time.Now()})
-	return errors.Join(err, ctx.Err())
+	w.slow = append(w.slow, slow{since, time.Now()})
+}
+
+// freezeDirector stops the director for a while, as a suspended machine does.
+func freezeDirector(least, most time.Duration) func(context.Context, *world, *rand.Rand) (string, error) {
+	return func(ctx context.Context, w *world, r *rand.Rand) (string, error) {
+		d := between(r, least, most)
+		if suspect := min(w.ttl, most-2*time.Second); suspect > least && r.IntN(2) == 0 {
+			d = between(r, suspect, suspect+2*time.Second) // just long enough to miss all heartbeats of a TTL
+		}
+		occupy(ctx, w, r)
+		defer wasSlow(w, time.Now())
+		w.director.Signal(syscall.SIGSTOP)
+		err := testbed.Pause(ctx, d)
+		w.director.Signal(syscall.SIGCONT)
+		return fmt.Sprintf("for %v", d.Round(time.Millisecond)), err
+	}
 }
 
 // slowDisk delays each sync of the disk. A joined NATS server uses the same disk.
 func slowDisk(ctx context.Context, w *world, r *rand.Rand) (string, error) {
-	_, _ = w.victim(ctx, r)
 	d := between(r, 200*time.Millisecond, 5*time.Second)
+	occupy(ctx, w, r)
 	f, err := os.Open(w.disk.dir)
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = f.Close() }()
-	err = whileSlow(ctx, w, func() error {
+	err = whileSlow(ctx, w, r, func() error {
 		if err := unix.IoctlSetInt(int(f.Fd()), ioctlFreeze, 0); err != nil {
 			return fmt.Errorf("freeze the disk: %w", err)
 		}
@@ -62,87 +122,22 @@ func slowDisk(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	return fmt.Sprintf("each sync waits up to %v", d.Round(time.Millisecond)), err
 }
 
-// slowProcessor gives the director a few per cent of a processor, by stopping and continuing it.
+// slowProcessor gives the director a few per cent of a processor by a quota of a control group. Without permission for
+// that, it stops and continues the director instead, which the director's figures about its quota do not show.
 func slowProcessor(ctx context.Context, w *world, r *rand.Rand) (string, error) {
-	_, _ = w.victim(ctx, r)
-	share, period := 1+r.IntN(5), between(r, 100*time.Millisecond, 5*time.Second)
-	runs := max(time.Millisecond, period*time.Duration(share)/100)
-	err := whileSlow(ctx, w, func() error {
-		w.director.Signal(syscall.SIGSTOP)
-		_ = testbed.Pause(ctx, period-runs)
-		w.director.Signal(syscall.SIGCONT)
-		return testbed.Pause(ctx, runs)
-	})
-	return fmt.Sprintf("%d %% of each %v", share, period.Round(time.Millisecond)), err
-}
-
-// blamed returns the runs of living workers that a slow director gave up.
-func (w auditor) blamed(runs []*agentRun) (found []*agentRun) {
-	for _, r := range runs {
-		if !r.finished.IsZero() || r.asked || r.failed || w.byPeople(r.issue) || w.harmedSince(r) {
-			continue
-		}
-		for _, s := range w.slow {
-			if r.alive.After(s.from) && r.alive.Before(s.to.Add(blameTime)) {
-				found = append(found, r)
-				break
-			}
-		}
+	share, period := 1+r.IntN(5), between(r, 100*time.Millisecond, time.Second)
+	occupy(ctx, w, r)
+	note := fmt.Sprintf("%d %% of each %v", share, period.Round(time.Millisecond))
+	lift, err := limit(w.director.PID(), share, period)
+	if err != nil {
+		runs := max(time.Millisecond, period*time.Duration(share)/100)
+		return note + " by signals: " + err.Error(), whileSlow(ctx, w, r, func() error {
+			w.director.Signal(syscall.SIGSTOP)
+			_ = testbed.Pause(ctx, period-runs)
+			w.director.Signal(syscall.SIGCONT)
+			return testbed.Pause(ctx, runs)
+		})
 	}
-	return found
-}
-
-// byPeople reports whether people may have ended attempts of an issue.
-func (w auditor) byPeople(key string) bool {
-	for _, i := range w.issues {
-		if i.key == key {
-			return i.gone || i.acts > 0
-		}
-	}
-	return true
-}
-
-// harmedSince reports whether a fault ended a run's worker.
-func (w auditor) harmedSince(r *agentRun) bool {
-	for _, h := range w.harmed {
-		if (h.attempt == "" || h.attempt == r.attempt) && h.at.After(r.began) {
-			return true
-		}
-	}
-	return false
-}
-
-// isPush reports whether a request belongs to a push.
-func isPush(r *http.Request) bool {
-	return isGit(r) && strings.Contains(r.URL.Path+"?"+r.URL.RawQuery, "git-receive-pack")
-}
-
-// page answers with a web page, as a proxy or a sign-in page in front of GitHub does.
-func page(_ *proxy, w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write([]byte("<!doctype html><title>Sign in</title><p>Please sign in to continue."))
-}
-
-// stall carries out the request, and delivers the answer after a delay.
-func stall(p *proxy, w http.ResponseWriter, r *http.Request) {
-	out := p.answer(r)
-	select {
-	case <-time.After(5 * time.Second):
-	case <-r.Context().Done():
-		return
-	}
-	for k, v := range out.Header() {
-		w.Header()[k] = v
-	}
-	w.WriteHeader(out.Code)
-	_, _ = w.Write(out.Body.Bytes())
-}
-
-// failPushes makes every push fail for a while. The director retries with growing pauses.
-func failPushes(ctx context.Context, w *world, r *rand.Rand) (string, error) {
-	before := w.proxy.hits()
-	w.proxy.set(&weather{share: 1, does: serverError(http.StatusInternalServerError), also: isPush}, r.Uint64())
-	err := testbed.Pause(ctx, between(r, 10*time.Second, 25*time.Second))
-	w.proxy.set(nil, 0)
-	return fmt.Sprintf("%d requests", w.proxy.hits()-before), err
+	err = whileSlow(ctx, w, r, func() error { return testbed.Pause(ctx, time.Second) })
+	return note + " by a quota", errors.Join(err, lift())
 }

@@ -85,16 +85,21 @@ func (n *nats) listens() bool {
 // settings returns the section [agent_bus]. Containers reach the server at their gateway.
 func (n *nats) settings() string {
 	if n.servers != nil {
-		var urls []string
-		for _, host := range n.hosts {
-			urls = append(urls, "tls://"+net.JoinHostPort(host, strconv.Itoa(n.port)))
-		}
-		return fmt.Sprintf("url = %q\nreplicas = %d\ncredentials = %q\n", strings.Join(urls, ","), len(urls),
+		return fmt.Sprintf("url = %q\nreplicas = %d\ncredentials = %q\n", n.urls(), len(n.hosts),
 			filepath.Join(n.keys, keys.DirDirector))
 	}
 	host := n.hosts[len(n.hosts)-1]
 	return fmt.Sprintf("url = \"tls://%s\"\ncredentials = %q\n", net.JoinHostPort(host, fmt.Sprint(n.port)),
 		filepath.Join(n.keys, keys.DirDirector))
+}
+
+// urls returns the addresses of all servers, separated by commas.
+func (n *nats) urls() string {
+	var urls []string
+	for _, host := range n.hosts {
+		urls = append(urls, "tls://"+net.JoinHostPort(host, strconv.Itoa(n.port)))
+	}
+	return strings.Join(urls, ",")
 }
 
 // freePort returns a port that stays free while the server is down. The port is below the ranges that Linux uses for

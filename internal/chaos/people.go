@@ -42,14 +42,16 @@ const waits = "asks, and waits"
 
 // openAs opens an issue with this result of its first attempt.
 func (w *world) openAs(r *rand.Rand, first string) *issue {
-	late := first == waits
+	return openPart(w, r, part{Seconds: 1 + 3*r.Float64(), First: first})
+}
+
+// openPart opens an issue with this task.
+func openPart(w *world, r *rand.Rand, p part) *issue {
+	late := p.First == waits
 	if late {
-		first = "asks"
+		p.First = "asks"
 	}
-	i := &issue{
-		waits: late, part: part{Seconds: 1 + 3*r.Float64(), First: first}, merges: r.IntN(2) == 0,
-		deletes: r.IntN(4) == 0,
-	}
+	i := &issue{waits: late, part: p, merges: r.IntN(2) == 0, deletes: r.IntN(4) == 0}
 	i.key = w.github.CreateIssue(repository, testbed.Person, "Work for the agent", "Please.\n\n"+i.part.line()+"\n",
 		testbed.LabelTask)
 	w.mu.Lock()

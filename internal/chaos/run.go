@@ -20,8 +20,11 @@ type Options struct {
 	Rounds  int
 	Seed    uint64 // 0 means a new seed
 	Runtime string // docker or processes; by default both in turn, if an engine answers
-	Bus     string // embedded, joined or cluster; by default the first two in turn
-	Only    string // selects faults by parts of their names: "disk,power" keeps only these, "!disk,!power" drops them
+	// Bus lists kinds of bus: embedded, joined, cluster. Each of them gets a world. By default all take turns.
+	Bus string
+	// TTL lists heartbeat TTLs in seconds. Each of them gets all rounds. By default it is shortestTTL.
+	TTL  string
+	Only string // selects faults by parts of their names: "disk,power" keeps only these, "!disk,!power" drops them
 	// Crash kills the director at every crash point instead of running rounds. Director must be built with the tag
 	// crashpoints.
 	Crash    bool
@@ -32,7 +35,7 @@ type Options struct {
 }
 
 // roundsPerWorld is the approximate number of rounds in one world.
-const roundsPerWorld = 50
+const roundsPerWorld = 40
 
 // Time limits of a round.
 const (
@@ -62,20 +65,17 @@ func Run(ctx context.Context, o Options) (ok bool, err error) {
 	}
 	log := &eventLog{out: o.Out, began: time.Now()}
 	fmt.Fprintf(o.Out, "seed %d, %d rounds; to repeat: %s\n", o.Seed, o.Rounds, o.command())
-	kinds, err := o.kinds(ctx)
+	if o.Crash {
+		o.Rounds = 1
+	}
+	plans, err := o.plan(ctx)
 	if err != nil {
 		return false, err
 	}
 	sum := newTable()
-	if o.Crash {
-		o.Rounds = 1
-	}
-	n := max(1, (o.Rounds+roundsPerWorld/2)/roundsPerWorld)
-	for i := range n {
-		rounds := o.Rounds*(i+1)/n - o.Rounds*i/n
-		k := kinds[(uint64(i)+o.Seed)%uint64(len(kinds))]
-		fmt.Fprintf(o.Out, "\n== world %d of %d: %s, %d rounds\n", i+1, n, k, rounds)
-		t, err := o.world(ctx, k, uint64(i), rounds, log)
+	for i, p := range plans {
+		fmt.Fprintf(o.Out, "\n== world %d of %d: %s, %d rounds\n", i+1, len(plans), p.kind, p.rounds)
+		t, err := o.world(ctx, p.kind, uint64(i), p.rounds, log)
 		if t != nil {
 			sum.add(t)
 		}
@@ -96,45 +96,12 @@ func (o Options) command() string {
 	if o.Crash {
 		c = fmt.Sprintf("make chaos CRASHPOINTS=1 SEED=%d", o.Seed)
 	}
-	for _, v := range [][2]string{{"RUNTIME", o.Runtime}, {"BUS", o.Bus}, {"ONLY", o.Only}} {
+	for _, v := range [][2]string{{"RUNTIME", o.Runtime}, {"BUS", o.Bus}, {"TTL", o.TTL}, {"ONLY", o.Only}} {
 		if v[1] != "" {
 			c += fmt.Sprintf(" %s='%s'", v[0], v[1])
 		}
 	}
 	return c
-}
-
-// kinds returns the possible kinds of worlds, which a run takes in turn.
-func (o Options) kinds(ctx context.Context) (kinds []kind, err error) {
-	runtimes := map[string][]string{
-		"": {testbed.RuntimeDocker, testbed.RuntimeProcess}, "docker": {testbed.RuntimeDocker},
-		"processes": {testbed.RuntimeProcess},
-	}[o.Runtime]
-	buses := map[string][]string{
-		"": {busEmbedded, busJoined}, busEmbedded: {busEmbedded},
-		busJoined: {busJoined}, busCluster: {busCluster},
-	}[o.Bus]
-	if runtimes == nil || buses == nil {
-		return nil, fmt.Errorf("chaos: runtime %q, bus %q: want docker or processes, embedded, joined or cluster",
-			o.Runtime, o.Bus)
-	}
-	if e, err := testbed.OpenDocker(ctx, "chaos"); err == nil {
-		_ = e.Close()
-	} else if o.Runtime == "docker" {
-		return nil, fmt.Errorf("chaos: no Docker engine answers: %w", err)
-	} else {
-		runtimes = []string{testbed.RuntimeProcess}
-		fmt.Fprintf(o.Out, "skipped workers in containers, because no Docker engine answers: %v\n", err)
-	}
-	if o.Bus == busCluster { // its servers listen on addresses that containers cannot reach
-		runtimes = []string{testbed.RuntimeProcess}
-	}
-	for _, b := range buses {
-		for _, r := range runtimes {
-			kinds = append(kinds, kind{r, b})
-		}
-	}
-	return kinds, nil
 }
 
 // world runs one world from its creation to its audit.
@@ -183,6 +150,9 @@ func (o Options) world(ctx context.Context, k kind, n uint64, rounds int, log *e
 	}
 	stop()
 	people.Wait()
+	if err := readSuspicions(ctx, w); err != nil {
+		return t, err
+	}
 	if err := w.director.Stop(); err != nil {
 		t.bad("director did not end when asked", err.Error())
 	}

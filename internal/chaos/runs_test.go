@@ -97,35 +97,3 @@ func TestASecondAgentIsNotAlone(t *testing.T) {
 	}
 	again()
 }
-
-// A worker without a result is blamed on a slow director if it was alive at that time, unless a fault or a person
-// ended it.
-func TestBlamed(t *testing.T) {
-	at := func(seconds int64) time.Time { return time.Unix(1_800_000_000+seconds, 0) }
-	for _, c := range []struct {
-		name  string
-		runs  []*agentRun
-		world *world
-		want  int
-	}{
-		{"it was stopped", lines(one(runBegan, "1", "x-1"), one(runAlive, "1", "x-1")), &world{}, 1},
-		{"it finished", lines(one(runBegan, "1", "x-1"), one(runFinished, "1", "x-1")), &world{}, 0},
-		{"it asked", lines(one(runBegan, "1", "x-1"), one(runAsked, "1", "x-1")), &world{}, 0},
-		{
-			"a fault ended it", lines(one(runBegan, "1", "x-1"), one(runAlive, "1", "x-1")),
-			&world{harmed: []harm{{"x-1", at(2)}}}, 0,
-		},
-		{
-			"a fault ended another worker", lines(one(runBegan, "1", "x-1"), one(runAlive, "1", "x-1")),
-			&world{harmed: []harm{{"y-1", at(2)}}}, 1,
-		},
-		{"a person ended it", lines(one(runBegan, "2", "y-1"), one(runAlive, "2", "y-1")), &world{}, 0},
-		{"it ended before", lines(one(runBegan, "1", "x-1")), &world{}, 0},
-	} {
-		c.world.slow = []slow{{at(1), at(5)}}
-		c.world.issues = []*issue{{key: "a/b#1"}, {key: "a/b#2", gone: true}}
-		if got := (auditor{c.world}).blamed(c.runs); len(got) != c.want {
-			t.Errorf("%s: %d, want %d", c.name, len(got), c.want)
-		}
-	}
-}

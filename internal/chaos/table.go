@@ -35,6 +35,7 @@ var columns = []struct {
 	{"attempts overlapping", true},
 	{"attempts run twice", true},
 	{"finished work repeated", true},
+	{"living workers suspected", true},
 	{"living workers stopped", true},
 	{"containers left", true},
 	{"networks too many", true},
@@ -50,6 +51,7 @@ var columns = []struct {
 	{"questions without need", false},
 	{"crash points", false},
 	{"crash points reached", false},
+	{"crash points not reached", true},
 	{"crash points reached in recovery", false},
 }
 

@@ -18,11 +18,6 @@ import (
 
 const repository = "chaos/widgets"
 
-// kind is the runtime and the bus of a world.
-type kind struct{ runtime, bus string }
-
-func (k kind) String() string { return k.runtime + ", " + k.bus }
-
 // world is one director with its peers and their files.
 type world struct {
 	kind
@@ -43,11 +38,13 @@ type world struct {
 	rebuilds       bool // the director's configuration lets it rebuild a damaged journal
 	leases         bool // set if another director may stand by
 
-	mu     sync.Mutex
-	issues []*issue
-	harmed []harm
-	slow   []slow
-	wrong  []finding // findings of faults, for the table
+	mu        sync.Mutex
+	issues    []*issue
+	harmed    []harm
+	slow      []slow
+	lived     []testbed.Worker // while the director was slow
+	suspected []suspicion      // by the director
+	wrong     []finding        // findings of faults, for the table
 }
 
 // finding is an entry for a column of the table.
@@ -207,18 +204,18 @@ func (w *world) configText(agent, data string) string {
 	if w.rebuilds {
 		journal = "[journal]\non_damage = \"rebuild\"\n"
 	}
-	return fmt.Sprintf(configText, w.fleet, data, more, w.containers(), bus, repository, w.github.API(),
-		agent, w.runs(), agent, w.runs()) + journal
+	return fmt.Sprintf(configText, w.fleet, data, more, w.ttl.Seconds(), w.containers(), w.ttl.Seconds()/3, bus,
+		repository, w.github.API(), agent, w.runs(), agent, w.runs()) + journal
 }
 
 const configText = `[director]
 fleet = %q
 data_dir = %q
-%smax_workers = 4
+%smax_workers = 8
 max_retries = 8
 interval_seconds = 5
 [timeouts]
-worker_heartbeat_ttl_seconds = 5
+worker_heartbeat_ttl_seconds = %v
 worker_start_seconds = 30
 worker_watchdog_seconds = 120
 issue_claim_stale_seconds = 600
@@ -229,7 +226,7 @@ backoff_max_seconds = 2
 [containers]
 %s
 [agent_bus]
-heartbeat_interval_seconds = 1
+heartbeat_interval_seconds = %v
 %s
 [rate_limits.github]
 min_seconds_between_writes = 1

@@ -34,7 +34,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	f.Uint64Var(&o.Seed, "seed", 0, "seed of all random choices; 0 means a new seed")
 	f.StringVar(&o.Runtime, "runtime", "", "runtime of workers: docker or processes; by default both, if an engine "+
 		"answers")
-	f.StringVar(&o.Bus, "bus", "", "kind of bus: embedded, joined or cluster; by default embedded and joined in turn")
+	f.StringVar(&o.Bus, "bus", "", "kinds of bus: embedded, joined, cluster, or a list, which gets a world for each; "+
+		"by default all take turns")
+	f.StringVar(&o.TTL, "ttl", "", "heartbeat TTLs in seconds, such as 3,15,90; each gets all rounds")
 	f.StringVar(&o.Only, "only", "", "faults to inject: \"disk,power\" selects names with one of these words, "+
 		"\"!disk,!power\" names without them")
 	f.BoolVar(&o.Crash, "crashpoints", false, "instead of rounds, kill the director at every crash point; --director "+
