@@ -13,8 +13,8 @@ const (
 	logFileCount = "2"
 )
 
-// tmpOptions mounts /tmp executable, because tool chains run programs that they build there, and Docker's tmpfs is
-// noexec by default. The pages of /tmp count against the container's memory.
+// tmpOptions makes /tmp executable, because toolchains run programs that they build there, and Docker's tmpfs is
+// noexec by default. /tmp counts against the container's memory.
 const tmpOptions = "rw,exec,nosuid,nodev,mode=1777"
 
 // apiConfig translates a valid spec for Docker's API. It overrides every image setting that could affect an attempt.
@@ -27,14 +27,14 @@ func apiConfig(spec Spec, fleet, owner, network, home string,
 		Env:        spec.Env,
 		User:       spec.User,
 		WorkingDir: spec.Workdir,
-		StopSignal: "SIGTERM", // for a manual "docker stop"
+		StopSignal: "SIGTERM", // used by a manual "docker stop"
 		// A health check would start extra processes in the container.
 		Healthcheck: &apicontainer.HealthConfig{Test: []string{"NONE"}},
 		Labels: map[string]string{
 			LabelFleet: fleet, LabelOwner: owner, LabelTask: spec.Task, LabelAttempt: spec.AttemptID,
 		},
 	}
-	if len(spec.Stdin) > 0 { // the input ends when its writer disconnects
+	if len(spec.Stdin) > 0 { // close the input when its writer disconnects
 		config.AttachStdin, config.OpenStdin, config.StdinOnce = true, true, true
 	}
 	pids := spec.Pids
@@ -53,7 +53,7 @@ func apiConfig(spec Spec, fleet, owner, network, home string,
 		Init:        &noInit,
 		Resources: apicontainer.Resources{
 			Memory:     spec.Memory,
-			MemorySwap: spec.Memory, // sum of memory and swap, so swap is disabled
+			MemorySwap: spec.Memory, // memory plus swap; equal to Memory, so swap is disabled
 			NanoCPUs:   int64(math.Round(spec.CPUs * 1e9)),
 			PidsLimit:  &pids,
 		},
@@ -78,7 +78,7 @@ func tmpfs(spec Spec) map[string]string {
 
 func apiMounts(spec Spec) []mount.Mount {
 	mounts := []mount.Mount{{Type: mount.TypeBind, Source: spec.Checkout, Target: spec.Workdir}}
-	// Docker removes an anonymous volume with its container. NoCopy leaves out the image's content.
+	// Docker removes an anonymous volume together with its container. NoCopy keeps the image's content out of it.
 	if spec.Checkout == "" {
 		mounts[0] = mount.Mount{
 			Type: mount.TypeVolume, Target: spec.Workdir,

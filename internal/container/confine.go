@@ -25,11 +25,11 @@ import (
 
 // Egress is the set of addresses that workers can reach.
 type Egress struct {
-	Closed       bool             // workers reach only Doors; otherwise also public addresses
+	Closed       bool             // if set, workers reach only Doors; otherwise also public addresses
 	Doors        []netip.AddrPort // the bus, the proxy and configured addresses, on this host or elsewhere
 	Ports        []uint16         // open ports of other members of the workers' network, such as a relay
-	Image        string           // of the container that installs the rules
-	WorkerBinary string           // the program in it, which implements fence.Command
+	Image        string           // image of the container that installs the rules
+	WorkerBinary string           // program in that container, which implements fence.Command
 }
 
 // LabelFence marks the containers that install rules. Its value is the fleet.
@@ -40,7 +40,7 @@ const LabelFence = "retake.fence"
 const fenceAge = time.Minute
 
 // deadResolver is the name server of confined workers, an unused address in their network namespace. Queries to the
-// daemon's resolver would bypass the rules and could carry data out.
+// daemon's resolver would bypass the rules, so they could carry data out.
 const deadResolver = "127.0.0.1"
 
 // firewall keeps the rules of the workers' network installed in the kernel of the daemon's host.
@@ -59,17 +59,17 @@ type fenceState struct {
 	egress      *Egress // nil before Confine
 	nameservers []netip.Addr
 	rules       rules  // installed
-	keeping     bool   // a goroutine checks the rules
+	keeping     bool   // set while a goroutine checks the rules
 	network     string // id, or "" if no rules are installed
 	bridge      string // of network
 	at          time.Time
 	warned      bool
 }
 
-// Confine limits the addresses that workers can reach from now on. It installs rules in the kernel of the daemon's
-// host, and renews them at each start of an attempt. It needs only access to the daemon, because a short-lived
-// container in the host's network installs the rules. Errors: ErrNetwork if the kernel refuses, ErrDaemon. After an
-// error, attempts do not start if e.Closed, and start without rules otherwise.
+// Confine limits the addresses that workers can reach from now on. A short-lived container in the host's network
+// installs the rules in the kernel of the daemon's host, so access to the daemon suffices. Each start of an attempt
+// renews them. Errors: ErrNetwork if the kernel refuses, ErrDaemon. After an error, attempts do not start if
+// e.Closed is set, and start without rules otherwise.
 func (d *Docker) Confine(ctx context.Context, e Egress) error {
 	f := d.firewall
 	f.mu.Lock()
@@ -109,8 +109,8 @@ func (d *Docker) Warm(ctx context.Context) {
 	}
 }
 
-// keep checks the rules until Close, because relays may return with other addresses, and the host's firewall may be
-// reloaded, while workers run.
+// keep checks the rules until Close, because while workers run, relays may come back with other addresses, and the
+// host's firewall may be reloaded.
 func (f *firewall) keep() {
 	for {
 		select {
@@ -129,7 +129,7 @@ func (f *firewall) mend() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	id := f.net.used().id
-	if f.state.network == "" || f.state.network != id || f.state.warned { // the next start installs them, or fails
+	if f.state.network == "" || f.state.network != id || f.state.warned { // the next start will install them, or fail
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(f.background.ctx, f.limits.operation)
@@ -144,7 +144,7 @@ func (f *firewall) mend() error {
 	if slices.Equal(r.doors, f.state.rules.doors) && (workers == 0 || time.Since(f.state.at) < fenceAge) {
 		return nil
 	}
-	f.state.network = "" // until it succeeds
+	f.state.network = "" // repeat until it succeeds
 	return f.install(ctx)
 }
 
@@ -160,7 +160,7 @@ func (f *firewall) ensure(ctx context.Context) error {
 	if err == nil || s.egress.Closed || ctx.Err() != nil {
 		return err
 	}
-	s.network, s.at = f.net.used().id, time.Now() // do not retry at once
+	s.network, s.at = f.net.used().id, time.Now() // do not retry immediately
 	if !s.warned {
 		s.warned = true
 		f.log.Warn("firewall of the workers' network is down, so workers can reach each other, this machine and "+
@@ -234,7 +234,7 @@ func addresses(texts []string) (all []netip.Addr) {
 func (f *firewall) rules(ctx context.Context, id string) (r rules, workers int, err error) {
 	info, err := f.api.NetworkInspect(ctx, id, network.InspectOptions{})
 	if cerrdefs.IsNotFound(err) {
-		return r, 0, err // the error of a missing network, so that the caller recreates it
+		return r, 0, err // tells the caller to recreate the missing network
 	}
 	if err != nil {
 		return r, 0, failure("network "+f.net.name, err)
@@ -344,7 +344,7 @@ func (f *firewall) handOver(ctx context.Context, batches [][]byte) (done fence.D
 	return f.runFence(ctx, made.ID)
 }
 
-// runFence runs a created container and reads its output.
+// runFence starts the created container and reads its output.
 func (f *firewall) runFence(ctx context.Context, id string) (done fence.Done, err error) {
 	ended, failed := f.api.ContainerWait(ctx, id, apicontainer.WaitConditionNextExit)
 	if err := f.api.ContainerStart(ctx, id, apicontainer.StartOptions{}); err != nil {
@@ -377,11 +377,11 @@ func (f *firewall) sweep(ctx context.Context) {
 		old, err := f.api.ContainerList(ctx,
 			apicontainer.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", label+"="+f.fleet))})
 		if err != nil {
-			return // the caller's next request fails for the same reason
+			return // the caller's next request will fail for the same reason
 		}
 		for _, c := range old {
 			if time.Since(time.Unix(c.Created, 0)) > f.limits.operation {
-				// The daemon keeps volumes that a worker uses.
+				// The daemon refuses to remove volumes that a worker uses.
 				_ = f.api.ContainerRemove(ctx, c.ID, apicontainer.RemoveOptions{Force: true, RemoveVolumes: true})
 			}
 		}

@@ -55,7 +55,7 @@ func bystander(t *testing.T, on, port string) (address string) {
 	t.Helper()
 	s := spec(t, "answer", port)
 	s.User = "1000:1000"
-	// Labelled as an attempt, it would count as a worker.
+	// With an attempt's labels, it would count as a worker.
 	id := startPlain(t, s, on)
 	awaitReady(t, s)
 	return addressOf(t, id, on)
@@ -177,7 +177,7 @@ func walls(t *testing.T, d *container.Docker, name, gateway string) {
 		rest = append(rest, fmt.Sprintf("tcp %s:%d", a, everywhere.Port()))
 	}
 	all := slices.Concat(doors, rest)
-	if got := reached(t, d, all...); got != strings.Join(all, ", ") { // shows that the forbidden servers run
+	if got := reached(t, d, all...); got != strings.Join(all, ", ") { // shows that the forbidden servers are up
 		t.Errorf("before: reached %q, want %q", got, all)
 	}
 	// the engine also separates other bridges
@@ -195,8 +195,8 @@ func walls(t *testing.T, d *container.Docker, name, gateway string) {
 	}
 }
 
-// TestConfineRefused: if a confinement is impossible, workers do not start, and the error has the next step. The
-// director logs an open network once.
+// TestConfineRefused: if workers cannot be confined, they do not start, and the error has the next step. An open
+// network is logged once.
 func TestConfineRefused(t *testing.T) {
 	needDocker(t)
 	t.Parallel()
@@ -211,7 +211,7 @@ func TestConfineRefused(t *testing.T) {
 	s := spec(t, "exit", "0")
 	defer stop(t, d, s.AttemptID)
 	if err := d.Ensure(t.Context(), s); err == nil {
-		t.Error("it was started")
+		t.Error("the worker was started")
 	}
 	e.Closed = false
 	if err := errors.Join(d.Confine(t.Context(), e), d.Ensure(t.Context(), s)); err != nil {

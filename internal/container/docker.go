@@ -14,19 +14,19 @@ import (
 	"go.uber.org/zap"
 )
 
-// limits contains the maximum waits of one operation for the daemon.
+// limits contains the maximum times for which one operation waits for the daemon.
 type limits struct {
-	ping time.Duration // in OpenDocker, while a person waits
+	ping time.Duration // first contact in OpenDocker, while a person waits
 	// list, network, and the parts of Ensure and Stop; a start took 0.3 s in measurements, and takes longer on a busy
 	// host
 	operation time.Duration
 	input     time.Duration // for the daemon's confirmation that it forwarded the whole input, which may never come
-	pull      time.Duration // of a large image over a slow line
+	pull      time.Duration // for a large image over a slow line
 	confirm   time.Duration // from SIGKILL to "does not run", and from removal to 404
 	streams   time.Duration // from the end of a container to the end of its streams
 	lateOOM   time.Duration // an OOM event can arrive after the exit
-	backoff   time.Duration // first wait before reconnecting to the events; doubles to maxBackoff
-	fence     time.Duration // between two checks whether the rules must change
+	backoff   time.Duration // first wait before reconnecting to the events, which doubles up to maxBackoff
+	fence     time.Duration // interval of checks whether the rules must change
 }
 
 const maxBackoff = 5 * time.Second
@@ -102,7 +102,7 @@ func newDocker(e *engine, network string) *Docker {
 
 // background runs goroutines until Close.
 type background struct {
-	ctx     context.Context // ends with Close
+	ctx     context.Context // done after Close
 	cancel  context.CancelFunc
 	mu      sync.Mutex
 	running sync.WaitGroup
@@ -126,7 +126,7 @@ func (b *background) start(f func()) bool {
 }
 
 func (b *background) close() {
-	b.mu.Lock() // no goroutine starts after this
+	b.mu.Lock() // from here on, goroutines cannot start
 	b.cancel()
 	b.mu.Unlock()
 	b.running.Wait()
@@ -143,7 +143,6 @@ func (d *Docker) Close() error {
 	return d.api.Close()
 }
 
-// List returns all containers of this fleet, sorted by attempt id.
 func (d *Docker) List(ctx context.Context) ([]Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.limits.operation)
 	defer cancel()
@@ -156,7 +155,7 @@ func (d *Docker) List(ctx context.Context) ([]Status, error) {
 		if c.Labels[LabelOwner] != d.owner {
 			continue
 		}
-		// The daemon's list can lag behind its events, but an inspection cannot.
+		// The daemon's list can lag behind its events, but inspections cannot.
 		info, err := d.api.ContainerInspect(ctx, c.ID)
 		if cerrdefs.IsNotFound(err) {
 			continue // removed since the list
@@ -181,7 +180,7 @@ func (d *Docker) Find(ctx context.Context, attemptID string) (s Status, found bo
 	defer cancel()
 	info, found, err := d.lookup(ctx, attemptID)
 	switch {
-	case errors.Is(err, ErrSpec): // of another fleet
+	case errors.Is(err, ErrSpec): // belongs to another fleet
 		return Status{}, false, nil
 	case err != nil || !found || info.Config.Labels[LabelOwner] != d.owner:
 		return Status{}, false, err

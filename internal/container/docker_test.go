@@ -103,7 +103,7 @@ func TestImagesOwnSettingsAreOverridden(t *testing.T) {
 	}
 }
 
-// The death of a director before the start ends its container's input, so the next director replaces the container.
+// If a director dies before the start, its container's input ends, so the next director replaces the container.
 func TestInputAfterAnEnsureThatWasCutOff(t *testing.T) {
 	needDocker(t)
 	t.Parallel()
@@ -212,7 +212,7 @@ func TestPrunedNetworkComesBackTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	remove(t.Context())
-	s := spec(t, "input") // the first start fails, which must not lose the input
+	s := spec(t, "input") // the first start fails, but must not lose the input
 	s.Stdin = []byte("the plan")
 	if exit := run(t, d, s); !exit.Known || exit.ExitCode != 0 || !strings.HasPrefix(string(exit.Stdout), "8 bytes ") {
 		t.Errorf("got %+v", exit)
@@ -257,7 +257,7 @@ func TestMounts(t *testing.T) {
 			}
 		})
 	}
-	t.Run("an absent host path is refused", func(t *testing.T) {
+	t.Run("the engine refuses an absent host path", func(t *testing.T) {
 		s := spec(t, "exit", "0")
 		s.Checkout = filepath.Join(engine.dir, "absent")
 		if err := d.Ensure(t.Context(), s); !errors.Is(err, container.ErrSpec) ||
@@ -265,7 +265,7 @@ func TestMounts(t *testing.T) {
 			t.Errorf("got %v, want ErrSpec naming the path", err)
 		}
 	})
-	t.Run("the socket is refused", func(t *testing.T) {
+	t.Run("the engine's socket is refused", func(t *testing.T) {
 		s := spec(t, "exit", "0")
 		s.Mounts = []container.Mount{{Source: "/var/run/docker.sock", Target: "/d.sock", ReadOnly: true}}
 		if err := d.Ensure(t.Context(), s); !errors.Is(err, container.ErrSpec) || exists(t, s.AttemptID) {

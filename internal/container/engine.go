@@ -181,7 +181,8 @@ func (e *engine) awaitEnd(ctx context.Context, id string, limit time.Duration) (
 	waiting, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	result, failed := e.api.ContainerWait(waiting, id, apicontainer.WaitConditionNotRunning)
-	// Exactly one channel delivers, even after the limit. Returning earlier would leak the client's goroutine.
+	// Exactly one channel delivers, even after the limit, so wait for it. Returning earlier would leak the client's
+	// goroutine.
 	select {
 	case r := <-result:
 		if r.Error != nil {
@@ -200,9 +201,9 @@ func (e *engine) awaitEnd(ctx context.Context, id string, limit time.Duration) (
 	}
 }
 
-// createAside creates a container that is not an attempt, and that the caller must remove. The end of ctx does not
-// interrupt the request, because the daemon completes a create even if the client disconnects. Without its id, the
-// caller could not remove the container.
+// createAside creates a container that is not an attempt, and that the caller must remove. Canceling ctx does not
+// interrupt the request: the daemon would create the container anyway, and the caller could not remove it without
+// its id.
 func (e *engine) createAside(ctx context.Context, config *apicontainer.Config,
 	host *apicontainer.HostConfig,
 ) (apicontainer.CreateResponse, error) {

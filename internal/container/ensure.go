@@ -32,7 +32,7 @@ func (d *Docker) Ensure(ctx context.Context, spec Spec) error {
 	if err != nil {
 		return err
 	}
-	// An interrupted Ensure may have ended the input of a created container.
+	// The input of a container that an interrupted Ensure created has ended.
 	if found && stateOf(info) == StateCreated && len(spec.Stdin) > 0 {
 		if err := d.remove(ctx, info.ID, spec.AttemptID); err != nil {
 			return err
@@ -91,8 +91,8 @@ func (d *Docker) create(ctx context.Context, spec Spec) (id string, err error) {
 	return id, err
 }
 
-// createOnce returns the daemon's "not found" unwrapped. It means that the image is missing, because the daemon checks
-// the other objects later.
+// createOnce returns the daemon's "not found" unwrapped. It can only mean that the image is missing, because the
+// daemon looks up all other objects later.
 func (d *Docker) createOnce(ctx context.Context, spec Spec) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.limits.operation)
 	defer cancel()
@@ -224,5 +224,5 @@ func (d *Docker) copyFiles(ctx context.Context, id string, spec Spec) error {
 	return d.copyArchive(ctx, id, spec, own)
 }
 
-// isGiven reports whether the worker's user must own a mount's root.
+// isGiven reports whether a mount's root must belong to the worker's user.
 func isGiven(m Mount) bool { return m.Volume && !m.ReadOnly }

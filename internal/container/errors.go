@@ -13,7 +13,7 @@ import (
 	"retake/internal/sys/diskfault"
 )
 
-// Kinds of errors for errors.Is.
+// Kinds of errors, for errors.Is.
 var (
 	// ErrDaemon means that the daemon did not answer, failed temporarily, or could not confirm an operation.
 	ErrDaemon = errors.New("container: Docker daemon")
@@ -27,14 +27,14 @@ var (
 	ErrNoRoom error = noRoomError{}
 	// ErrDisk means that a disk of this machine or of the daemon is full. It is also an ErrDaemon.
 	ErrDisk error = diskError{}
-	// ErrSpec means that the daemon or this package permanently refuses the request.
+	// ErrSpec means that the daemon or this package refuses the request, now and later.
 	ErrSpec = errors.New("container: refused")
 	// ErrImageMissing means that the daemon lacks the image and could not pull it.
 	ErrImageMissing = errors.New("container: image missing")
 	// ErrImagePull means that a pull failed. It is also an ErrImageMissing.
 	ErrImagePull error = imagePullError{}
 	// ErrUnconfirmed means that the runtime of an attempt does not answer and cannot confirm the attempt's end. The
-	// request to end it was sent.
+	// request to end it has been sent.
 	ErrUnconfirmed = errors.New("container: end not confirmed")
 	// ErrNetwork means that the workers' network exists but is unsuitable.
 	ErrNetwork = errors.New("container: network")
@@ -65,16 +65,16 @@ type imagePullError struct{}
 func (imagePullError) Error() string { return ErrImageMissing.Error() + ": pull failed" }
 func (imagePullError) Unwrap() error { return ErrImageMissing }
 
-// Error is the error of every operation of this package.
+// Error is the error that every operation of this package returns.
 type Error struct {
 	Kind      error  // one of the sentinels above
-	Transient bool   // the same call may succeed later
+	Transient bool   // set if the same call may succeed later
 	Doing     string // the operation with its object
 	Cause     error
 	Next      string // a person's next step, or empty
 }
 
-// Error formats kind, operation, cause and next step in one line.
+// Error formats kind, operation, cause and next step on one line.
 func (e *Error) Error() string {
 	text := e.Kind.Error() + ": " + e.Doing
 	if e.Cause != nil {
@@ -149,7 +149,7 @@ func isPermission(err error) bool {
 	return client.IsErrConnectionFailed(err) && errors.Is(err, fs.ErrPermission)
 }
 
-// refused returns a permanent error that is detected without the daemon.
+// refused returns a permanent error that was detected without the daemon.
 func refused(doing, format string, args ...any) *Error {
 	return &Error{Kind: ErrSpec, Doing: doing, Cause: fmt.Errorf(format, args...)}
 }

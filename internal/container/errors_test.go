@@ -10,8 +10,8 @@ import (
 	cerrdefs "github.com/containerd/errdefs"
 )
 
-// TestOnlyAFullDiskIsTheDisks: the engine's errors about a container's files do not count as disk errors of the
-// machine.
+// TestOnlyAFullDiskIsTheDisks: the engine's errors about a container's files do not count as errors of the
+// machine's disk.
 func TestOnlyAFullDiskIsTheDisks(t *testing.T) {
 	said := func(text string) error {
 		return fmt.Errorf("Error response from daemon: %s: %w", text, cerrdefs.ErrInternal)

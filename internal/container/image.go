@@ -42,7 +42,7 @@ func (e *engine) EnsureImage(ctx context.Context, name string) error {
 	return e.pull(ctx, name)
 }
 
-// HasImage reports whether the daemon has an image. It does not pull.
+// HasImage reports whether the daemon has an image. It does not pull the image.
 func (e *engine) HasImage(ctx context.Context, name string) (bool, error) {
 	_, err := e.api.ImageInspect(ctx, name)
 	switch {

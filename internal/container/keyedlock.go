@@ -7,7 +7,7 @@ import (
 
 // attemptState is this process's knowledge about an attempt, from the first operation until Stop has finished.
 type attemptState struct {
-	streams *streams // nil unless a goroutine reads them
+	streams *streams // nil unless a goroutine is reading them
 	sent    sentSignals
 }
 

@@ -29,11 +29,11 @@ import (
 	"retake/internal/container/containertest"
 )
 
-// engine is the daemon of this run, which tests also use without the package, and the run's objects. All objects have
+// engine is the daemon of this run, which tests also use without the package, and the objects of this run. They carry
 // the run's fleet as a label, by which cleanUp finds them.
 var engine struct {
 	api     *client.Client
-	why     string // why there is no engine
+	why     string // why no engine is available
 	fleet   string // all fleets of this run begin with it
 	network string
 	image   string // FROM scratch, empty
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 		os.Exit(playDirector(order))
 	}
 	flag.Parse()
-	if err := flag.Set("test.parallel", "4"); err != nil { // tests wait for the engine rather than for a processor
+	if err := flag.Set("test.parallel", "4"); err != nil { // tests mostly wait for the engine, not for a processor
 		panic(err)
 	}
 	if err := buildShared(); err != nil {
@@ -60,7 +60,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(cleaned{m})
 }
 
-// cleaned runs the tests and then cleans up, before leaked goroutines are counted.
+// cleaned runs the tests, and cleans up before leaked goroutines are counted.
 type cleaned struct{ *testing.M }
 
 func (c cleaned) Run() int {
@@ -118,7 +118,7 @@ func openEngine() error {
 	return buildImage(ctx, engine.image)
 }
 
-// cleanUp removes the tests' shared objects, and reports and removes remains.
+// cleanUp removes the tests' shared objects. It reports and removes anything else that remains.
 func cleanUp() (left []error) {
 	report := func(err error) {
 		if err != nil {
@@ -147,7 +147,7 @@ func cleanUp() (left []error) {
 	report(err)
 	for _, n := range networks {
 		if strings.HasPrefix(n.Labels[container.LabelFleet], engine.fleet) {
-			if n.Name != engine.network { // any Ensure may have created that
+			if n.Name != engine.network { // any Ensure may have created the network
 				report(fmt.Errorf("network %s", n.Name))
 			}
 			report(engine.api.NetworkRemove(ctx, n.ID))
@@ -175,7 +175,7 @@ func cleanUp() (left []error) {
 	return left
 }
 
-// needDocker skips a test when no engine answers, unless the environment promises an engine.
+// needDocker skips a test when no engine answers, unless the environment says that one must.
 func needDocker(t testing.TB) {
 	t.Helper()
 	if engine.why == "" {

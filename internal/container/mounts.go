@@ -6,8 +6,8 @@ import (
 )
 
 // SharesFiles reports whether two mounts share files under any names. It follows links and compares directories by
-// inode. It compares a path that does not exist on this machine literally, because the engine may be on another
-// machine. It does not detect bind mounts on the host.
+// inode. It compares paths that do not exist on this machine literally, because the engine may be on another one.
+// It does not detect bind mounts on the host.
 func (m Mount) SharesFiles(other Mount) bool {
 	if m.Volume || other.Volume {
 		return m.Volume == other.Volume && m.Source == other.Source

@@ -35,7 +35,7 @@ type workerNetwork struct {
 type networkInUse struct {
 	id      string
 	gateway string
-	subnet  *network.IPAM // for recreating a pruned network, since the bus listens on the gateway
+	subnet  *network.IPAM // used to recreate a pruned network, since the bus listens on the gateway
 }
 
 // EnsureNetwork creates the workers' network unless it exists. It returns the network's gateway, the address at which
@@ -174,7 +174,7 @@ func (n *workerNetwork) choose(ctx context.Context, all []network.Summary) (*net
 	return find(func(network.Summary) bool { return true }), nil
 }
 
-// ofWorkers returns the ids of the networks of running containers of this fleet.
+// ofWorkers returns the ids of the networks that running containers of this fleet use.
 func (n *workerNetwork) ofWorkers(ctx context.Context) (map[string]bool, error) {
 	running, err := n.api.ContainerList(ctx, apicontainer.ListOptions{Filters: fleetFilter(n.fleet)})
 	if err != nil {
@@ -224,8 +224,8 @@ func (n *workerNetwork) used() networkInUse {
 	return n.inUse
 }
 
-// create creates the network, with its last known addresses. A conflict means that another process was faster, unless
-// networks of that name existed before, with other addresses.
+// create creates the network with its last known addresses. A conflict means that another process was faster, unless
+// networks of that name already existed with other addresses.
 func (n *workerNetwork) create(ctx context.Context, others bool) error {
 	_, err := n.api.NetworkCreate(ctx, n.name, network.CreateOptions{
 		Driver: network.NetworkBridge, IPAM: n.used().subnet, Labels: map[string]string{LabelFleet: n.fleet},

@@ -46,7 +46,7 @@ func removeNamed(t *testing.T, name string) {
 	})
 }
 
-// openAs opens the engine for a fleet. A test simulates a kill by not closing it.
+// openAs opens the engine for a fleet. To simulate a kill, a test does not close it.
 func openAs(t *testing.T, fleet, name string) *container.Docker {
 	t.Helper()
 	d, err := container.OpenDocker(context.Background(), container.Options{Fleet: engine.fleet + fleet, Network: name})
@@ -57,7 +57,7 @@ func openAs(t *testing.T, fleet, name string) *container.Docker {
 	return d
 }
 
-// makeTwin creates a second network of the same name, like two simultaneous directors.
+// makeTwin creates a second network of the same name, as two simultaneous directors do.
 func makeTwin(t *testing.T, fleet, name string) string {
 	t.Helper()
 	dial := func(context.Context, string, string) (net.Conn, error) {
@@ -90,7 +90,7 @@ func makeTwin(t *testing.T, fleet, name string) string {
 	return id[:64]
 }
 
-// TestTwoDirectorsMakeOneNetwork: two simultaneous directors use the same network, and only that network remains.
+// TestTwoDirectorsMakeOneNetwork: two simultaneous directors agree on one network, and only that one remains.
 func TestTwoDirectorsMakeOneNetwork(t *testing.T) {
 	needDocker(t)
 	t.Parallel()
@@ -114,8 +114,8 @@ func TestTwoDirectorsMakeOneNetwork(t *testing.T) {
 	}
 }
 
-// TestKilledWhileItMakesTheNetwork: the engine completes the request of a killed director, and the next director uses
-// the network.
+// TestKilledWhileItMakesTheNetwork: the engine completes a killed director's request, and the next director uses the
+// resulting network.
 func TestKilledWhileItMakesTheNetwork(t *testing.T) {
 	needDocker(t)
 	t.Parallel()

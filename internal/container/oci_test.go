@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestRuntimeOfTheEngine: attempts get the configured runtime, and the helper for files, which never runs, gets the
-// default.
+// TestRuntimeOfTheEngine: attempts get the configured runtime. The helper that carries files never runs, and gets
+// the default..
 func TestRuntimeOfTheEngine(t *testing.T) {
 	asked := map[string]string{}
 	openFake(t, answers{
@@ -77,14 +77,14 @@ func TestRuntimeThatTheEngineLacks(t *testing.T) {
 				t.Errorf("%q lacks %q", err, part)
 			}
 		}
-		o, _ = options(t, "process") // this runtime only lists remaining containers
+		o, _ = options(t, "process") // this runtime is used only to list remaining containers
 		o.OCI = "runsc"
 		opened(t, o)
 	}
 }
 
-// TestHelperIsNoWorker: the helper of a killed director belongs to no fleet, even if its image has labels, and is
-// removed when it is old.
+// TestHelperIsNoWorker: a killed director's helper does not belong to any fleet, even if its image has labels,
+// and is removed once it is old.
 func TestHelperIsNoWorker(t *testing.T) {
 	var labels map[string]string
 	removed := 0

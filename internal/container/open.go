@@ -19,8 +19,8 @@ import (
 type Options struct {
 	Runtime string // for Open: "docker" or "process"; package kubernetes opens clusters
 	Fleet   string // letters, digits, "_.-"; labels all created objects and filters lists
-	// Owner, for Docker, is the permanent name of the installation. List omits containers of other owners, and Open
-	// refuses them.
+	// Owner, for Docker, is the permanent name of the installation. Open refuses a fleet that has containers of
+	// another owner, and List omits them.
 	Owner   string
 	Network string      // for Docker: name of the workers' network
 	OCI     string      // for Docker: runtime of attempts, or empty for the default
@@ -104,7 +104,7 @@ func LeaveMachine(ctx context.Context, o Options) error {
 
 // refuseContainers fails while containers of the fleet run in Docker.
 func refuseContainers(ctx context.Context, o Options) error {
-	o.OCI = "" // Open starts containers in no other runtime
+	o.OCI = "" // Docker is the only other runtime with containers here
 	docker, err := OpenDocker(ctx, o)
 	if err != nil { // without a daemon, containers cannot run
 		return nil //nolint:nilerr // on purpose

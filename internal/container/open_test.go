@@ -54,7 +54,7 @@ func isProcesses(r Runtime) bool { _, ok := r.(*Processes); return ok }
 
 func TestOpenWithoutAnEngine(t *testing.T) {
 	noEngine(t)
-	for _, runtime := range []string{"docker", "auto"} { // plain processes must be configured
+	for _, runtime := range []string{"docker", "auto"} { // plain processes must be configured explicitly
 		o, _ := options(t, runtime)
 		if _, err := Open(t.Context(), o); !errors.Is(err, ErrDaemon) ||
 			!strings.Contains(err.Error(), `containers.runtime = "process"`) {

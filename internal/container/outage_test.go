@@ -26,7 +26,7 @@ type line struct {
 	wg       sync.WaitGroup
 }
 
-// openThroughLine opens a Docker value that reaches the daemon only over the line.
+// openThroughLine opens a Docker that reaches the daemon only over the line.
 func openThroughLine(t *testing.T) (*container.Docker, *line) {
 	t.Helper()
 	u, err := url.Parse(engine.api.DaemonHost())
@@ -82,7 +82,7 @@ func (l *line) carry(conn net.Conn) {
 	wg.Wait()
 }
 
-// cut ends every connection, and refuses new ones until mended.
+// cut ends every connection, and refuses new ones until mend is called.
 func (l *line) cut() {
 	l.mu.Lock()
 	l.listener.Close()
@@ -175,7 +175,7 @@ func TestAdoptAfterAnOutageFollowsAgain(t *testing.T) {
 	s := spec(t, "obey")
 	ensure(t, d, s)
 	awaitReady(t, s)
-	for range 2 { // first an attached stream breaks, then a followed one
+	for range 2 { // first the stream attached at the start breaks, then the one from Adopt
 		l.cut()
 		l.mend()
 		d.AwaitBrokenStreams(s.AttemptID)

@@ -10,11 +10,11 @@ import (
 	"github.com/docker/docker/pkg/stdcopy"
 )
 
-// Printed is a piece of an attempt's output.
+// Printed is one piece of an attempt's output.
 type Printed struct {
-	At     time.Time // of the output; zero if unknown
+	At     time.Time // time of the output; zero if unknown
 	Stderr bool
-	Data   []byte // in Docker a part of one line, at most 16 KiB; valid only during the call
+	Data   []byte // in Docker, a part of one line, at most 16 KiB; valid only during the call
 }
 
 // FollowOutput passes on the output of an attempt from the beginning of its log file, until the attempt or ctx is done.

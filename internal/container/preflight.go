@@ -7,7 +7,7 @@ import (
 )
 
 // MissingPrograms returns the names that plain processes cannot find in path, a list of directories. An empty path
-// means the default of common images.
+// means imagePath.
 func MissingPrograms(path string, names []string) (missing []string) {
 	if path == "" {
 		path = imagePath

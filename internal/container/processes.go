@@ -29,7 +29,7 @@ type Processes struct {
 	dir    string
 	log    *zap.Logger
 	limits limits
-	apart  bool // workers run as another user and do not see hide
+	apart  bool // set if workers run as another user and do not see hide
 	hide   []string
 
 	attempts keyedLock
@@ -41,7 +41,7 @@ const (
 	retakeDir  = "retake"
 	homeDir    = "home"
 	tmpDir     = "tmp"
-	workDir    = "work" // if this machine has no checkout
+	workDir    = "work" // used if this machine has no checkout
 )
 
 // record identifies the attempt of a directory.
@@ -83,7 +83,7 @@ func readProcesses(o Options) (*Processes, error) {
 		if err := p.mend(dir); err != nil {
 			return nil, hostFailure("read the state of "+filepath.Base(dir), err)
 		}
-		// An interrupted Ensure or Stop leaves a directory without a record.
+		// Without a record, an Ensure or Stop was interrupted.
 		if _, err := os.Lstat(filepath.Join(dir, recordFile)); errors.Is(err, fs.ErrNotExist) {
 			if err := p.removeUnrecorded(filepath.Base(dir)); err != nil {
 				p.log.Warn("directory of a process not removed", zap.String("path", dir), zap.Error(err))
@@ -183,7 +183,7 @@ func readProcess(dir string) (*process, error) {
 		err = json.Unmarshal(data, &here.record)
 	}
 	// Read the lock first, because a supervisor releases it after its last record. A supervisor that seems to have died
-	// without a record may just have started, so read everything twice.
+	// without a record may in fact have just started, so read everything twice.
 	for try := 0; err == nil && try < 2; try++ {
 		var errs [3]error
 		here.supervised, errs[0] = supervisor.Locked(dir)
@@ -196,7 +196,6 @@ func readProcess(dir string) (*process, error) {
 	return here, err
 }
 
-// lost reports that the supervisor died before it recorded the worker's end.
 func (h *process) lost() bool { return h.started != nil && h.ended == nil && !h.supervised }
 
 func (h *process) ending() ending {
@@ -240,7 +239,7 @@ func (p *Processes) List(_ context.Context) ([]Status, error) {
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // it is being created or removed
 		}
-		if err != nil { // omitting the attempt would mean that it does not run
+		if err != nil { // to omit the attempt would say that it does not run
 			return nil, hostFailure("read the state of "+e.Name(), err)
 		}
 		if here.Fleet == p.fleet {
@@ -266,7 +265,7 @@ func (p *Processes) Find(_ context.Context, attemptID string) (s Status, found b
 	return Status{AttemptID: here.AttemptID, Task: here.Task, State: here.state()}, true, nil
 }
 
-// signal signals the worker, if it was started since boot.
+// signal signals the worker, if it was started since the last boot.
 func (h *process) signal(sig syscall.Signal) (sent bool, err error) {
 	if boot, err := procfs.Boot(); err != nil || h.started == nil || boot != h.started.Boot {
 		return false, err
@@ -277,8 +276,8 @@ func (h *process) signal(sig syscall.Signal) (sent bool, err error) {
 // watchEvery is the polling interval of Watch, which reads a few files per attempt.
 const watchEvery = 200 * time.Millisecond
 
-// Watch calls changed from one goroutine, at the beginning and whenever the list has changed. It returns the error of
-// ctx.
+// Watch calls changed from one goroutine, once at the beginning and then whenever the list has changed. It returns
+// the error of ctx.
 func (p *Processes) Watch(ctx context.Context, changed func()) error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()

@@ -51,11 +51,11 @@ func CanKeepApart() error {
 	return e
 }
 
-// tryNamespaces creates a namespace in a thread that ends with it.
+// tryNamespaces creates a namespace in a throw-away thread.
 func tryNamespaces() error {
 	result := make(chan error)
 	go func() {
-		runtime.LockOSThread() // never unlocked, so that the thread is not reused
+		runtime.LockOSThread() // never unlocked, so that Go ends the thread instead of reusing it
 		err := unix.Unshare(unix.CLONE_NEWNS)
 		if err == nil {
 			err = unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
@@ -65,8 +65,8 @@ func tryNamespaces() error {
 	return <-result
 }
 
-// keptApart returns the isolation of a worker, or nil without one. The worker still sees its checkout, its directories
-// and its mounts within hidden directories.
+// keptApart returns the isolation of a worker, or nil if it is not isolated. The worker still sees its checkout, its
+// directories and its mounts within hidden directories.
 func (p *Processes) keptApart(own []string, spec Spec) *supervisor.Apart {
 	if !p.apart {
 		return nil

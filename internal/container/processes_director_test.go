@@ -68,9 +68,9 @@ func startDirector(t *testing.T, o container.Options, s container.Spec, input in
 	return director, out
 }
 
-// If a director is killed while its worker reads the input, the worker still sees the end of the input. In a container
-// the input ends too early if pipe, daemon and socket cannot hold all of it. A process gets all of it from its
-// supervisor.
+// If a director is killed while its worker reads the input, the worker still sees the end of the input. In a
+// container, the input ends early if pipe, socket and daemon cannot hold all of it. A plain process gets all of it
+// from its supervisor.
 func TestInputOfAKilledDirector(t *testing.T) {
 	const plan, tooMuch = 100 << 10, 3 << 20
 	for _, c := range []struct {
@@ -123,7 +123,7 @@ func TestProcessSurvivesItsDirector(t *testing.T) {
 	if err != nil || line != "started\n" {
 		t.Errorf("the director printed %q, %v", line, err)
 	}
-	kill(t, -director.Process.Pid, syscall.SIGKILL) // its whole group, like a terminal or a demo
+	kill(t, -director.Process.Pid, syscall.SIGKILL) // kill its whole group, as a terminal or the demo does
 	_ = director.Wait()
 
 	heir := openProcesses(t, engine.fleet)

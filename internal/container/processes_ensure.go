@@ -25,8 +25,8 @@ import (
 const imagePath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // Ensure starts the attempt's worker unless it has already been started. The package comment describes what happens to
-// an existing one. In the worker's arguments, the real path of the attempt's directory replaces Dir. Errors: ErrSpec,
-// ErrHost.
+// an existing one. In the worker's arguments, it replaces Dir with the real path of the attempt's directory. Errors:
+// ErrSpec, ErrHost.
 func (p *Processes) Ensure(ctx context.Context, spec Spec) error {
 	if err := checkProcess(spec); err != nil {
 		return err
@@ -66,7 +66,7 @@ func checkProcess(spec Spec) error {
 	return nil
 }
 
-// checkProcessMount accepts mounts that a process sees anyway.
+// checkProcessMount accepts only mounts that a process sees anyway.
 func checkProcessMount(m Mount) error {
 	switch {
 	case m.Volume:
@@ -82,7 +82,7 @@ func checkProcessMount(m Mount) error {
 	return nil
 }
 
-// start creates the directory and starts the supervisor. The lock excludes other starts until the last process of the
+// start creates the directory and starts the supervisor. The lock prevents other starts until the last process of the
 // attempt has ended.
 func (p *Processes) start(ctx context.Context, spec Spec) error {
 	dir := filepath.Join(p.dir, spec.AttemptID)
@@ -163,7 +163,7 @@ var ownFolders = [...]string{retakeDir, homeDir, tmpDir, workDir}
 func (p *Processes) prepare(dir string, spec Spec) error {
 	uid, gid := -1, -1 // unchanged
 	if os.Geteuid() == 0 {
-		uid, gid, _ = spec.IDs() // validated before
+		uid, gid, _ = spec.IDs() // already validated
 	}
 	err := supervisor.Forget(dir)
 	for _, name := range ownFolders {
@@ -203,8 +203,8 @@ func copyFiles(dir string, spec Spec) error {
 	return nil
 }
 
-// chownTree gives a directory and its content to the worker's user, the directory last. Until then, processes of that
-// user cannot enter the directory and plant links.
+// chownTree gives a directory and its content to the worker's user. The directory itself comes last, so that until
+// then that user's processes cannot enter it and plant links.
 func chownTree(dir string, uid, gid int) error {
 	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
 		if err != nil || path == dir {
@@ -223,8 +223,8 @@ func truePath(dir, p string) string {
 	return filepath.Join(dir, retakeDir, strings.TrimPrefix(p, Dir))
 }
 
-// launch starts the supervisor in a new session and passes it the lock and the order. It does not run the copy of the
-// program in the attempt's directory, because the worker's user can change the copy.
+// launch starts the supervisor in a new session and passes it the lock and the order. It does not run the program's
+// copy in the attempt's directory, because the worker's user can change that.
 func (p *Processes) launch(dir string, lock *os.File, spec Spec) (ready *os.File, err error) {
 	doing := "start " + spec.AttemptID
 	order, err := json.Marshal(p.newOrder(dir, spec))
@@ -255,12 +255,12 @@ func (p *Processes) launch(dir string, lock *os.File, spec Spec) (ready *os.File
 		}
 		return nil, e
 	}
-	go func() { _ = cmd.Wait() }() // avoids a zombie; the result is in the directory
+	go func() { _ = cmd.Wait() }() // avoid a zombie; the result is in the directory
 	return ready, nil
 }
 
-// newOrder describes the worker. Its environment consists of the spec's variables, the usual variables of an engine,
-// and its home.
+// newOrder describes the worker. Its environment consists of the spec's variables, the variables that an engine
+// usually sets, and its home.
 func (p *Processes) newOrder(dir string, spec Spec) supervisor.Order {
 	var own []string
 	for _, name := range ownFolders {

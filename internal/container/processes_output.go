@@ -48,7 +48,7 @@ func (p *Processes) FollowOutput(ctx context.Context, attemptID string, take fun
 	}
 }
 
-// growing is a stream's file that is read while a supervisor appends to it and rotates it.
+// growing reads a stream's file while a supervisor appends to it and rotates it.
 type growing struct {
 	dir, name string
 	stderr    bool
@@ -64,7 +64,7 @@ func (g *growing) close() {
 
 // readOn passes on new output. It misses output that the supervisor has rotated out of the files since the last call.
 func (g *growing) readOn(ctx context.Context, take func([]byte)) error {
-	if g.file == nil { // begin with the older part, if any
+	if g.file == nil { // begin with the older part, if it exists
 		if err := g.open(g.name + supervisor.Older); err != nil {
 			return err
 		}
@@ -77,7 +77,7 @@ func (g *growing) readOn(ctx context.Context, take func([]byte)) error {
 		}
 		newest, err := os.Stat(filepath.Join(g.dir, g.name))
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // without output, or during a rotation
+			return nil // the stream has no output yet, or is being rotated
 		}
 		if err != nil {
 			return err

@@ -19,14 +19,14 @@ import (
 )
 
 // sweepLimit is the time for a supervisor to end the leftover processes of its worker. After that, Stop ends them
-// itself. A supervisor needs milliseconds unless it is frozen.
+// itself. Unless it is frozen, a supervisor needs only milliseconds.
 const sweepLimit = 2 * time.Second
 
 // Stop ends the attempt's worker and all its processes, determines how it ended, removes its directory, and returns
 // after the last process has ended. A running worker gets SIGTERM to end its stages. After a positive grace, all
 // processes get SIGKILL. Stop kills a frozen worker at once. For an absent attempt Exit.Known is false. Errors: ErrHost
-// (transient) while a process remains; ErrSpec if the attempt belongs to another fleet. The next call remembers the
-// signals that this one sent.
+// (transient) while a process remains; ErrSpec if the attempt belongs to another fleet. A later call knows which
+// signals this one sent.
 func (p *Processes) Stop(ctx context.Context, attemptID string, grace time.Duration, record Recorder) (Exit, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(grace, 0)+2*p.limits.confirm+p.limits.operation)
 	defer cancel()
@@ -71,7 +71,7 @@ func (p *Processes) stop(ctx context.Context, sent *sentSignals, attemptID strin
 	return exit, p.remove(here.dir)
 }
 
-// endWorker ends the worker, or at least sends all signals for it.
+// endWorker ends the worker, or at least sends it all signals.
 func (p *Processes) endWorker(ctx context.Context, sent *sentSignals, attemptID string, grace time.Duration) error {
 	here := &process{}
 	ended := func() (bool, error) {
@@ -91,7 +91,8 @@ func (p *Processes) endWorker(ctx context.Context, sent *sentSignals, attemptID 
 	if here.started == nil {
 		return nil
 	}
-	_, _ = here.started.Supervisor.Signal(syscall.SIGCONT) // it may also be frozen; it lives, so this is its boot
+	// it may also be frozen; it is alive, so it was started in this boot
+	_, _ = here.started.Supervisor.Signal(syscall.SIGCONT)
 	if grace > 0 && here.state() != StatePaused {
 		accepted, err := here.signal(syscall.SIGTERM)
 		if err != nil {

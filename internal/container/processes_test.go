@@ -63,7 +63,7 @@ func TestProcessConformance(t *testing.T) {
 	})
 }
 
-// Ordinary users have fewer rights, and for example cannot remove the same directories.
+// Ordinary users have fewer rights: some directories, for example, they cannot remove.
 func TestProcessConformanceAsOrdinaryUser(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -235,7 +235,7 @@ func TestProcessFrozenWhileItIsBeingStopped(t *testing.T) {
 	}
 }
 
-// Other processes may have the pids of an old directory.
+// Pids that an old directory names may belong to other processes now.
 func TestProcessReusedNumberIsNobodysBusiness(t *testing.T) {
 	boot, err := procfs.Boot()
 	if err != nil {

@@ -13,21 +13,21 @@ import (
 	"github.com/docker/docker/api/types/volume"
 )
 
-// labelMade identifies the creation of a program's volume. The daemon silently recreates a missing volume, empty, with
-// the labels that a container requests. So only a volume with the recorded label is the filled one.
+// labelMade identifies the creation of a program's volume. The daemon silently recreates a missing volume, empty and
+// with the labels that a container requests, so only the recorded label proves that a volume is the filled one.
 const labelMade = "retake.made"
 
-// leavePatience is the longest time that Close spends on removing volumes. The next process removes the rest.
+// leavePatience is the longest that Close spends on removing volumes. The next process removes the rest.
 const leavePatience = 2 * time.Second
 
 // programs manages the volumes with the worker's program, one per version and process. All containers of a process
 // mount its volume read-only, because a copy for each would cost a second container and disk space at every start.
-// Processes do not share volumes, so a half-filled volume belongs to the process that finds it.
+// Processes do not share volumes, so a process that finds a half-filled volume knows that it is its own.
 type programs struct {
 	*engine
 	mu     sync.Mutex
 	names  map[binaryFile]string // names of the volumes
-	filled map[string]string     // by volume name, its labelMade when it was complete
+	filled map[string]string     // volume name → its labelMade when it was complete
 }
 
 // binaryFile identifies the content of a file by its metadata.
@@ -39,7 +39,7 @@ type binaryFile struct {
 
 // program is the worker's program for containers.
 type program struct {
-	path   string // on this process's host
+	path   string // path on this process's host
 	volume string // empty if the program is copied into a directory of the container
 }
 
@@ -102,7 +102,7 @@ func (s *programs) provide(ctx context.Context, image string, p program) error {
 		return failure(doing, err)
 	}
 	err = s.copyArchive(ctx, helper.ID, Spec{AttemptID: "volume " + p.volume, WorkerBinary: p.path, User: "1:1"}, true)
-	// The sweep removes remaining helpers.
+	// The sweep removes helpers that are left over.
 	if failed := s.removeAside(ctx, helper.ID, apicontainer.RemoveOptions{}); failed != nil {
 		err = errors.Join(err, failure(doing, failed))
 	}
@@ -113,12 +113,12 @@ func (s *programs) provide(ctx context.Context, image string, p program) error {
 	return err
 }
 
-// removeUnused removes volumes of earlier programs and processes. The daemon keeps a volume that a container uses. A
-// running process fills its volume again if it was removed.
+// removeUnused removes volumes of earlier programs and processes. The daemon keeps a volume that a container uses.
+// If a volume of a running process is removed, that process fills it again.
 func (s *programs) removeUnused(ctx context.Context, which func(name string) bool) {
 	all, err := s.api.VolumeList(ctx, volume.ListOptions{Filters: fleetFilter(s.fleet)})
 	if err != nil {
-		return // the volumes are harmless
+		return // leftover volumes are harmless
 	}
 	for _, v := range all.Volumes {
 		if strings.HasPrefix(v.Name, s.prefix()) && which(v.Name) {

@@ -72,7 +72,7 @@ func TestOneProgramForAll(t *testing.T) {
 		t.Errorf("a worker could write to the folder of its program: %d, %s", exit.ExitCode, exit.Stderr)
 	}
 
-	if err := engine.api.VolumeRemove(t.Context(), first[0], false); err != nil { // like a prune
+	if err := engine.api.VolumeRemove(t.Context(), first[0], false); err != nil { // as a prune does
 		t.Fatal(err)
 	}
 	works("after a prune", d, spec(t, "say", "out", "-"))

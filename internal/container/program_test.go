@@ -28,7 +28,7 @@ func TestWhoIsInterruptedLeavesNothing(t *testing.T) {
 				"GET /containers/json": say(http.StatusOK, "[]"),
 				"POST /containers/create": func(w http.ResponseWriter, r *http.Request) {
 					interrupt()
-					time.Sleep(50 * time.Millisecond) // so that an interruptible caller would have returned
+					time.Sleep(50 * time.Millisecond) // gives an interruptible caller time to return
 					say(http.StatusCreated, `{"Id":"c1"}`)(w, r)
 				},
 				"DELETE /containers/c1": func(w http.ResponseWriter, _ *http.Request) {
@@ -46,7 +46,7 @@ func TestWhoIsInterruptedLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestInterruptedFirewallIsNoWarning: an interruption does not mean that the rules cannot be installed.
+// TestInterruptedFirewallIsNoWarning: an interruption is not reported as a failure to install the rules.
 func TestInterruptedFirewallIsNoWarning(t *testing.T) {
 	d, logs := openAttached(t, nil)
 	d.firewall.state.egress, d.net.inUse.id = &Egress{}, "n1"

@@ -17,14 +17,14 @@ import (
 	"github.com/docker/docker/api/types/mount"
 )
 
-// scratch lists directories that programs expect to be writable in any image. Their content is in memory and counts
-// against the container's limit.
+// scratch lists directories that programs expect to be writable in any image. Their content is held in memory and
+// counts against the container's limit.
 var scratch = []string{"/tmp", "/var/tmp", "/run"}
 
 // writable returns the writable directories of a container with a read-only root, in addition to its checkout and
-// mounts. They are directories in memory, and anonymous volumes that are removed with the container. Dir is a volume if
-// the spec has files, because the daemon copies files only into volumes. The home is a volume because it starts with
-// the image's content.
+// mounts. They are directories in memory, and anonymous volumes that are removed with the container. If the spec has
+// files, Dir is a volume, because the daemon copies files only into volumes. The home is a volume, because it starts
+// with the image's content.
 func writable(spec Spec, home string, p program) (memory map[string]string, volumes []mount.Mount) {
 	taken := []string{spec.Workdir}
 	for _, m := range spec.Mounts {
@@ -58,8 +58,8 @@ type homes struct {
 
 type homeKey struct{ image, user string }
 
-// of returns HOME as the worker will see it: from the spec, from the image, or from the image's /etc/passwd. known is
-// false if the caller must read /etc/passwd in a container of the image.
+// of returns HOME as the worker will see it, from the spec or else from the image's settings or /etc/passwd. known is
+// false if the caller must first read /etc/passwd in a container of the image.
 func (h *homes) of(ctx context.Context, spec Spec) (home string, known bool) {
 	if home, ok := variable(spec.Env, "HOME"); ok {
 		return path.Clean(home), true
@@ -129,8 +129,8 @@ func homeIn(archive io.Reader, uid int) (string, error) {
 	return "", lines.Err()
 }
 
-// createReadOnly creates a container with a read-only root. It reads the user's home from the first container of an
-// image, and recreates that container if the home needs a mount.
+// createReadOnly creates a container with a read-only root. For the first container of an image it reads the user's
+// home, and recreates the container if the home needs a mount.
 func (d *Docker) createReadOnly(ctx context.Context, spec Spec, create func(home string) (apicontainer.CreateResponse,
 	error),
 ) (apicontainer.CreateResponse, error) {
@@ -163,9 +163,9 @@ func (e *engine) helperConfig(image string, entrypoint []string) *apicontainer.C
 }
 
 // throughHelper copies files into a container with a read-only root. The daemon refuses to copy into such a container,
-// and would not change the owner of a volume's root. So the files go into a helper with the same volumes.
+// and would not change the owner of a volume's root, so it copies them into a helper with the same volumes.
 func (e *engine) throughHelper(ctx context.Context, id string, spec Spec, withWorker bool) error {
-	if err := e.removeHelper(ctx, spec.AttemptID); err != nil { // of an interrupted Ensure
+	if err := e.removeHelper(ctx, spec.AttemptID); err != nil { // left by an interrupted Ensure
 		return err
 	}
 	made, err := e.api.ContainerCreate(ctx, e.helperConfig(spec.Image, spec.Entrypoint),
@@ -188,7 +188,7 @@ func (e *engine) removeHelper(ctx context.Context, attemptID string) error {
 	return nil
 }
 
-// copyArchive streams the tar archive of a spec, because the worker's program has tens of megabytes.
+// copyArchive streams the tar archive of a spec, because the worker's program takes tens of megabytes.
 func (e *engine) copyArchive(ctx context.Context, id string, spec Spec, withWorker bool) error {
 	var worker io.Reader
 	var size int64

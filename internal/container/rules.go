@@ -22,11 +22,11 @@ import (
 //	        forward  from the bridge, only doors, and while open name servers and public addresses
 //	bridge  forward  from port to port, only doors on the network
 //
-// The bridge table is needed without br_netfilter, where the inet table does not see packets between workers.
+// The bridge table is needed on hosts without br_netfilter, where the inet table does not see packets between workers.
 //
 // Fleets may share a network without knowing each other's doors. Each fleet marks packets to its doors in chains that
-// come first. No fleet drops marked packets. So the doors of each fleet are open to all fleets, and the strictest fleet
-// decides about all other packets.
+// come first. No fleet drops marked packets. So each fleet's doors are open to all fleets, and the strictest fleet
+// decides on all other packets.
 type rules struct {
 	fleet       string
 	bridge      string         // interface
@@ -47,9 +47,9 @@ func (r rules) tables(bridge string) [2]*nftables.Table {
 }
 
 // batches returns alternative batches of messages. Any of them replaces the rules atomically. The best comes first, and
-// the others suit kernels with fewer features: without nft_meta_bridge, the bridge table recognizes bridges by
-// addresses, which misses packets without an address of the network. Without nft_reject, a rejected connection times
-// out instead of failing at once.
+// the others suit kernels with fewer features. Without nft_meta_bridge, the bridge table recognizes bridges by
+// addresses, and misses packets without an address of the network. Without nft_reject, a rejected connection times out
+// instead of failing at once.
 func (r rules) batches() (all [][]byte, err error) {
 	for _, no := range []expr.Any{&expr.Reject{
 		Type: unix.NFT_REJECT_ICMPX_UNREACH,
@@ -66,7 +66,7 @@ func (r rules) batches() (all [][]byte, err error) {
 // removal returns the messages that remove a network's tables, if they exist.
 func (r rules) removal() ([]byte, error) { return encode(r.empty) }
 
-// empty removes the tables, whether or not they exist.
+// empty removes the tables, if they exist.
 func (r rules) empty(c *nftables.Conn) {
 	for _, bridge := range []string{r.bridge, r.stale} {
 		for _, t := range r.tables(bridge) {
@@ -110,7 +110,7 @@ func (r rules) write(c *nftables.Conn, fromBridge [][]expr.Any, no expr.Any) {
 
 	input, forward := pair(c, inet, "input", nftables.ChainHookInput, no), pair(c, inet, "forward",
 		nftables.ChainHookForward, no)
-	// Rejecting is not possible between ports.
+	// Rejecting is not possible between bridge ports.
 	ports := pair(c, bridge, "forward", nftables.ChainHookForward, &expr.Verdict{Kind: expr.VerdictDrop})
 	for _, d := range r.doors {
 		there := slices.Concat(address(d.Addr(), false), port(unix.IPPROTO_TCP, d.Port(), false))
@@ -255,7 +255,7 @@ func address(a netip.Addr, source bool) []expr.Any {
 	return block(netip.PrefixFrom(a, a.BitLen()), source)
 }
 
-// block matches a destination or source in a prefix.
+// block matches a destination or source within a prefix.
 func block(p netip.Prefix, source bool) []expr.Any {
 	size, at := uint32(p.Addr().BitLen()/8), uint32(16) // in IPv4 the destination follows the source at byte 12
 	if p.Addr().Is6() {

@@ -11,7 +11,7 @@ import (
 
 // Labels of all objects that this package creates.
 const (
-	LabelFleet   = "retake.fleet"   // the director's fleet; on containers and the network
+	LabelFleet   = "retake.fleet"   // the director's fleet, on containers and the network
 	LabelOwner   = "retake.owner"   // the installation that made a container; see Options.Owner
 	LabelTask    = "retake.task"    // issue key, "owner/repo#n"
 	LabelAttempt = "retake.attempt" // attempt id, the same as the container's name
@@ -52,14 +52,14 @@ type Spec struct {
 	Pids     int64   // at least 1; includes threads
 	User     string  // numeric "uid" or "uid:gid", not root; need not exist in the image
 
-	// Life is optional. After this time Kubernetes may end the attempt even without the director. Other runtimes ignore
-	// it.
+	// Life is optional. Kubernetes may end the attempt after this time, even if the director is down. Other runtimes
+	// ignore it.
 	Life time.Duration
 }
 
 // File is copied into Dir before the container starts.
 type File struct {
-	Name string // without a directory
+	Name string // a name without a directory
 	Data []byte
 }
 
@@ -103,7 +103,7 @@ func (s Spec) Validate() error {
 	}
 	for _, e := range s.Env {
 		if strings.Index(e, "=") < 1 {
-			return refused(doing, "env: want KEY=VALUE") // without the text, which may be a secret
+			return refused(doing, "env: want KEY=VALUE") // omit the text, which may be a secret
 		}
 	}
 	for _, p := range s.Scratch {

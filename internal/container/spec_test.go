@@ -34,7 +34,7 @@ func TestSpecIsRefused(t *testing.T) {
 		t.Fatalf("a valid spec: %v", err)
 	}
 	for _, c := range []struct {
-		want   string // in the text
+		want   string // expected in the error
 		change func(*Spec)
 	}{
 		{"attempt id", func(s *Spec) { s.AttemptID = "../x" }},

@@ -12,7 +12,7 @@ type State string
 const (
 	// StatePending means accepted, but waiting for room, a volume or an image. No process has run.
 	StatePending  State = "pending"
-	StateCreated  State = "created" // never ran, or failed to start
+	StateCreated  State = "created" // never started, or failed to start
 	StateRunning  State = "running"
 	StatePaused   State = "paused"
 	StateExited   State = "exited"
@@ -42,9 +42,10 @@ type Status struct {
 
 // Exit is the end of an attempt's container.
 type Exit struct {
-	Known      bool   // the runtime knows the end; if false, only the streams may have content
-	ExitCode   int    // 128+n after signal n to PID 1, or if the program returned that code
-	OOM        bool   // the kernel killed a process of the container for memory, not necessarily PID 1; may be missed
+	Known    bool // the runtime knows how it ended; if false, only the streams may be set
+	ExitCode int  // 128+n after signal n to PID 1, or if the program returned that code
+	// the kernel killed a process of the container, not necessarily PID 1, for lack of memory; kills may be missed
+	OOM        bool
 	Signal     string // name of the signal in ExitCode, such as "SIGKILL", or empty
 	Killed     bool   // the container ended by, or after, a signal of Stop
 	StartError string // why the start failed
@@ -98,8 +99,7 @@ func (e ending) exit(sent sentSignals) Exit {
 		return x
 	}
 	x.Signal = SignalName(e.exitCode)
-	// A SIGKILL is ours only if we sent one. After our SIGTERM, the kernel may have killed the program for lack of
-	// memory.
+	// A SIGKILL is ours only if we sent one. After our SIGTERM, the kernel may have sent it for lack of memory.
 	x.Killed = sent.kill || (sent.term && x.Signal != "SIGKILL")
 	return x
 }

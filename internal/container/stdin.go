@@ -14,7 +14,7 @@ import (
 )
 
 // input is the open standard input of a starting container, or nil without one. If this process dies, the daemon closes
-// the pipe with the connection. The container's first process then reads the whole input, or an early end.
+// the pipe along with the connection, and the container's first process reads either the whole input or an early end.
 type input struct {
 	types.HijackedResponse
 	written chan error // receives the result of writing to the daemon, once
@@ -78,7 +78,7 @@ func (d *Docker) passOn(ctx context.Context, i *input, attemptID string) {
 			warn(err)
 		}
 	}) {
-		i.close() // the socket has buffered the whole input
+		i.close() // the socket buffers the whole input
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 // openAttached opens a stand-in that creates and starts a container. attached serves the connection to the container's
-// input, and owns it.
+// input, and must close it.
 func openAttached(t *testing.T, attached func(net.Conn)) (*Docker, *observer.ObservedLogs) {
 	t.Helper()
 	d := openFake(t, answers{
@@ -56,7 +56,7 @@ func specWithInput(t *testing.T, input []byte) Spec {
 	}
 }
 
-// A busy engine can start the container before it checks its state. It then keeps the connection to the input until the
+// A busy engine may start the container before it inspects it, and then keep the connection to the input until the
 // container ends.
 func TestEngineThatNeverEndsTheInput(t *testing.T) {
 	got := make(chan string, 1)
@@ -68,7 +68,7 @@ func TestEngineThatNeverEndsTheInput(t *testing.T) {
 		got <- string(all)
 	})
 	d.limits.operation = 10 * time.Second
-	d.limits.input = d.limits.operation // an upper bound for the wait
+	d.limits.input = d.limits.operation // longer than the test may wait
 	began := time.Now()
 	if err := d.Ensure(t.Context(), specWithInput(t, []byte("the plan"))); err != nil {
 		t.Errorf("Ensure: %v", err)

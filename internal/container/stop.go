@@ -16,7 +16,7 @@ import (
 const pollEvery = 20 * time.Millisecond
 
 // Recorder records how an attempt ended, before Stop removes its last trace. Without it, the result would be lost if
-// the director was killed right after the removal. If it fails, Stop fails without removing the attempt, and can be
+// the director was killed right after the removal. If it fails, Stop also fails, keeps the attempt, and can be
 // called again. It may be nil.
 type Recorder func(Exit) error
 
@@ -29,10 +29,10 @@ func (r Recorder) Keep(x Exit) error {
 }
 
 // Stop ends the attempt's container, determines how it ended, removes it, and returns after the daemon has confirmed
-// the removal. A running container gets SIGTERM, and SIGKILL after grace; without grace, only SIGKILL. Stop kills a
-// paused container at once. For an absent container Exit.Known is false. Errors: ErrDaemon (transient) while end or
-// removal is unconfirmed; ErrSpec if a container of that name belongs to another fleet. The next call continues where
-// this one stopped.
+// the removal. A running container gets SIGTERM, and SIGKILL after grace, or only SIGKILL if grace is zero. Stop
+// kills a paused container at once. For an absent container Exit.Known is false. Errors: ErrDaemon (transient) while
+// end or removal is unconfirmed; ErrSpec if a container of that name belongs to another fleet. The next call
+// continues where this one stopped.
 func (d *Docker) Stop(ctx context.Context, attemptID string, grace time.Duration, record Recorder) (Exit, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(grace, 0)+2*d.limits.confirm+d.limits.operation)
 	defer cancel()
@@ -89,7 +89,7 @@ func (d *Docker) stop(ctx context.Context, a *attemptState, attemptID string, gr
 func (e *engine) end(ctx context.Context, a *attemptState, info apicontainer.InspectResponse, attemptID string,
 	grace time.Duration,
 ) error {
-	// A paused container does not see a SIGTERM and would only wait out its grace.
+	// A paused container does not see a SIGTERM, and would only use up its grace.
 	if grace > 0 && stateOf(info) != StatePaused {
 		accepted, err := e.signal(ctx, info.ID, attemptID, "SIGTERM")
 		if err != nil {
@@ -106,7 +106,7 @@ func (e *engine) end(ctx context.Context, a *attemptState, info apicontainer.Ins
 	}
 	a.sent.kill = a.sent.kill || accepted
 	if now, err := e.api.ContainerInspect(ctx, info.ID); err == nil && now.State != nil && now.State.Paused {
-		// Frozen processes die once they thaw. Newer daemons thaw them automatically after a kill.
+		// Frozen processes die once they thaw, which newer daemons make them do after a kill.
 		if err := e.api.ContainerUnpause(ctx, info.ID); err != nil {
 			e.log.Debug("unpause after the kill", zap.String("worker", attemptID), zap.Error(err))
 		}
@@ -131,7 +131,7 @@ func (d *Docker) examine(ctx context.Context, a *attemptState, info apicontainer
 	if state == StateExited && !exit.OOM {
 		exit.OOM = d.ooms.happened(ctx, info, exit)
 	}
-	if state == StateCreated { // it has no output, and its streams never end
+	if state == StateCreated { // it never had output, and its streams never end
 		return exit, nil
 	}
 	var err error
@@ -143,10 +143,10 @@ func (d *Docker) examine(ctx context.Context, a *attemptState, info apicontainer
 func (e *engine) remove(ctx context.Context, id, attemptID string) error {
 	ctx, cancel := context.WithTimeout(ctx, e.limits.confirm)
 	defer cancel()
-	if err := e.removeHelper(ctx, attemptID); err != nil { // of an interrupted Ensure
+	if err := e.removeHelper(ctx, attemptID); err != nil { // left by an interrupted Ensure
 		return err
 	}
-	// A conflict means that a removal is in progress. The loop waits for its end.
+	// A conflict means that a removal is in progress, for which the loop waits.
 	crashpoint.Reached("container/remove/before")
 	err := e.api.ContainerRemove(ctx, id, apicontainer.RemoveOptions{RemoveVolumes: true})
 	crashpoint.Reached("container/remove/after")
@@ -166,7 +166,7 @@ func (e *engine) remove(ctx context.Context, id, attemptID string) error {
 	return failure("remove "+attemptID, errors.New("the daemon still lists it"))
 }
 
-// pollUntil polls ok up to limit. It stops at an error, and when ctx is done.
+// pollUntil polls ok until it is true, but no longer than limit. It stops at an error and when ctx is done.
 func pollUntil(ctx context.Context, limit time.Duration, ok func() (bool, error)) (bool, error) {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()

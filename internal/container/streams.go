@@ -19,7 +19,7 @@ const TailBytes = 32 << 10
 // streams is the newest output of one container while a goroutine reads it.
 type streams struct {
 	stdout, stderr *ring.Buffer
-	close          func()        // stops reading
+	close          func()        // stops the reader
 	done           chan struct{} // closed after reading has stopped
 }
 
@@ -50,7 +50,7 @@ func (d *Docker) Adopt(ctx context.Context, attemptID string) error {
 func (s *streamReaders) follow(ctx context.Context, a *attemptState, id string) error {
 	if a.streams != nil {
 		select {
-		case <-a.streams.done: // the connection broke, and the log file has the missing output
+		case <-a.streams.done: // the connection broke, but the log file has the missed output
 		default:
 			return nil
 		}
@@ -102,7 +102,7 @@ func (s *streamReaders) read(a *attemptState, id string, source io.Reader, close
 }
 
 // collect returns the newest output of an ended container from the rings and the log file. It fails only if the daemon
-// does not answer, because unreadable logs must not block a container's removal.
+// does not answer: unreadable logs must not block a container's removal.
 func (s *streamReaders) collect(ctx context.Context, a *attemptState, attemptID,
 	id string,
 ) (stdout, stderr []byte, err error) {

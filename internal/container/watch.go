@@ -50,7 +50,7 @@ func (d *Docker) Watch(ctx context.Context, changed func()) error {
 	}
 }
 
-// watchOnce watches over one connection, which always ends with an error.
+// watchOnce watches over one connection until that breaks, so it always returns an error.
 func (d *Docker) watchOnce(ctx context.Context, last time.Time,
 	changed func(),
 ) (seen time.Time, connected bool, err error) {
@@ -66,7 +66,7 @@ func (d *Docker) watchOnce(ctx context.Context, last time.Time,
 		}
 	}()
 	select {
-	case err := <-failed: // before the answer's header, so not connected
+	case err := <-failed: // the header has not arrived, so we never connected
 		return seen, false, err
 	default:
 	}
@@ -118,7 +118,7 @@ func (k *oomKills) saw(id string) bool {
 
 // happened searches for an OOM event that Watch saw or that the daemon's buffer has. Event and flag can both arrive
 // after the exit (50 ms in measurements on a busy machine). After a failure that we did not cause, happened therefore
-// waits briefly and reads the flag again. It does not wait for an attempt that ended earlier.
+// waits briefly and reads the flag again. It does not wait if the attempt ended a while ago.
 func (k *oomKills) happened(ctx context.Context, info apicontainer.InspectResponse, exit Exit) bool {
 	if k.saw(info.ID) {
 		return true

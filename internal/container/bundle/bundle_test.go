@@ -45,7 +45,7 @@ func TestPackAndUnpack(t *testing.T) {
 	}
 }
 
-// Unpacking refuses parts of different bundles, because the second start of an attempt may have another input.
+// Unpack refuses parts of different bundles, because an attempt's second start may have another input.
 func TestPartsOfTwoStarts(t *testing.T) {
 	one, two := packed(t, Bundle{Input: bytes.Repeat([]byte("1"), 1<<20)}),
 		packed(t, Bundle{Input: bytes.Repeat([]byte("2"), 1<<20)})

@@ -39,7 +39,7 @@ func (s harness) wantStreams(exit container.Exit, stdout, stderr string) {
 	}
 }
 
-// floodLines make some 5 MB: more than a ring keeps, less than the log file keeps.
+// floodLines make some 5 MB: more than a ring keeps, but less than the log file.
 const floodLines = 100_000
 
 func wantFlood(s harness, exit container.Exit) {
@@ -107,7 +107,7 @@ func environmentAndWorkdir(s harness) {
 	}
 }
 
-// workdirWithoutACheckout starts attempts with a spec that omits Checkout, as with a remote engine. Each attempt gets a
+// workdirWithoutACheckout starts attempts whose spec omits Checkout, as for a remote engine. Each attempt gets a
 // separate, empty directory that belongs to the worker.
 func workdirWithoutACheckout(s harness) {
 	for _, readOnly := range []bool{false, true} {
@@ -169,7 +169,7 @@ func ensureAtOnce(s harness) {
 func badEntrypoint(s harness) {
 	spec := s.spec()
 	spec.Entrypoint = []string{container.Dir + "/no-such-program"}
-	for range 2 { // a retry has the same result
+	for range 2 { // a second Ensure has the same result
 		err := s.Ensure(s.Context(), spec)
 		if !errors.Is(err, container.ErrSpec) || container.Transient(err) ||
 			!strings.Contains(err.Error(), "no-such-program") {

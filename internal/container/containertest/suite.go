@@ -33,10 +33,10 @@ type Subject struct {
 	Spec   func(t testing.TB, fleet string) container.Spec
 	Kill   func(t testing.TB, attemptID string)              // SIGKILL to its first process, from outside
 	Freeze func(t testing.TB, attemptID string)              // pauses it, from outside
-	Exists func(t testing.TB, attemptID string) (exist bool) // without using the runtime
+	Exists func(t testing.TB, attemptID string) (exist bool) // checked without using the runtime
 	Fleet  string                                            // unique to this run
 
-	// The path of an attempt's checkout on this host. Nil means Spec.Checkout.
+	// Checkout returns the path of an attempt's checkout on this host. Nil means Spec.Checkout.
 	Where func(t testing.TB, spec container.Spec) (workdir string)
 
 	Parallel bool // several Runtimes may be open and start attempts at once, so the tests run in parallel
@@ -220,7 +220,7 @@ func (s harness) workdir(spec container.Spec) string {
 	return s.Where(s, spec)
 }
 
-// eventually polls a condition that only another process can make true.
+// eventually polls until a condition that depends on another process is true.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(patience)

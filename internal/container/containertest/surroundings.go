@@ -26,7 +26,7 @@ func (s harness) watch() <-chan struct{} {
 		err := s.Watch(ctx, func() {
 			select {
 			case changes <- struct{}{}:
-			default: // an earlier call is still unread and has the same effect
+			default: // an earlier call is still unread, which has the same effect
 			}
 		})
 		if !errors.Is(err, context.Canceled) {
@@ -57,8 +57,8 @@ func (s harness) awaitChange(changes <-chan struct{}, what string, ok func() boo
 	}
 }
 
-// Watch usually reports a kill after a tenth of a second, but sometimes later on a busy machine. If it missed the
-// engine's events, the next list of containers would show the kill half a minute later.
+// Watch usually reports a kill within a tenth of a second, but sometimes later on a busy machine. If it missed
+// events, the kill would show only in the director's next list of containers, half a minute later.
 const (
 	triesForSpeed = 5
 	soonEnough    = 5 * time.Second
@@ -282,7 +282,7 @@ func memoryLimitIsVisible(s harness) {
 }
 
 // triesForOOM is the number of kills for memory. The runtime must report at least one of them. The kernel's report can
-// get lost (1 in 20 in measurements on Docker), so only a runtime that misses all kills has a fault.
+// get lost (1 in 20 in measurements on Docker), so only a runtime that misses all of them is at fault.
 const triesForOOM = 4
 
 func outOfMemory(s harness) {
@@ -357,7 +357,7 @@ func imageMissing(s harness) {
 	}
 }
 
-// If the node pulls the image later, the attempt waits and shows the node's message.
+// If the node pulls images only later, the attempt waits and shows the node's message.
 func imageMissingIsSeenLater(s harness) {
 	spec := s.spec("exit", "0")
 	spec.Image = "localhost/" + Name("retake-no-such-image") + ":none"

@@ -1,5 +1,5 @@
 // Package fence passes firewall rules to the kernel, from a short-lived container in the host's network. It is a
-// command of the worker's program, like package probe. It does not interpret the rules, which its caller has written.
+// command of the worker's program, like package probe. It does not interpret the rules, which come from its caller.
 //
 // The kernel takes a batch as a whole or not at all. The package imports only the standard library.
 package fence
@@ -26,9 +26,9 @@ const TablePrefix = "retake-"
 
 // Done is the JSON output of Main.
 type Done struct {
-	Used        int      `json:"used"`                  // index of the batch that the kernel accepted; -1: none
-	Why         string   `json:"why,omitempty"`         // why it accepted no batch
-	Nameservers []string `json:"nameservers,omitempty"` // of this machine's resolv.conf
+	Used        int      `json:"used"`                  // index of the batch that the kernel accepted, or -1
+	Why         string   `json:"why,omitempty"`         // why the kernel refused all batches
+	Nameservers []string `json:"nameservers,omitempty"` // from this machine's resolv.conf
 }
 
 // Args returns the arguments after Command for Main to apply the first batch that the kernel accepts. A batch consists
@@ -85,7 +85,7 @@ func nameservers(file string) (all []string) {
 const answerLimit = 10 * time.Second
 
 // send sends a batch to the kernel's netfilter and reads the answers. If one message fails, the kernel undoes the
-// batch.
+// whole batch.
 func send(batch []byte) error {
 	messages, err := syscall.ParseNetlinkMessage(batch)
 	if err != nil || len(messages) == 0 {

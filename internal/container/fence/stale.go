@@ -111,7 +111,7 @@ func message(kind, flags uint16, family byte, number uint16, attrs []byte) []byt
 	out := binary.NativeEndian.AppendUint32(nil, uint32(headerLength+4+len(attrs)))
 	out = binary.NativeEndian.AppendUint16(out, kind)
 	out = binary.NativeEndian.AppendUint16(out, flags)
-	out = append(out, make([]byte, 8)...) // sequence and sender, which this package does not compare
+	out = append(out, make([]byte, 8)...) // sequence number and sender, which this package ignores
 	return append(binary.BigEndian.AppendUint16(append(out, family, 0), number), attrs...)
 }
 

@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// client uses only the rest package, because the clientset would increase the director's size by half.
+// client uses only the rest package, because the clientset would make the director's binary half as large again.
 type client struct {
 	core, batch *rest.RESTClient
 	namespace   string
@@ -40,17 +40,17 @@ func init() {
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, batchv1.AddToScheme} {
 		if err := add(scheme); err != nil {
-			panic(err) // a programming error in these packages
+			panic(err) // only a programming error in these packages can cause this
 		}
 	}
 }
 
-// Requests per second, and in a burst. The API enforces fairness itself, so these limits only contain a bug in this
-// package.
+// Requests per second, and in a burst. The API enforces fairness itself, so these limits only guard against a bug
+// in this package.
 const (
 	requestRate  = 50
 	requestBurst = 100
-	listPage     = 500 // objects in one answer
+	listPage     = 500 // maximum number of objects in one answer
 )
 
 // connect uses the named kubeconfig file, else the account of this process's pod, else KUBECONFIG. The namespace
@@ -110,8 +110,8 @@ func (c *client) jobs(ctx context.Context, selector string) (all []batchv1.Job, 
 	return all, err
 }
 
-// inPages lists objects page by page. The request omits the resource version, so that the API does not answer from a
-// stale cache.
+// inPages lists objects page by page. It omits the resource version, so that the API does not answer from a stale
+// cache.
 func inPages(selector string, page func(*metav1.ListOptions) (next string, err error)) error {
 	o := &metav1.ListOptions{LabelSelector: selector, Limit: listPage}
 	for {
@@ -124,7 +124,7 @@ func inPages(selector string, page func(*metav1.ListOptions) (next string, err e
 }
 
 func (c *client) deleteJob(ctx context.Context, name string, uid types.UID) error {
-	with := metav1.DeletePropagationBackground // by default, pods would continue
+	with := metav1.DeletePropagationBackground // by default, the pods would keep running
 	o := &metav1.DeleteOptions{PropagationPolicy: &with, Preconditions: &metav1.Preconditions{UID: &uid}}
 	return c.batch.Delete().Namespace(c.namespace).Resource("jobs").Name(name).Body(o).Do(ctx).Error()
 }
@@ -173,7 +173,8 @@ func (c *client) log(ctx context.Context, pod string, o *corev1.PodLogOptions) (
 		inQuery).Stream(ctx)
 }
 
-// may reports whether this process has a right. The request is plain JSON because its types would need another scheme.
+// may reports whether this process has a right. The request is plain JSON, because typed requests would need another
+// scheme.
 func (c *client) may(ctx context.Context, verb, group, resource, subresource string) (bool, error) {
 	type attributes struct {
 		Namespace   string `json:"namespace"`

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// cluster is the part of the API that this package uses, in one namespace. Each method is one request and needs the
-// right in its comment; see Needed. It returns the errors of the API.
+// cluster is the part of the API that this package uses, in one namespace. Each method makes one request, needs the
+// right in its comment (see Needed), and returns the API's error.
 type cluster interface {
 	createJob(ctx context.Context, j *batchv1.Job) (*batchv1.Job, error) // jobs: create
 	job(ctx context.Context, name string) (*batchv1.Job, error)          // jobs: get
@@ -19,7 +19,7 @@ type cluster interface {
 	// jobs: delete; includes owned objects
 	deleteJob(ctx context.Context, name string, uid types.UID) error
 	createSecret(ctx context.Context, s *corev1.Secret) error // secrets: create
-	// pods: create; as a dry run
+	// pods: create, as a dry run
 	tryPod(ctx context.Context, p *corev1.Pod) error
 	// pods: list; watchPods continues at the returned version
 	pods(ctx context.Context, selector string) (all []corev1.Pod, at string, err error)
@@ -27,7 +27,7 @@ type cluster interface {
 	patchPod(ctx context.Context, name string, patch []byte) (*corev1.Pod, error)        // pods: patch
 	deletePod(ctx context.Context, name string, uid types.UID, graceSeconds int64) error // pods: delete
 	log(ctx context.Context, pod string, o *corev1.PodLogOptions) (io.ReadCloser, error) // pods/log: get
-	// allowed without a right
+	// allowed without any right
 	may(ctx context.Context, verb, group, resource, subresource string) (ok bool, err error)
 	server() string
 }

@@ -10,7 +10,7 @@ import (
 	"retake/internal/container/containertest"
 )
 
-// quick are limits for a cluster that is ten times as fast as a real cluster.
+// quick are limits for a cluster ten times as fast as a real one.
 var quick = limits{
 	operation: 20 * time.Second, kubelet: 3 * time.Second, confirm: 3 * time.Second, streams: 2 * time.Second,
 	backoff: 10 * time.Millisecond,

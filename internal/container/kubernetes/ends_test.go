@@ -108,7 +108,7 @@ func TestEndsThatTheClusterMakes(t *testing.T) {
 				exit.Signal != c.want.Signal || !strings.Contains(exit.Words, c.want.Words) {
 				t.Errorf("got %+v, want %+v", exit, c.want)
 			}
-			if !strings.HasPrefix(string(exit.Stdout), "ready\n") { // even for a removed pod with its log
+			if !strings.HasPrefix(string(exit.Stdout), "ready\n") { // even if the pod and its log are gone
 				t.Errorf("stdout = %q", exit.Stdout)
 			}
 		})
@@ -220,7 +220,7 @@ func TestNothingIsRemovedBeforeItIsRecorded(t *testing.T) {
 	}
 }
 
-// Removing a Job by hand removes all its objects, and so does its time to live.
+// All objects of a Job are removed with it, whether by hand or by its time to live.
 func TestJobThatOthersRemove(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()
@@ -251,7 +251,7 @@ func TestJobThatOthersRemove(t *testing.T) {
 	}
 }
 
-// Stop still ends a pod that outlived the removal of its Job.
+// Stop also ends a pod that has outlived its Job.
 func TestOrphanedPod(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()

@@ -58,7 +58,7 @@ func (k *Kubernetes) ensure(ctx context.Context, a *attempt, s container.Spec) e
 		return nil
 	}
 	for i, data := range parts {
-		if i == partsOf(j) { // an interrupted start created the Job with fewer parts, which stay valid
+		if i == partsOf(j) { // an interrupted start created the Job with fewer parts, which remain valid
 			break
 		}
 		// An existing Secret comes from an interrupted start, and its input is equally valid.
@@ -109,7 +109,7 @@ func newObjects(api cluster, o Options) (*objects, error) {
 	return &objects{api, manifests{o.Fleet, o.Owner, o.WorkerImage, o.Grace, template}}, nil
 }
 
-// create creates the Job. If the Job exists, an earlier request created it but the answer was lost.
+// create creates the Job. If the Job exists, an earlier request created it and the answer was lost.
 func (o *objects) create(ctx context.Context, s container.Spec, parts int) (*batchv1.Job, error) {
 	crashpoint.Reached("kubernetes/job/before")
 	j, err := o.createJob(ctx, o.jobOf(s, parts))
@@ -162,7 +162,7 @@ func (o *objects) pod(ctx context.Context, attemptID string) (*corev1.Pod, error
 	return nil, nil
 }
 
-// asPod returns the pod that the Job's controller creates, for a dry run.
+// asPod returns, for a dry run, the pod that the Job's controller would create.
 func asPod(j *batchv1.Job) *corev1.Pod {
 	t := j.Spec.Template.DeepCopy()
 	t.GenerateName = j.Name + "-"

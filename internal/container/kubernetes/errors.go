@@ -39,7 +39,7 @@ var failures = []struct {
 	{func(err error) bool { return errors.Is(err, context.DeadlineExceeded) }, container.ErrCluster, true, ""},
 }
 
-// failure wraps an error of the API. Callers handle "not found" for objects that may be gone. Otherwise it means that
+// failure wraps an error of the API. Callers handle "not found" for objects that may be gone, so here it means that
 // the namespace is missing.
 func failure(doing string, err error) *container.Error {
 	for _, f := range failures {

@@ -23,14 +23,14 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// fake behaves like a real single-node cluster in measurements, but faster. Pods appear after their Jobs, and a worker
-// ends before its pod. A deleted Job removes its pods and Secrets a little later. A deleted pod is removed when the
-// kubelet confirms it. Pods are processes of this machine.
+// fake behaves as a real single-node cluster was measured to behave, but faster. Pods appear after their Jobs, and a
+// worker ends before its pod. A deleted Job removes its pods and Secrets a little later. A deleted pod is removed when
+// the kubelet confirms it. Pods are processes of this machine.
 type fake struct {
 	t       testing.TB
 	dir     string
 	mu      sync.Mutex
-	changed *sync.Cond // after any change of the fake
+	changed *sync.Cond // signals any change of the fake
 	version int
 	oldest  int // watches can begin after this version
 	history []watch.Event
@@ -51,11 +51,11 @@ type fake struct {
 	podQuota  bool           // the controller cannot create pods
 	suspend   bool           // a queue suspends new Jobs
 	jobQuota  bool           // Jobs are refused
-	forbidden map[Right]bool // of the director
-	refuse    string         // pods, for this reason
+	forbidden map[Right]bool // rights of the director
+	refuse    string         // pods are refused for this reason
 	late      time.Duration  // delay of the first event of a watch
-	lostReply bool           // the next Job is created without an answer
-	ttl       time.Duration  // of ended Jobs; 0 for unlimited
+	lostReply bool           // the next Job is created, but the answer is lost
+	ttl       time.Duration  // time to live of ended Jobs; 0 for unlimited
 }
 
 var _ cluster = (*fake)(nil)
@@ -323,7 +323,7 @@ func (f *fake) deletePod(_ context.Context, name string, uid types.UID, graceSec
 	return nil
 }
 
-// deletes marks a pod as deleted, or removes it if the end need not be confirmed by a kubelet.
+// deletes marks a pod as deleted, or removes it at once if no kubelet has to confirm the end.
 func (f *fake) deletes(p *corev1.Pod, grace int64) {
 	if p.Spec.NodeName == "" || p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded {
 		f.removePod(p)

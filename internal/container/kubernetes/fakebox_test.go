@@ -22,7 +22,7 @@ import (
 	"retake/internal/container/containertest"
 )
 
-// box is a container of the fake. The test program turns itself into it, in separate namespaces.
+// box is a container of the fake. The test program turns itself into the container, in separate namespaces.
 type box struct {
 	Root  string
 	Binds []bind
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 		os.Exit(125)
 	}
 	flag.Parse()
-	if err := flag.Set("test.parallel", "8"); err != nil { // tests wait for processes rather than for a processor
+	if err := flag.Set("test.parallel", "8"); err != nil { // tests mostly wait for other processes, not for a processor
 		panic(err)
 	}
 	os.Exit(run(m))
@@ -77,7 +77,7 @@ func enterBox(order string) error {
 	}
 	for _, m := range b.Binds {
 		at := filepath.Join(b.Root, m.At)
-		if err := point(m.From, at); err != nil { // possibly inside an earlier mount
+		if err := point(m.From, at); err != nil { // may lie inside an earlier mount
 			return err
 		}
 		if err := unix.Mount(m.From, at, "", unix.MS_BIND, ""); err != nil {

@@ -16,7 +16,7 @@ import (
 	"retake/internal/container"
 )
 
-// Delays of the kubelet, a tenth of the measured ones. leastGrace is even shorter.
+// Delays of the kubelet: a tenth of the measured ones, and even less for leastGrace.
 const (
 	leastGrace  = 300 * time.Millisecond
 	statusDelay = 20 * time.Millisecond // from a container's end to the pod's status
@@ -55,7 +55,7 @@ func (f *fake) control(name string, uid types.UID) {
 	}
 }
 
-// finish records the end on the Job and lets its time to live expire.
+// finish records the end on the Job, which is removed after its time to live.
 func (f *fake) finish(name string, uid types.UID) {
 	time.Sleep(phaseDelay)
 	f.do(func() {
@@ -160,7 +160,7 @@ func waiting(container, reason, message string) []corev1.ContainerStatus {
 // leaving reports whether a pod is deleted, so that its remaining containers do not start.
 func leaving(p *corev1.Pod) bool { return p.DeletionTimestamp != nil }
 
-// play runs a pod's containers. On a lost node they continue without reports.
+// play runs a pod's containers. On a lost node they keep running, but their changes are not reported.
 func (f *fake) play(p *corev1.Pod) {
 	name := p.Name
 	secretsThere := func(p *corev1.Pod) bool {
@@ -245,8 +245,8 @@ func (f *fake) gone(name string) {
 	})
 }
 
-// pulls waits for an image. The node cannot pull missing ones. It returns false if the pod was deleted or its deadline
-// passed.
+// pulls waits until the node has the image, which it cannot pull. It returns false if the pod was deleted or its
+// deadline passed.
 func (f *fake) pulls(name string, c *corev1.Container,
 	statuses func(*corev1.PodStatus) *[]corev1.ContainerStatus,
 ) bool {

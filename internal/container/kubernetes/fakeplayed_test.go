@@ -51,11 +51,11 @@ func (q *played) output(ctx context.Context, f *fake, o *corev1.PodLogOptions) i
 	return r
 }
 
-// played is a container as a process.
+// played is a container, played by a process.
 type played struct {
 	mu     sync.Mutex
 	lines  []line
-	closed bool // its output has ended
+	closed bool // closed when its output has ended
 
 	pid     int
 	ended   chan struct{}

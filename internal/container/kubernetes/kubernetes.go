@@ -29,7 +29,7 @@ type Options struct {
 	PodTemplate string // path of a file, or empty
 	Address     string // the director's address for pods, or empty if pods do not need it
 	Pod         string // name of this process's pod in the same namespace, or empty; see MarkLeader
-	// Grace is the time of pods between SIGTERM and SIGKILL, in whole seconds, at least 1.
+	// Grace is the pods' time between SIGTERM and SIGKILL, in whole seconds, at least 1.
 	Grace  time.Duration
 	Sample container.Spec // a typical attempt; if it has an Image, Open submits its pod as a dry run
 	Log    *zap.Logger    // may be nil
@@ -37,7 +37,7 @@ type Options struct {
 	wrap func(http.RoundTripper) http.RoundTripper // for tests that count requests
 }
 
-// limits contains the maximum waits of one operation.
+// limits contains the maximum times for which one operation waits.
 type limits struct {
 	operation time.Duration // one request
 	kubelet   time.Duration // from the end of a container to its report by the API
@@ -45,9 +45,9 @@ type limits struct {
 	streams   time.Duration // from the end of a container to the end of its log
 	backoff   time.Duration // first wait before watching again; doubles to maxBackoff
 	stale     time.Duration // validity of the view without a watch
-	relist    time.Duration // between two lists while the watch works
-	podless   time.Duration // until the first check why a Job lacks a pod, and between two checks
-	poll      time.Duration // between two checks for changes that the watch may miss
+	relist    time.Duration // interval of lists while the watch works
+	podless   time.Duration // time until the first check why a Job lacks a pod, and between checks
+	poll      time.Duration // interval of checks for changes that the watch may miss
 }
 
 const maxBackoff = 5 * time.Second
@@ -132,8 +132,8 @@ func open(ctx context.Context, api cluster, o Options, l limits) (*Kubernetes, e
 	return k, nil
 }
 
-// refuseForeign refuses a fleet with attempts of another installation. Each director would remove the attempts of the
-// other as unknown workers.
+// refuseForeign refuses a fleet with attempts of another installation. Each director would remove the other's
+// attempts as unknown workers.
 func (o *objects) refuseForeign(ctx context.Context) error {
 	found, err := o.jobs(ctx, o.ofFleet())
 	if err != nil {
@@ -158,7 +158,8 @@ func (o *objects) refuseForeign(ctx context.Context) error {
 	}
 }
 
-// tryRoom submits the sample's pod as a dry run. If only room is missing, it logs the refusal instead of returning it.
+// tryRoom submits the sample's pod as a dry run. If the pod only lacks room, it logs the refusal instead of returning
+// it.
 func (k *Kubernetes) tryRoom(ctx context.Context) error {
 	if k.o.Sample.Image == "" {
 		return nil
@@ -232,8 +233,8 @@ func (k *Kubernetes) Find(_ context.Context, attemptID string) (s container.Stat
 	return k.view.find(attemptID)
 }
 
-// Watch calls changed from one goroutine, at the beginning and when the list may have changed. It returns the error of
-// ctx.
+// Watch calls changed from one goroutine, once at the beginning and then whenever the list may have changed. It
+// returns the error of ctx.
 func (k *Kubernetes) Watch(ctx context.Context, changed func()) error {
 	changes, stop := k.view.subscribe()
 	defer stop()

@@ -38,8 +38,8 @@ func jobName(attemptID string) string {
 	return "retake-" + shortened(readable, nameLength-len("retake-")-sumLength-1) + "-" + sum(attemptID)
 }
 
-// labelValue returns the text if it is a valid label value, or otherwise its valid parts and a checksum. The original
-// text is an annotation.
+// labelValue returns the text if it is a valid label value, or otherwise its valid parts and a checksum. An
+// annotation has the original text.
 func labelValue(text string) string {
 	if text == "" || len(text) <= labelLength && labelForm.MatchString(text) {
 		return text

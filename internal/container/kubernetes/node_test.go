@@ -16,7 +16,7 @@ import (
 // node is a real single-node cluster, which make kube-test starts (tools/kube).
 type node struct {
 	cluster   kubetest.Cluster
-	dir       string // of the cluster
+	dir       string // directory of the cluster
 	tools     string
 	namespace string
 	admin     *client

@@ -154,7 +154,7 @@ func TestPodThatIsNotAdmitted(t *testing.T) {
 	}
 	n.kubectl(t, "", "label", "namespace", n.namespace, "pod-security.kubernetes.io/enforce=restricted")
 	o.PodTemplate = ""
-	openNode(t, o) // which the restricted level allows
+	openNode(t, o) // allowed at the restricted level
 	o.PodTemplate = templateFile(t, "spec: {volumes: [{name: host, hostPath: {path: /}}]}")
 	if _, err := Open(t.Context(), o); !errors.Is(err, container.ErrSpec) ||
 		!strings.Contains(err.Error(), `violates PodSecurity "restricted`) {
@@ -256,7 +256,7 @@ func TestWaitingOnANode(t *testing.T) {
 		t.Errorf("got %+v, %v", exit, err)
 	}
 	n.kubectl(t, "", "create", "quota", "q", "--hard=pods=0")
-	time.Sleep(time.Second) // the quota's controller must notice it first
+	time.Sleep(time.Second) // the quota's controller must first notice the new quota
 	s := ensured(t, k, n.spec(t, "exit", "0"))
 	eventually(t, "exceeded quota", func() bool {
 		return strings.Contains(statusNow(t, k, s.AttemptID).Waiting, "exceeded quota: q")
@@ -273,7 +273,7 @@ func TestWaitingOnANode(t *testing.T) {
 	}
 }
 
-// A node without its kubelet cannot confirm an end. After its return, the next call reports the complete end and
+// A node without its kubelet cannot confirm an end. Once it is back, the next call reports the complete end and
 // removes all objects.
 func TestLostNodeOnANode(t *testing.T) {
 	n := onNode(t)
@@ -289,7 +289,7 @@ func TestLostNodeOnANode(t *testing.T) {
 	}
 	t.Log(err)
 	if n.pid(t, s.AttemptID) == 0 {
-		t.Error("it has ended")
+		t.Error("the attempt has ended")
 	}
 	back()
 	eventually(t, "a confirmed end", func() bool {

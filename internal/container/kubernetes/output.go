@@ -78,7 +78,7 @@ func withoutFirst(log io.Reader) io.Reader {
 			break
 		}
 		before.Write(piece)
-		if err != nil { // the reader gets the error again, or continues a long line
+		if err != nil { // the next read gets the error again, or the rest of a long line
 			break
 		}
 	}
@@ -90,7 +90,7 @@ func withoutFirst(log io.Reader) io.Reader {
 const mixed = 16
 
 // last returns the newest output of an attempt that does not run. It fails only if the API does not answer, because an
-// unreadable log must not block an attempt's removal. Instead of an unreadable log, it returns the output that was read
+// unreadable log must not block an attempt's removal. If the log is unreadable, it returns the output that was read
 // while the attempt ran, or the termination message in the pod's status.
 func (g *logs) last(ctx context.Context, a *attempt, attemptID string) ([]byte, error) {
 	g.view.mu.Lock()
@@ -138,7 +138,7 @@ func (g *logs) keep(a *attempt, t *tail) {
 	}
 }
 
-// errNoLog means that the node has removed the log, so the kubelet sent a message instead.
+// errNoLog means that the kubelet sent a message instead of the log, because the node has removed that.
 var errNoLog = errors.New("kubernetes: node has removed the log")
 
 // isNoLog reports whether log is the kubelet's message about a missing log.
@@ -165,7 +165,7 @@ func (g *logs) read(ctx context.Context, p *corev1.Pod) ([]byte, error) {
 	return nil, errNoLog
 }
 
-// truncated replaces the beginning of a log that the node has discarded.
+// truncated stands for the discarded beginning of a log.
 const truncated = "(Retake: the node has kept only the newest part of this output.)\n"
 
 // FollowOutput passes on the output of an attempt, beginning with the part that its node still has, until the attempt
@@ -235,8 +235,8 @@ func (g *logs) awaitStart(ctx context.Context, attemptID string) (*corev1.Pod, e
 	}
 }
 
-// awaitEnd returns an error if an attempt continues although its log has ended. The API reports the end up to a second
-// after the end of the log.
+// awaitEnd returns an error if an attempt keeps running although its log has ended. The API may report the end up to a
+// second after the end of the log.
 func (g *logs) awaitEnd(ctx context.Context, attemptID, doing string) error {
 	changes, stop := g.view.subscribe()
 	defer stop()
@@ -268,7 +268,7 @@ const pieceBytes = 16 << 10
 func readStamped(log io.Reader, take func(container.Printed)) error {
 	r := bufio.NewReaderSize(log, pieceBytes)
 	at, begins := time.Time{}, true
-	var held []container.Printed // until we know whether the beginning is complete
+	var held []container.Printed // lines held back until we know whether the beginning is complete
 	known := false
 	release := func(whole bool) {
 		if known = true; !whole && len(held) > 0 {

@@ -50,7 +50,7 @@ func TestTruncatedLogSaysSo(t *testing.T) {
 	}
 }
 
-// The tail of a log is read without times.
+// last reads the tail of a log without times.
 func TestOurFirstLineIsNoOutput(t *testing.T) {
 	many := strings.Repeat("line\n", 2*mixed)
 	for log, want := range map[string]string{

@@ -33,7 +33,7 @@ var ourVolumes = []string{inVolume, memoryVolume, diskVolume}
 // home is the default HOME with a read-only root file system, since the homes of the image's users are unknown here.
 const home = "/home/retake"
 
-// keptFor is the time to live of an ended Job that no director collects.
+// keptFor is the time to live of an ended Job if no director collects it.
 const keptFor = 7 * 24 * time.Hour
 
 // leastLife is the default deadline of a pod.
@@ -56,7 +56,7 @@ func places(s container.Spec) []place {
 	}
 	seen := map[string]bool{}
 	kept := all[:0]
-	for _, p := range all { // the first wins, since checkout and scratch directories may coincide with these
+	for _, p := range all { // the first one wins: checkout and scratch directories may coincide with these
 		there := seen[p.at] || p.folder == "home" && (p.at == "/" || within(p.at, container.Dir) ||
 			within(p.at, s.Workdir))
 		if !there {
@@ -96,8 +96,8 @@ func (m *manifests) jobOf(s container.Spec, parts int) *batchv1.Job {
 		// The other policy would start a second pod while a lost node may still run the first.
 		PodReplacementPolicy:    to(batchv1.Failed),
 		TTLSecondsAfterFinished: to(int32(keptFor.Seconds())),
-		// This does not cause retries. It makes the Job show that the cluster ended the pod, even after the pod is
-		// gone.
+		// This does not cause retries. Because of it, the Job still shows that the cluster ended the pod when the
+		// pod is gone.
 		PodFailurePolicy: &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
 			Action: batchv1.PodFailurePolicyActionFailJob,
 			OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{{
@@ -134,7 +134,7 @@ func asUser(c *corev1.PodSecurityContext, s container.Spec) *corev1.PodSecurityC
 	if c == nil {
 		c = &corev1.PodSecurityContext{}
 	}
-	uid, gid, _ := s.IDs() // validated before
+	uid, gid, _ := s.IDs() // already validated
 	c.RunAsUser, c.RunAsGroup, c.RunAsNonRoot = to(int64(uid)), to(int64(gid)), to(true)
 	if c.SeccompProfile == nil {
 		c.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
@@ -154,12 +154,12 @@ func workerOf(own corev1.Container, s container.Spec) corev1.Container {
 	own.Name, own.Image, own.WorkingDir = workerName, s.Image, s.Workdir
 	own.Command = literal(append([]string{container.WorkerPath, bundle.EnterCommand, container.Dir}, s.Entrypoint...))
 	own.SecurityContext = confined(s.ReadOnly)
-	// These 2 KB remain when a pod is removed with its log.
+	// These 2 KB survive if a pod is removed along with its log.
 	own.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
 	own.Resources = resources(own.Resources, s)
 	own.VolumeMounts = append(own.VolumeMounts,
 		corev1.VolumeMount{Name: memoryVolume, SubPath: bundle.Dir, MountPath: container.Dir},
-		// Read-only, to protect the worker.
+		// Read-only, so that agents cannot replace the worker.
 		corev1.VolumeMount{
 			Name: memoryVolume, SubPath: bundle.Program, MountPath: container.WorkerPath,
 			ReadOnly: true,
@@ -196,7 +196,7 @@ func (m *manifests) unpacker(s container.Spec, worker corev1.Container) corev1.C
 	return init
 }
 
-// literal keeps the cluster from expanding $(NAME).
+// literal escapes $(NAME), so that the cluster does not expand it.
 func literal(argv []string) []string {
 	out := make([]string, len(argv))
 	for i, a := range argv {

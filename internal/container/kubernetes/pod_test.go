@@ -44,7 +44,7 @@ spec:
   volumes: [{name: cache, persistentVolumeClaim: {claimName: cache}}]
 `
 
-// TestJob compares a Job with testdata. Use -update after reading the difference.
+// TestJob compares a Job with testdata. Review the difference before you use -update.
 func TestJob(t *testing.T) {
 	o := options("f")
 	o.Grace, o.PodTemplate = 2*time.Second, templateFile(t, queueTemplate)
@@ -141,7 +141,7 @@ var templates = []struct{ text, want string }{
 	{"kind: Pod", `unknown field "kind"`},
 }
 
-// The error names all conflicting fields of a template by path. Other fields are valid.
+// The error names all conflicting fields of a template by path. All other fields are allowed.
 func TestTemplateConflicts(t *testing.T) {
 	for _, c := range templates {
 		_, err := readTemplate(templateFile(t, c.text))

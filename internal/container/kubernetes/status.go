@@ -12,7 +12,7 @@ import (
 	"retake/internal/container/bundle"
 )
 
-// status returns the list entry of an attempt.
+// status returns an attempt's entry in List.
 func (a *attempt) status(id string) container.Status {
 	s := container.Status{AttemptID: id}
 	if a.job != nil {
@@ -113,7 +113,7 @@ var podReasons = map[string]container.EndCause{
 	"DeadlineExceeded": container.EndDeadline,
 	"NodeLost":         container.EndNodeLost,
 	"NodeShutdown":     container.EndEvicted,
-	"Terminated":       container.EndEvicted, // by a node that shuts down
+	"Terminated":       container.EndEvicted, // ended by a node that shuts down
 	"Shutdown":         container.EndEvicted,
 }
 
@@ -122,7 +122,7 @@ func causeOf(p *corev1.Pod) (container.EndCause, string) {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
 			if cause := disruptions[c.Reason]; cause != "" {
-				// The pod's own message names the scarce resource.
+				// Only the pod's own message names the scarce resource.
 				if podReasons[p.Status.Reason] == cause && p.Status.Message != "" {
 					return cause, said(p.Status.Reason, p.Status.Message)
 				}
@@ -139,8 +139,8 @@ func causeOf(p *corev1.Pod) (container.EndCause, string) {
 // stopped is the annotation of pods that Stop has asked to end.
 const stopped = "retake.stopped"
 
-// neverStarted lists the reasons of a container's end with which its program never ran. endUnknown is the reason of an
-// end that the kubelet did not observe.
+// neverStarted lists reasons for a container's end that mean that its program never ran. endUnknown is the reason if
+// the kubelet did not observe the end.
 var neverStarted = []string{"StartError", "ContainerCannotRun"}
 
 const endUnknown = "ContainerStatusUnknown"

@@ -69,7 +69,7 @@ func (s *stopping) stop(ctx context.Context, record container.Recorder) (contain
 		}
 	}
 	exit, _ := s.soFar()
-	// After its end, a pod that never ran no longer shows the reason of its wait.
+	// Once ended, a pod that never ran no longer shows why it waited.
 	if mayRun && !exit.Known && before.Words+before.StartError != "" {
 		exit = before
 	}
@@ -134,8 +134,8 @@ func (s *stopping) soFar() (x container.Exit, mayRun bool) {
 		s.pod.Spec.NodeName != ""
 }
 
-// await waits up to limit until the view satisfies a condition. Since a watch may break, it also asks the API
-// periodically.
+// await waits up to limit until the view satisfies a condition. It also asks the API periodically, because
+// the watch may break.
 func (s *stopping) await(ctx context.Context, limit time.Duration, condition func() bool) (bool, error) {
 	changes, stop := s.view.subscribe()
 	defer stop()
@@ -186,8 +186,8 @@ func (s *stopping) end(ctx context.Context) error {
 }
 
 // ask makes the kubelet end a pod as if its deadline had passed: SIGTERM, Options.Grace, SIGKILL. Unlike a deletion,
-// this keeps pod, exit code and log until Stop has read them, even if the director is killed before. An annotation
-// records our request.
+// this keeps pod, exit code and log until Stop has read them, even if the director is killed in between. An
+// annotation records our request.
 func (s *stopping) ask(ctx context.Context) error {
 	s.view.mu.Lock()
 	pod := s.pod
@@ -296,8 +296,8 @@ func (s *stopping) remove(ctx context.Context) error {
 			s.view.forget(j, p)
 			return nil
 		case !found:
-			// The controller may be creating a pod at this moment. Without its Secret and owner, the pod is soon
-			// removed, so check again.
+			// The controller may be creating a pod at this moment, which is soon removed because its Secret and
+			// owner are gone. So check again.
 			never = false
 		case time.Now().After(end):
 			return unconfirmed(s.id, s.notGoneAtAll(limit))

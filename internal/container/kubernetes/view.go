@@ -27,7 +27,8 @@ type view struct {
 
 	mu       sync.Mutex
 	attempts map[string]*attempt // by attempt id
-	// Jobs and pods that an operation found removed since the last list. Later events about them are outdated.
+	// Jobs and pods that, as an operation found, were removed since the last list. Later events about them are
+	// outdated.
 	removed map[types.UID]bool
 	waiting map[chan struct{}]bool
 	broken  time.Time // when the watch broke, or zero
@@ -50,13 +51,13 @@ type attempt struct {
 
 	job     *batchv1.Job // nil if unknown
 	pod     *corev1.Pod  // as last seen, or nil
-	podGone bool         // the API has removed pod
-	taken   bool         // the pod was deleted while it ran
+	podGone bool         // set once the API has removed pod
+	taken   bool         // set if the pod was deleted while it ran
 	words   string       // why a Job has no pod
 	asked   time.Time    // when words were last determined
 
-	stopping bool  // Stop is running and polls the API
-	killed   bool  // we deleted the pod while it ran
+	stopping bool  // set while Stop runs and polls the API
+	killed   bool  // set if we deleted the pod while it ran
 	tail     *tail // newest output that we have read, or nil
 }
 
@@ -163,7 +164,7 @@ func (v *view) change(f func()) {
 	for c := range v.waiting {
 		select {
 		case c <- struct{}{}:
-		default: // it is readable already
+		default: // the channel is already readable
 		}
 	}
 }

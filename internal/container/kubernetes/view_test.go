@@ -18,7 +18,7 @@ func (f *fake) lists() int {
 	return f.asked[Right{"list", "", "pods", ""}]
 }
 
-// After any fault of a watch, the list is soon correct again, and only 410 Gone causes a list request.
+// After any fault of a watch, List is soon correct again, and only 410 Gone costs a list request.
 func TestWatchFaults(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()
@@ -70,7 +70,7 @@ func TestWatchFaults(t *testing.T) {
 	}
 }
 
-// The list after a broken watch contains all changes, here an ended attempt and a new one.
+// After a broken watch, List shows all changes that it missed, here an ended attempt and a new one.
 func TestListAfterGone(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()
@@ -210,7 +210,8 @@ func TestForeignOwnerIsRefused(t *testing.T) {
 	}
 }
 
-// The cluster's visible objects never contain input and variables, and files do not contain them once the worker runs.
+// Objects that others can see in the cluster never contain input or variables, and neither do files once the worker
+// runs.
 func TestInputIsNowhereElse(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()

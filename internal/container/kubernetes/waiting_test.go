@@ -14,7 +14,7 @@ import (
 	"retake/internal/container"
 )
 
-// eventually polls a condition that another part of the cluster causes.
+// eventually polls until a condition that depends on another part of the cluster is true.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
@@ -231,7 +231,7 @@ func shortly(t *testing.T) context.Context {
 	return ctx
 }
 
-// The fake counts a use of each right.
+// The test uses every right that the fake knows.
 func TestNoRightIsForNothing(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()
@@ -250,7 +250,7 @@ func TestNoRightIsForNothing(t *testing.T) {
 	}
 }
 
-// Each round checks some Jobs without a pod, and repeated rounds check all of them.
+// One round checks only some Jobs without a pod, but repeated rounds check all of them.
 func TestFewAreAskedForAtOnce(t *testing.T) {
 	v := newView(nil, defaultLimits, zap.NewNop())
 	const all = 25

@@ -48,7 +48,7 @@ func (v *view) relist(ctx context.Context) (version string, err error) {
 			}
 		}
 		for id, a := range before {
-			// The API may have replaced the pod during the list. The new pod stays.
+			// The pod may have been replaced during the list. Keep the new one.
 			if was := pod[id]; was != nil && a.pod != nil && a.pod.UID == was.UID && !there[string(was.UID)] {
 				a.podGone = true
 			}
@@ -103,7 +103,7 @@ func (v *view) lost(err error) {
 // errListAgain ends a watch that cannot continue or has lasted long enough.
 var errListAgain = errors.New("kubernetes: list again")
 
-// watchOnce watches until an error, or until the API ends the watch. An end by the API is normal, so it returns nil.
+// watchOnce watches until an error, or until the API ends the watch. The latter is normal, so it then returns nil.
 func (v *view) watchOnce(from *string, until time.Time) (connected bool, err error) {
 	if *from == "" || !time.Now().Before(until) {
 		return false, errListAgain
@@ -160,7 +160,7 @@ func (v *view) observe(pod *corev1.Pod, gone bool) {
 	defer cancel()
 	job, err := v.objects.job(ctx, jobName(id))
 	if err != nil && !apierrors.IsNotFound(err) {
-		return // the next list shows whether the Job exists
+		return // the next list will show whether the Job exists
 	}
 	v.change(func() {
 		a := v.attempts[id]

@@ -27,8 +27,8 @@ func (v *view) askWhy() {
 	}
 }
 
-// askedAtOnce is the maximum number of Jobs per round, at two requests each. A controller that lags behind has
-// thousands of Jobs without pods, and requests slow it down further.
+// askedAtOnce is the maximum number of Jobs per round, at two requests each. A controller that lags behind may
+// have thousands of Jobs without pods, and our requests slow it down further.
 const askedAtOnce = 10
 
 type podless struct {
@@ -48,7 +48,7 @@ func (v *view) podless() []podless {
 		}
 		switch {
 		case a.asked.IsZero():
-			a.asked = time.Now() // the controller gets time to create the pod
+			a.asked = time.Now() // give the controller time to create the pod
 		case time.Since(a.asked) >= v.limits.podless:
 			all = append(all, podless{id, a.job, a.asked})
 		}
@@ -56,7 +56,7 @@ func (v *view) podless() []podless {
 	slices.SortFunc(all, func(a, b podless) int { return a.asked.Compare(b.asked) })
 	all = all[:min(len(all), askedAtOnce)]
 	for _, p := range all {
-		v.attempts[p.id].asked = time.Now().Add(3 * v.limits.podless) // later checks are less frequent
+		v.attempts[p.id].asked = time.Now().Add(3 * v.limits.podless) // check again less often
 	}
 	return all
 }

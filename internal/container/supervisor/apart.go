@@ -22,7 +22,7 @@ const ApartCommand = "apart"
 // namespace, which ends all its processes with it.
 type Apart struct {
 	Hide []string // directories and files; missing ones are skipped
-	Show []string // exceptions, which stay visible
+	Show []string // exceptions within Hide, which stay visible
 }
 
 // File descriptors that the program gets from the supervisor in addition to the worker's streams.
@@ -36,7 +36,7 @@ const apartFlags = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NE
 
 // failed is the reason why the worker does not run.
 type failed struct {
-	Errno syscall.Errno // of the start, or zero if none was attempted
+	Errno syscall.Errno // error of the start, or zero if none was attempted
 	Text  string
 }
 
@@ -62,7 +62,7 @@ func startApart(o Order, files []uintptr) (worker int, err error) {
 		return 0, fmt.Errorf("supervisor: namespaces for the worker: %w", err)
 	}
 	_, _ = orderIn.Close(), resultOut.Close()
-	o.Stdin = nil // the worker reads it from a stream
+	o.Stdin = nil // the worker's program reads it from a pipe
 	err = json.NewEncoder(orderOut).Encode(o)
 	_ = orderOut.Close()
 	var f failed

@@ -22,11 +22,11 @@
 //   - Records are written atomically, and streams are appended to files of bounded size.
 //
 // A worker's end remains unknown if its supervisor was killed with it, which leaves no ended.json, or if the machine
-// crashed. A SIGKILL by the kernel for lack of memory looks like any other.
+// crashed. A SIGKILL that the kernel sends for lack of memory looks like any other.
 //
 // Clock: process start times are the kernel's ticks since boot and are only compared with each other. Wall time is for
 // people.
 //
-// Failure policy: a full disk costs output but never the worker's life. The package needs Linux with /proc and prctl.
-// As a part of every worker it imports little: procfs, safefile and the standard library.
+// Failure policy: a full disk loses output but never stops the worker. The package needs Linux with /proc and prctl.
+// Because every worker contains it, it imports little: procfs, safefile and the standard library.
 package supervisor

@@ -28,10 +28,10 @@ const LockFD = 3
 // Names in the directory.
 const (
 	LockFile    = "lock"
-	StdoutFile  = "stdout"         // the newest part; the previous one is StdoutFile + Older
-	StderrFile  = "stderr"         // the same
+	StdoutFile  = "stdout"         // newest part; the previous one is StdoutFile + Older
+	StderrFile  = "stderr"         // likewise for stderr
 	Older       = ".1"             // suffix of the previous part
-	LogFile     = "supervisor.log" // the supervisor's own messages
+	LogFile     = "supervisor.log" // messages of the supervisor itself
 	startedFile = "started.json"
 	endedFile   = "ended.json"
 )
@@ -39,7 +39,7 @@ const (
 // Order describes the worker.
 type Order struct {
 	Argv    []string // Argv[0] is the program's absolute path
-	Env     []string // all of it
+	Env     []string // the complete environment
 	Workdir string
 	Stdin   []byte // its whole standard input
 	UID     int    // 0 for the supervisor's user and groups
@@ -56,9 +56,9 @@ type Started struct {
 
 // Ended is the end of the worker.
 type Ended struct {
-	ExitCode   int    `json:"exit_code"`             // 128+n when it died of signal n
+	ExitCode   int    `json:"exit_code"`             // 128+n if it died of signal n
 	StartError string `json:"start_error,omitempty"` // why it never ran; ExitCode is 126 or 127, as in a shell
-	Clean      bool   `json:"clean"`                 // all processes of the worker have also ended
+	Clean      bool   `json:"clean"`                 // set once all processes of the worker have also ended
 }
 
 // ReadStarted returns nil if the file does not exist.
@@ -169,7 +169,7 @@ func (s *stream) Write(p []byte) (int, error) {
 		s.file, _ = os.OpenFile(s.path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 		s.size = 0
 	}
-	n, _ := s.file.Write(p) // without a file the output is lost, and the next Write retries
+	n, _ := s.file.Write(p) // without a file this output is lost, and the next Write tries again
 	s.size += n
 	return len(p), nil
 }

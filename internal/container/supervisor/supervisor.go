@@ -42,8 +42,8 @@ func Main(args []string) int {
 
 func supervise(dir string) error {
 	syscall.CloseOnExec(LockFD)
-	// A child inherits ignored signals, so catch these signals instead. Only the worker or the director ends an
-	// attempt.
+	// A child would inherit that a signal is ignored, so catch these signals instead. Only the worker or the
+	// director ends an attempt.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE,
 		syscall.SIGQUIT)
 	// The order contains secrets, and without root the worker has the same user.
@@ -81,7 +81,7 @@ func signalReady() error { return os.Stdout.Close() }
 
 type supervisor struct {
 	dir    string
-	pipes  []*os.File // reading ends
+	pipes  []*os.File // the director's read returns
 	copies sync.WaitGroup
 }
 
@@ -134,7 +134,7 @@ func inputOf(o Order) (in *os.File, feed func(runs bool) error, err error) {
 			return to.Close()
 		}
 		go func() {
-			_, _ = to.Write(o.Stdin) // the worker may have ended
+			_, _ = to.Write(o.Stdin) // the worker may already have ended
 			_ = to.Close()
 			clear(o.Stdin)
 		}()
@@ -142,14 +142,15 @@ func inputOf(o Order) (in *os.File, feed func(runs bool) error, err error) {
 	}, err
 }
 
-// startCodes are the shell's exit codes for programs that are not executable or missing. Other errors are transient.
+// startCodes are the shell's exit codes for programs that are not executable or missing. All other errors are
+// transient.
 var startCodes = map[error]int{
 	syscall.ENOENT: 127, syscall.ENOTDIR: 127, syscall.EACCES: 126, syscall.EPERM: 126, syscall.ENOEXEC: 126,
 	syscall.ELOOP: 126, syscall.ENAMETOOLONG: 126, syscall.EISDIR: 126,
 }
 
-// startError names the wrong path, since the system's error is the same for an inaccessible directory and a missing
-// program.
+// startError names the wrong path, because the system reports the same error for an inaccessible directory and a
+// missing program.
 func startError(o Order, err error) string {
 	if _, statErr := os.Stat(o.Workdir); statErr != nil {
 		return fmt.Sprintf("working directory: %v", statErr)
@@ -215,7 +216,7 @@ func (s *supervisor) recordStarted(worker int) error {
 // await waits for the worker, records its end, and ends its leftover processes.
 func (s *supervisor) await(worker int) error {
 	end := Ended{ExitCode: reap(worker)}
-	err := WriteFile(s.dir, endedFile, end) // before the sweep, which may take a while
+	err := WriteFile(s.dir, endedFile, end) // record the end before the sweep, which may take a while
 	sweep()
 	for _, r := range s.pipes {
 		_ = r.SetReadDeadline(time.Now().Add(streamLimit))
@@ -242,7 +243,7 @@ func reap(worker int) (exitCode int) {
 }
 
 // sweep kills leftover processes, as the kernel does in a container when the first process ends. It returns after the
-// last child has ended. A process that waits in the kernel (disk, network) delays sweep.
+// last child has ended. A process that is blocked in the kernel (disk, network) delays it.
 func sweep() {
 	for {
 		all, err := procfs.List()

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The open file holds the lock rather than the process that took it. A query does not take the lock.
+// The lock belongs to the open file, not to the process that took it, and a query does not take it.
 func TestLockIsPassedOn(t *testing.T) {
 	dir := t.TempDir()
 	if held, err := Locked(dir); held || err != nil {

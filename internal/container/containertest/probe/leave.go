@@ -21,7 +21,7 @@ func detach(args []string) int { return leave([]string{}, true, args[0]) }
 func mark(args []string) int { return leave(os.Environ(), true, args[0]) }
 
 // session starts a child that keeps only the session, and another that also keeps the environment. Then it waits
-// forever for the lock of the first child.
+// forever for the first child's lock.
 func session([]string) int {
 	if code := leave([]string{}, false, "leave"); code != 0 {
 		return code
@@ -52,7 +52,7 @@ func leave(env []string, setsid bool, what string) int {
 	return 0
 }
 
-// readOnly leaves a directory in its home that even its owner may not change.
+// readOnly leaves a directory in its home that not even its owner may change.
 func readOnly([]string) int {
 	dir := os.Getenv("HOME") + "/go/pkg/mod/m"
 	err := os.MkdirAll(dir, 0o755)
@@ -68,7 +68,7 @@ func readOnly([]string) int {
 	return 0
 }
 
-// hold locks a file for as long as it lives.
+// hold locks a file until it ends.
 func hold([]string) int {
 	signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	file, err := os.Create("held")

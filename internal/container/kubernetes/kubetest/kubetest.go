@@ -15,8 +15,8 @@ import (
 	"strings"
 )
 
-// Variable contains the directory of the cluster, and programVariable the path of the program that contains all parts
-// of Kubernetes. tools/kube/run.sh sets them.
+// Variable names the cluster's directory, and programVariable the path of the program that contains all parts of
+// Kubernetes. tools/kube/run.sh sets them.
 const (
 	Variable        = "RETAKE_TEST_KUBE"
 	programVariable = "H"
