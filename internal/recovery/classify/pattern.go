@@ -14,7 +14,7 @@ import (
 // pattern is a rule's expression, split into a word search and the rest. It matches the same lines but is faster. An
 // expression tries each of its alternatives, but the search only finds words in the line.
 type pattern struct {
-	whole *regexp.Regexp
+	whole *expression
 	words []uint16 // a line with one of these words matches
 	ways  []way    // a line that matches one of these matches
 }
@@ -22,7 +22,7 @@ type pattern struct {
 // way is one alternative of an expression.
 type way struct {
 	need need
-	re   *regexp.Regexp
+	re   *expression
 }
 
 // need is a necessary condition on a line. It holds if the line contains one of words, meets every need of all, and
@@ -40,21 +40,20 @@ const (
 	maxWords   = 1<<16 - 1
 )
 
-// patternOf splits an expression that regexp.Compile has accepted.
-func patternOf(whole *regexp.Regexp, words *vocabulary) *pattern {
+// patternOf splits an expression.
+func patternOf(whole *expression, words *vocabulary) *pattern {
 	p := &pattern{whole: whole}
-	exprs := alternatives(whole.String())
-	if whole.NumSubexp() > 0 {
-		exprs = beginnings(whole.String())
+	exprs := alternatives(whole.text)
+	if whole.groups > 0 {
+		exprs = beginnings(whole.text)
 	}
 	for _, expr := range exprs {
-		tree, err := syntax.Parse(expr, syntax.Perl)
-		re, bad := regexp.Compile(expr)
-		// the parts do not compile or have other groups, so use the whole expression
-		if err != nil || bad != nil || re.NumSubexp() != whole.NumSubexp() && whole.NumSubexp() == 1 {
+		re, tree, err := parseExpression(expr)
+		// the parts are invalid or have other groups, so use the whole expression
+		if err != nil || re.groups != whole.groups && whole.groups == 1 {
 			return &pattern{whole: whole, ways: []way{{re: whole}}}
 		}
-		if s := spell(tree); whole.NumSubexp() == 0 && s.ok && s.sure && s.shortest() >= shortestWord {
+		if s := spell(tree); whole.groups == 0 && s.ok && s.sure && s.shortest() >= shortestWord {
 			p.words = append(p.words, words.idsOf(s.words)...)
 			continue
 		}

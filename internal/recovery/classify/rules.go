@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -90,7 +89,7 @@ type rule struct {
 	doc     *ruleFile      // source document
 	path    string         // in it
 	tier    int            // among tiers
-	re      *regexp.Regexp // nil if the literal suffices
+	re      *expression    // nil if the literal suffices
 	pattern *pattern       // of re
 }
 
@@ -201,7 +200,7 @@ func (r *rule) readGit() {
 func (r *rule) compile() {
 	var err error
 	if r.Match != "" {
-		r.re, err = regexp.Compile(r.Match)
+		r.re, _, err = parseExpression(r.Match)
 	}
 	if r.answer != nil {
 		r.answer.check(r)
@@ -241,7 +240,7 @@ func (r *rule) check() {
 		r.fault("any", "at least one literal is needed")
 	}
 	r.doc.checkLiterals(r.path+".any", r.Any)
-	if r.Tier == tierStatus && (r.Match == "" || r.re != nil && r.re.NumSubexp() != 1) {
+	if r.Tier == tierStatus && (r.Match == "" || r.re != nil && r.re.groups != 1) {
 		r.fault("match", "a rule of band status needs exactly one group")
 	}
 }

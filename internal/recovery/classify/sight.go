@@ -69,13 +69,13 @@ func (s *sight) meets(n *need) bool {
 func (s *sight) holds(p *pattern) bool {
 	s.search()
 	if s.odd {
-		return p.whole.MatchString(s.line)
+		return p.whole.compiled().MatchString(s.line)
 	}
 	if s.holdsAny(p.words) {
 		return true
 	}
 	for i := range p.ways {
-		if w := &p.ways[i]; s.meets(&w.need) && w.re.MatchString(s.line) {
+		if w := &p.ways[i]; s.meets(&w.need) && w.re.compiled().MatchString(s.line) {
 			return true
 		}
 	}
@@ -117,7 +117,7 @@ func (s *sight) status(p *pattern) (recovery.Reason, bool) {
 		if !s.odd && !s.meets(&w.need) {
 			continue
 		}
-		if at := w.re.FindStringSubmatchIndex(s.line); at != nil && (first == nil || at[0] < first[0]) {
+		if at := w.re.compiled().FindStringSubmatchIndex(s.line); at != nil && (first == nil || at[0] < first[0]) {
 			first = at
 		}
 	}

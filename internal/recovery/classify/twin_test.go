@@ -166,11 +166,11 @@ func (t *twin) matchesRule(r *rule, line string) (recovery.Reason, bool) {
 	case r.re == nil:
 		return r.Reason, true
 	case r.Reason != "":
-		return r.Reason, r.re.MatchString(line)
+		return r.Reason, r.re.compiled().MatchString(line)
 	case !twinDigits.MatchString(line):
 		return "", false
 	}
-	m := r.re.FindStringSubmatch(line)
+	m := r.re.compiled().FindStringSubmatch(line)
 	if m == nil {
 		return "", false
 	}
@@ -309,7 +309,11 @@ func TestPatternEqualsExpression(t *testing.T) {
 	} {
 		words := &vocabulary{ids: map[string]uint16{}}
 		re := regexp.MustCompile(expr)
-		p := patternOf(re, words)
+		whole, _, err := parseExpression(expr)
+		if err != nil || whole.groups != re.NumSubexp() {
+			t.Fatalf("%q has %d groups, want %d: %v", expr, whole.groups, re.NumSubexp(), err)
+		}
+		p := patternOf(whole, words)
 		for _, text := range texts {
 			s := &sight{c: &Classifier{words: words}, line: text}
 			if got, want := s.holds(p), re.MatchString(text); got != want {
