@@ -138,15 +138,33 @@ func TestCooldownCommands(t *testing.T) {
 }
 
 func TestStatusShowsThePace(t *testing.T) {
+	now := time.Date(2026, 11, 29, 14, 0, 0, 0, time.UTC)
+	until := wire.At(now.Add(20 * time.Minute))
 	s := wire.Snapshot{Meters: map[string]float64{operator.MeterDelivered: 31, operator.MeterContentLeft: 212}}
-	s.Director.Leader = true
-	var out strings.Builder
-	if err := showStatus(&out, s, nil); err != nil {
-		t.Fatal(err)
-	}
-	want := "31 delivered in the last hour; GitHub allows 212 more comments and pull requests"
-	if !strings.Contains(out.String(), want) {
-		t.Errorf("%s\nwant %q", out.String(), want)
+	for _, c := range []struct {
+		since time.Time
+		queue wire.SnapshotQueue
+		want  string
+	}{
+		{now.Add(-time.Minute), wire.SnapshotQueue{}, "31 delivered since 13:59:00. GitHub allows 212 more comments " +
+			"and pull requests"},
+		{
+			now.Add(-2 * time.Hour),
+			wire.SnapshotQueue{WaitsFor: "GitHub's pace of writes"},
+			"31 delivered in the last hour. Work waits for GitHub's pace of writes. GitHub allows 212 more " +
+				"comments and pull requests",
+		},
+		{
+			now.Add(-2 * time.Hour),
+			wire.SnapshotQueue{WaitsFor: "new content", Until: &until},
+			"31 delivered in the last hour. Work waits for new content, until 14:20:00. GitHub allows 212 more " +
+				"comments and pull requests",
+		},
+	} {
+		s.Director.Since, s.Queue = wire.At(c.since), c.queue
+		if got := paceLine(s, now); got != "pace\t"+c.want {
+			t.Errorf("got  %q\nwant %q", got, "pace\t"+c.want)
+		}
 	}
 }
 

@@ -103,7 +103,7 @@ func taskLines(w io.Writer, s wire.Snapshot, asks []timeline.Task) {
 		fmt.Fprintf(w, "%s\t%s: %s\n", []string{"needs you", ""}[min(i, 1)], t.Issue, why)
 		fmt.Fprintf(w, "\t  director explain %s%s\n", t.Issue, orAt(t.URL))
 	}
-	fmt.Fprintln(w, paceLine(s.Meters))
+	fmt.Fprintln(w, paceLine(s, time.Now()))
 	for _, c := range s.Cooldowns {
 		fmt.Fprintln(w, cooldownLine(c))
 	}
@@ -118,11 +118,22 @@ func taskLines(w io.Writer, s wire.Snapshot, asks []timeline.Task) {
 	}
 }
 
-// paceLine describes the rate of deliveries, and the rest of GitHub's hourly limit on new content. This limit decides
-// how much a large fleet can deliver.
-func paceLine(meters map[string]float64) string {
-	return fmt.Sprintf("pace\t%.0f delivered in the last hour; GitHub allows %.0f more comments and pull requests",
-		meters[operator.MeterDelivered], meters[operator.MeterContentLeft])
+// paceLine describes the rate of deliveries, the limit that bounds it, and the rest of GitHub's hourly limit on new
+// content.
+func paceLine(s wire.Snapshot, now time.Time) string {
+	over := "in the last hour"
+	if since := s.Director.Since.Time; now.Sub(since) < time.Hour {
+		over = "since " + since.UTC().Format(time.TimeOnly)
+	}
+	line := fmt.Sprintf("pace\t%.0f delivered %s", s.Meters[operator.MeterDelivered], over)
+	if s.Queue.WaitsFor != "" {
+		line += ". Work waits for " + s.Queue.WaitsFor
+	}
+	if s.Queue.Until != nil {
+		line += ", until " + s.Queue.Until.UTC().Format(time.TimeOnly)
+	}
+	return line + fmt.Sprintf(". GitHub allows %.0f more comments and pull requests",
+		s.Meters[operator.MeterContentLeft])
 }
 
 // orAt returns a hint at an issue's address to end a sentence, or "" without an address.

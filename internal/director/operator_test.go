@@ -37,6 +37,9 @@ func TestSnapshotSaysWhoWorksAndWhatWaits(t *testing.T) {
 		!slices.Equal(q.EligibleIssueNumbers, []int{2}) {
 		t.Errorf("claimed %v, eligible %v; want 1 and 2", q.ClaimedIssueNumbers, q.EligibleIssueNumbers)
 	}
+	if want := "a free slot (director.max_workers)"; got.Queue.WaitsFor != want {
+		t.Errorf("work waits for %q, want %q", got.Queue.WaitsFor, want)
+	}
 	if len(got.Workers) != 1 || got.Workers[0].Issue != first || got.Workers[0].Attempt != 1 ||
 		got.Workers[0].HeartbeatAgeSeconds < 0 ||
 		got.Workers[0].HeartbeatAgeSeconds >= s.config.Timeouts.WorkerHeartbeatTTL.Seconds() { // it would be suspect

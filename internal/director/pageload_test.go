@@ -58,10 +58,13 @@ func loadedSeat(owner *loop.Owner, views *view.Model, b *bus.Bus) *serve.Seat {
 		Status: &serve.Status{
 			Owner: owner, Views: views, Bus: b, Disk: &disk.Guard{}, Fate: fate,
 			Leader: func() *bus.Leader { return nil }, Config: func() *wire.SnapshotConfig { return nil },
-			Refused:  func() string { return "" },
+			Refused: func() string { return "" }, Held: func() string { return "" },
 			Degraded: func() string { return "" }, Meters: func(map[string]float64) {},
 		},
-		Timelines: &serve.Timelines{Owner: owner, Views: views, Fate: fate},
+		Timelines: &serve.Timelines{
+			Owner: owner, Views: views, Fate: fate, Refused: func() string { return "" },
+			Held: func() string { return "" }, Rate: func() int { return 0 },
+		},
 	}
 }
 

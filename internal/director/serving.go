@@ -46,13 +46,16 @@ func (s *session) serveOperator(ctx context.Context) error {
 func (s *session) newAnswers() {
 	fate := func(m *fsm.Machine, t *fsm.Task) string { return s.meeting.Fate(m, t, s.settings()) }
 	refused := func() string { return serve.Refused(s.github) }
+	held := func() string { return s.github.API.Gate.Pace().Held }
 	s.status = &serve.Status{
 		RunID: s.runID, Since: s.since, Only: s.only.Names(), Owner: s.owner, Views: s.views, Bus: s.bus, Disk: s.disk,
 		Fate: fate, Leader: s.candidate.Me, Config: s.reload.State,
-		Refused:  refused,
+		Refused: refused, Held: held,
 		Degraded: func() string { return serve.Degraded(&s.unusable, s.reload.Problem(), s.github) }, Meters: s.meters,
 	}
-	s.timelines = &serve.Timelines{Owner: s.owner, Views: s.views, Fate: fate, Refused: refused}
+	s.timelines = &serve.Timelines{
+		Owner: s.owner, Views: s.views, Fate: fate, Refused: refused, Held: held, Rate: s.rate,
+	}
 	s.commands = &serve.TaskCommands{Owner: s.owner, Repositories: s.config.GitHub.Repositories}
 	adder := &intake.Adder{
 		Owner: s.owner, Offers: s.offers, Config: &s.inForce, Unusable: &s.unusable,
@@ -68,6 +71,15 @@ func (s *session) newAnswers() {
 		Log: s.log,
 	}
 	s.commands.Offer = adder.Offer
+}
+
+// rate returns the deliveries of the last hour, or 0 if the director has not run for an hour.
+func (s *session) rate() int {
+	now := s.owner.Clock.Now()
+	if now.Sub(s.since) < time.Hour {
+		return 0
+	}
+	return s.delivered.LastHour(now)
 }
 
 // meters adds the counters that a snapshot shows.

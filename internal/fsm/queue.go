@@ -112,6 +112,19 @@ func (q *queue) first() (*Task, time.Time) {
 	return p.t, p.at()
 }
 
+// before returns the number of tasks before a position.
+func (q *queue) before(p placed) (n int) {
+	last := q.partOf(p)
+	for i := range min(last, len(q.parts)) {
+		n += len(q.parts[i])
+	}
+	if last < len(q.parts) {
+		i, _ := slices.BinarySearchFunc(q.parts[last], p, placed.compare)
+		n += i
+	}
+	return n
+}
+
 // all iterates over the tasks in order.
 func (q *queue) all() iter.Seq[*Task] {
 	return func(yield func(*Task) bool) {

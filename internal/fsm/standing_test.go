@@ -205,3 +205,27 @@ func TestStandingIsBounded(t *testing.T) {
 		t.Errorf("waits for %q", w.For)
 	}
 }
+
+// The queue's first issue shows what bounds the fleet, and until when.
+func TestNextWaits(t *testing.T) {
+	s := newStandings(t, 1, nil)
+	if _, waits := s.m.NextWaits(at(0)); waits {
+		t.Error("an empty queue waits")
+	}
+	s.poll(1, s.view("acme/widgets#1", true, Standing{}))
+	s.poll(2, s.view("acme/widgets#2", true, Standing{}))
+	s.poll(3, s.view("acme/widgets#3", true, Standing{}))
+	if w, waits := s.m.NextWaits(at(3)); !waits || !w.Work ||
+		!strings.Contains(w.For, "claims in progress at GitHub hold 1") {
+		t.Errorf("waits %t: %+v", waits, w)
+	}
+	for key, want := range map[IssueKey]int{"acme/widgets#2": 0, "acme/widgets#3": 1} {
+		if n, queued := s.m.Ahead(s.m.Task(key)); n != want || !queued {
+			t.Errorf("%d are ahead of %s, want %d", n, key, want)
+		}
+	}
+	mustStep(t, s.m, at(4), CooldownReported{Resource: GitHubClaims, Until: at(90), Why: "content"})
+	if w, _ := s.m.NextWaits(at(5)); w.Work || !w.Until.Equal(at(90)) || !strings.Contains(w.For, "hourly limit") {
+		t.Errorf("waits for %+v", w)
+	}
+}

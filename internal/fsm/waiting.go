@@ -14,6 +14,8 @@ type Waiting struct {
 	Until time.Time
 	Do    string // the action that a person must take, or empty
 	Heard string // sentence about the last comment without a command, or empty
+	// Work means that other work of the fleet must advance first.
+	Work bool
 }
 
 // Words returns the wait and the last comment as text.
@@ -75,11 +77,11 @@ func (m *agenda) WaitsFor(t *Task) Waiting {
 	case InReview:
 		return Waiting{For: fmt.Sprintf("the review of pull request #%d", t.Work.PullRequest)}
 	case Claiming:
-		return m.waitsForGitHub("GitHub, where the claim is being made")
+		return m.waitsForStep(t, "GitHub, where the claim is being made")
 	case Delivering:
-		return m.waitsForGitHub("GitHub, where the work is being delivered")
+		return m.waitsForStep(t, "GitHub, where the work is being delivered")
 	case Done, Released, Forgotten:
-		return m.waitsForGitHub("GitHub, where its labels are set")
+		return m.waitsForStep(t, "GitHub, where its labels are set")
 	}
 	return Waiting{For: fmt.Sprintf("attempt %d, which is in progress", t.Attempt)}
 }
@@ -106,6 +108,15 @@ func (m *agenda) waitsForGitHub(what string) Waiting {
 			// Its deadline is only the next probe, so it is not shown.
 			w = Waiting{For: what + "; it " + RefusesAccount, Do: RenewAccount}
 		}
+	}
+	return w
+}
+
+// waitsForStep is like waitsForGitHub, but includes the pause before the next try of the task's effect.
+func (m *agenda) waitsForStep(t *Task, what string) Waiting {
+	w := m.waitsForGitHub(what)
+	if len(t.Outbox) > 0 && w.Do == "" && t.Outbox[0].NotBefore.After(later(m.now, w.Until)) {
+		w = Waiting{For: what + "; a pause precedes the next try", Until: t.Outbox[0].NotBefore}
 	}
 	return w
 }
@@ -153,7 +164,8 @@ func (m *agenda) waitsForTurn(t *Task) Waiting {
 	case m.githubRefuses():
 		return Waiting{For: "GitHub, which " + RefusesAccount, Do: RenewAccount}
 	case m.githubOpensAt().After(m.now):
-		return Waiting{For: "GitHub, which asked for a pause", Until: m.githubOpensAt()}
+		c := m.opens(closesGitHub)
+		return Waiting{For: "GitHub, which is closed: " + c.Why, Until: c.Until}
 	case m.MissingPrograms() != "":
 		return Waiting{For: "a program that the stages run: " + m.MissingPrograms(), Do: SupplyPrograms}
 	case m.hostOpensAt().After(m.now):
@@ -164,13 +176,13 @@ func (m *agenda) waitsForTurn(t *Task) Waiting {
 		}
 	case t.State == Queued && m.closed(GitHubClaims).Until.After(m.now):
 		return Waiting{
-			For: "the next hour of GitHub's limit on new comments and pull requests. Claimed issues need the rest of " +
-				"this hour",
+			For:   "GitHub's hourly limit on new comments and pull requests. Claimed issues need the rest of it",
 			Until: m.closed(GitHubClaims).Until,
 		}
 	case t.State == Queued && !m.mayClaim():
 		return Waiting{
-			For: fmt.Sprintf("finished work: %d tasks are handed in before another issue is claimed", m.finished),
+			For:  fmt.Sprintf("finished work: %d tasks are handed in before another issue is claimed", m.finished),
+			Work: true,
 		}
 	case m.modelOpensAt().After(m.now) && t.Next.usesModel():
 		return m.waitsForModel()
@@ -183,7 +195,55 @@ func (m *agenda) waitsForTurn(t *Task) Waiting {
 	if label := m.cappedBy(t); label != "" {
 		return Waiting{For: "another task with the label " + label + " to end (github.label_caps)"}
 	}
-	return Waiting{For: "a free slot (director.max_workers)"}
+	if n := m.slots.claiming(); 2*n > m.cfg.MaxWorkers {
+		return Waiting{
+			For:  fmt.Sprintf("a free slot (director.max_workers); claims in progress at GitHub hold %d", n),
+			Work: true,
+		}
+	}
+	return Waiting{For: "a free slot (director.max_workers)", Work: true}
+}
+
+// claiming counts the tasks that are being claimed.
+func (s *slots) claiming() (n int) {
+	for t := range s.all() {
+		if t.State == Claiming {
+			n++
+		}
+	}
+	return n
+}
+
+// Ahead estimates how many issues of the queue are claimed before this one. The repositories take turns. It returns
+// false if the task's turn depends on something else.
+func (m *agenda) Ahead(t *Task) (n int, queued bool) {
+	list := t.ready.list
+	if list == nil || !list.of.queued {
+		return 0, false
+	}
+	n = list.before(placed{t.ready.place, t.Seq, t})
+	own := n
+	for _, l := range m.ready.lists {
+		if l != list && l.of.queued {
+			n += min(l.n, own)
+		}
+	}
+	return n, true
+}
+
+// NextWaits explains at a given time why the next issue of the queue is not claimed. It returns false if no issue may
+// be claimed.
+func (m *agenda) NextWaits(now time.Time) (w Waiting, waits bool) {
+	var next *Task
+	for _, l := range m.ready.lists {
+		if t, _ := l.first(); l.of.queued {
+			next = m.firstOf(next, t)
+		}
+	}
+	if next == nil {
+		return Waiting{}, false
+	}
+	return m.WaitsAt(next, now), true
 }
 
 // phaseWaits are the phases in which no attempt begins.

@@ -53,6 +53,20 @@ func TestPagesShowTextAsText(t *testing.T) {
 	}
 }
 
+// TestBoardShowsWhatBoundsTheFleet reads the line below the board's heading.
+func TestBoardShowsWhatBoundsTheFleet(t *testing.T) {
+	b := serve(t, Options{Source: func() Source { return newPlayed() }, Open: true})
+	_, text, _ := b.send(http.MethodGet, "/", nil, nil)
+	for _, want := range []string{
+		"31 delivered in the last hour", "work waits for GitHub&#39;s pace of writes, until <time",
+		"GitHub allows 212 more comments and pull requests",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the board lacks %q\n%s", want, text)
+		}
+	}
+}
+
 // Requests from another machine, with a foreign site's name for this machine, or through a proxy do not see anything.
 func TestWhoMayLook(t *testing.T) {
 	source := newPlayed()

@@ -71,6 +71,8 @@ func (p *played) Fleet(context.Context) wire.Snapshot {
 	return wire.Snapshot{
 		Director:  wire.SnapshotDirector{Phase: "COOLDOWN", Problem: hostile},
 		Cooldowns: []wire.SnapshotCooldown{{Resource: "github.write", Until: wire.At(now), Why: hostile}},
+		Queue:     wire.SnapshotQueue{WaitsFor: "GitHub's pace of writes", Until: new(wire.At(now))},
+		Meters:    map[string]float64{"deliveries.last_hour": 31, "github.content_left": 212},
 	}
 }
 

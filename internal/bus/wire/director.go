@@ -124,6 +124,9 @@ type SnapshotWorker struct {
 type SnapshotQueue struct {
 	EligibleIssueNumbers List[int] `json:"eligible_issue_numbers"`
 	ClaimedIssueNumbers  List[int] `json:"claimed_issue_numbers"`
+
+	WaitsFor string `json:"waits_for,omitempty"` // the reason why the next issue waits, for people
+	Until    *Time  `json:"until,omitempty"`     // when that ends, if known
 }
 
 // SnapshotTask is the state of one task.

@@ -39,12 +39,25 @@ func (s *Status) ownersView(d *fsm.Driver) seenNow {
 // pictured returns the snapshot of the read model's machine, with the owner's part.
 func (s *Status) pictured(m *fsm.Machine, tasks []*fsm.Task, seen seenNow) wire.Snapshot {
 	out := machineSnapshot(m, tasks, seen)
+	out.Queue.WaitsFor, out.Queue.Until = bound(m, s.Held(), seen.at)
 	for i, t := range tasks {
 		if fate := s.Fate(m, t); fate != "" {
 			out.Tasks[i].WaitsFor += " (" + fate + ")"
 		}
 	}
 	return out
+}
+
+// bound describes what bounds the fleet, and until when. held is the limit of GitHub that delays work.
+func bound(m *fsm.Machine, held string, now time.Time) (waitsFor string, until *wire.Time) {
+	w, waits := m.NextWaits(now)
+	if held != "" && (w.Work || !waits) {
+		return held, nil
+	}
+	if w.Until.After(now) {
+		until = new(wire.At(w.Until))
+	}
+	return w.For, until
 }
 
 func machineSnapshot(m *fsm.Machine, tasks []*fsm.Task, seen seenNow) (out wire.Snapshot) {

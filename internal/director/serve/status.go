@@ -32,6 +32,7 @@ type Status struct {
 	Config   func() *wire.SnapshotConfig
 	Degraded func() string            // describes unusable parts, or returns ""
 	Refused  func() string            // why GitHub refuses the account as a whole, or ""
+	Held     func() string            // the limit of GitHub that delays work, or ""
 	Meters   func(map[string]float64) // adds the counters of other parts
 }
 

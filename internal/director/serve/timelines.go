@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -21,6 +22,8 @@ type Timelines struct {
 	Fate  func(*fsm.Machine, *fsm.Task) string // see Status.Fate
 	// Refused returns why GitHub refuses the account, or "". The machine knows only when the next probe is.
 	Refused func() string
+	Held    func() string // see Status.Held
+	Rate    func() int    // deliveries of the last hour, or 0 if the director has not led for an hour
 }
 
 // issueOf returns the issue in a request's path.
@@ -40,7 +43,8 @@ func (s *Timelines) Rows(ctx context.Context) (rows []timeline.Task, err error) 
 	return rows, err
 }
 
-// addFate adds the effects of the configuration and of a refused account to the reason why a task waits.
+// addFate adds the effects of the configuration, of GitHub's limits and of a refused account to the reason why a task
+// waits.
 func (s *Timelines) addFate(m *fsm.Machine, t *timeline.Task) {
 	task := m.Task(t.Issue)
 	if task == nil {
@@ -49,12 +53,33 @@ func (s *Timelines) addFate(m *fsm.Machine, t *timeline.Task) {
 	if fate := s.Fate(m, task); fate != "" {
 		t.Waits += " (" + fate + ")"
 	}
+	s.addPace(m, task, t)
 	if task.State.Info().Live || s.Refused() == "" || strings.Contains(t.Waits, fsm.RefusesAccount) {
 		return
 	}
 	t.Waits, t.Until = t.Waits+"; GitHub "+fsm.RefusesAccount, time.Time{}
 	if t.Asked == nil {
 		t.Next = fsm.RenewAccount
+	}
+}
+
+// addPace adds the limit of GitHub that delays a claim or a delivery, and the estimated turn of a queued issue.
+func (s *Timelines) addPace(m *fsm.Machine, task *fsm.Task, t *timeline.Task) {
+	switch task.State {
+	case fsm.Claiming, fsm.Delivering:
+		if held := s.Held(); held != "" && t.Until.IsZero() {
+			t.Waits += "; its requests wait for " + held
+		}
+	case fsm.Queued:
+		ahead, queued := m.Ahead(task)
+		if ahead == 0 || !queued {
+			return
+		}
+		t.Waits += fmt.Sprintf("; %d issues are ahead of this one", ahead)
+		if rate := s.Rate(); rate > 0 {
+			t.Waits += ", at the last hour's rate for about " +
+				timeline.Span(time.Hour*time.Duration(ahead)/time.Duration(rate))
+		}
 	}
 }
 

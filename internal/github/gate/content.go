@@ -24,7 +24,7 @@ const (
 
 // strictFor is the time for which every change counts as content, after GitHub limited a write although our count
 // allowed it.
-const strictFor = time.Hour
+const strictFor = hour
 
 // creating lists the requests that create content. The list for REST comes from GitHub's description
 // (github/rest-api-description), which warns of "creating content too quickly" at each of them. The mutations are their
@@ -80,7 +80,7 @@ func Mutations(text []byte) (changes, content int) {
 type contentBudget struct{ hour, minute window }
 
 func newContentBudget() contentBudget {
-	return contentBudget{window{span: time.Hour}, window{span: time.Minute}}
+	return contentBudget{window{span: hour}, window{span: minute}}
 }
 
 func (b *contentBudget) take(now time.Time, n int) {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,6 +82,42 @@ func TestSecondaryLimitCountsEveryChange(t *testing.T) {
 			t.Errorf("an hour later: %v", err)
 		}
 	})
+}
+
+// TestPaceNamesTheLimit checks that the gate names a limit only if it delays work for a while.
+func TestPaceNamesTheLimit(t *testing.T) {
+	for _, c := range []struct {
+		request Request
+		want    string
+	}{
+		{Request{Lane: Claim, Write: true}, "GitHub's pace of writes"},
+		{
+			Request{Lane: Completion, Write: true, Content: 1},
+			"GitHub's limit of 80 new comments and pull requests a minute",
+		},
+		{Request{Lane: Completion}, "GitHub's limit on requests a minute"},
+		{Request{Lane: Progress, Write: true}, ""},
+	} {
+		pause := 2 * time.Second
+		if c.request.Content > 0 {
+			pause = time.Millisecond
+		}
+		inBubble(t, Options{Between: pause}, func(t *testing.T, g *Gate, _ *[]Cooldown) {
+			var all sync.WaitGroup
+			for range 1000 {
+				all.Go(func() { _ = pass(t.Context(), g, c.request) })
+			}
+			time.Sleep(heldAfter / 2)
+			if got := g.Pace().Held; got != "" {
+				t.Errorf("at first held by %q", got)
+			}
+			time.Sleep(heldAfter)
+			if got := g.Pace().Held; got != c.want {
+				t.Errorf("held by %q, want %q", got, c.want)
+			}
+			all.Wait()
+		})
+	}
 }
 
 // TestTableIsGitHubsDescription compares the table with the warnings in GitHub's description of its REST API.

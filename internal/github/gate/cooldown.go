@@ -113,15 +113,52 @@ func (g *Gate) Closed() (until time.Time, why string) {
 
 // Pace is the state of the gate.
 type Pace struct {
-	ChangesLeft int // remaining in the hourly limit on new content
-	Waiting     int // requests waiting for their turn
+	ChangesLeft int    // remaining in the hourly limit on new content
+	Waiting     int    // requests waiting for their turn
+	Held        string // the limit that has delayed work for heldAfter, or empty
 }
+
+// heldAfter is a wait that is longer than a few pauses between writes.
+const heldAfter = 10 * time.Second
 
 // Pace returns the state of the gate without waiting.
 func (g *Gate) Pace() Pace {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	budget, _ := g.counted(&Request{}, time.Now())
-	budget.hour.forget(time.Now())
-	return Pace{ChangesLeft: max(contentPerHour-budget.hour.used, 0), Waiting: g.lines.waiting()}
+	now := time.Now()
+	budget, _ := g.counted(&Request{}, now)
+	budget.hour.forget(now)
+	return Pace{
+		ChangesLeft: max(contentPerHour-budget.hour.used, 0), Waiting: g.lines.waiting(), Held: g.held(now),
+	}
+}
+
+// held names the limit for which the longest wait lasts, or returns "". Progress edits and reads may wait without
+// delaying work.
+func (g *Gate) held(now time.Time) string {
+	var longest *Request
+	for _, of := range g.lines {
+		for _, r := range *of {
+			if r.Lane <= Claim && now.Sub(r.since) >= heldAfter && (longest == nil || r.since.Before(longest.since)) {
+				longest = r
+			}
+		}
+	}
+	switch {
+	case longest == nil:
+		return ""
+	case g.contentWait(longest, now) > 0:
+		return fmt.Sprintf("GitHub's limit of %d new comments and pull requests a minute", contentPerMinute)
+	case g.minuteWait(longest, now) > 0:
+		return "GitHub's limit on requests a minute"
+	case longest.Write:
+		return "GitHub's pace of writes"
+	}
+	return "a turn for its requests to GitHub (rate_limits.github.max_concurrent_requests)"
+}
+
+// minuteWait returns how long the limit on points delays r.
+func (g *Gate) minuteWait(r *Request, now time.Time) time.Duration {
+	budget, limit := g.budgetOf(r)
+	return budget.wait(now, r.cost(), limit)
 }

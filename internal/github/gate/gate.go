@@ -48,6 +48,7 @@ type Gate struct {
 // New returns an open gate whose first write waits for Options.Between.
 func New(o Options) *Gate {
 	o.Concurrent, o.Fallback = max(o.Concurrent, 1), max(o.Fallback, time.Second)
+	o.Between /= time.Hour / hour
 	if o.FirstProbe == 0 {
 		o.FirstProbe = firstProbe
 	}
@@ -59,7 +60,7 @@ func New(o Options) *Gate {
 	}
 	return &Gate{
 		Options: o, shut: map[string]Cooldown{}, lines: lines{}, wroteAt: time.Now(),
-		points: window{span: time.Minute}, graphQL: window{span: time.Minute},
+		points: window{span: minute}, graphQL: window{span: minute},
 		created: newContentBudget(), all: newContentBudget(), silence: silence{first: o.FirstProbe},
 	}
 }
@@ -86,7 +87,7 @@ func (g *Gate) Enter(ctx context.Context, r *Request) (err error) {
 			r.ticket = g.issue()
 		}
 		g.entered++
-		r.due, r.entered = r.ticket.at.Add(delays[r.Lane]), g.entered
+		r.due, r.entered, r.since = r.ticket.at.Add(delays[r.Lane]), g.entered, time.Now()
 		g.lines.add(r)
 		g.settle()
 	})
@@ -268,8 +269,7 @@ func (g *Gate) waitFor(r *Request, now time.Time) (wait time.Duration, hold bool
 	if wait = max(wait, g.contentWait(r, now)); wait > 0 {
 		return wait, false
 	}
-	budget, limit := g.budgetOf(r)
-	if wait = budget.wait(now, r.cost(), limit); wait > 0 {
+	if wait = g.minuteWait(r, now); wait > 0 {
 		return wait, true
 	}
 	return 0, false

@@ -34,6 +34,9 @@ type Cooldown struct {
 	Why      string
 }
 
+// minute is the period of GitHub's limits on points.
+const minute = hour / 60
+
 // GitHub's documented secondary limits, per credential.
 const (
 	pointsPerMinute  = 900
@@ -44,9 +47,9 @@ const (
 
 const (
 	// longestPacing is the longest wait inside the gate. For a longer wait, the gate refuses the request.
-	longestPacing = time.Minute
+	longestPacing = minute
 	// backoffLimit is the longest wait after limits without a stated wait.
-	backoffLimit = 30 * time.Minute
+	backoffLimit = 30 * minute
 )
 
 // Lane is the class of a request. Requests leave by age, and each lane has a head start or a delay. So finished work
@@ -67,7 +70,7 @@ const (
 // claim one issue each at the default pause between writes. With a shorter delay, waiting claims would grow older than
 // finished work and pass it.
 var delays = [Lanes]time.Duration{
-	Escalation: -time.Hour, Completion: 0, Claim: 15 * time.Minute, Reads: 15 * time.Minute, Progress: 20 * time.Minute,
+	Escalation: -hour, Completion: 0, Claim: 15 * minute, Reads: 15 * minute, Progress: 20 * minute,
 }
 
 // Request is one request at the gate. It must not be reused.
@@ -85,6 +88,7 @@ type Request struct {
 	ticket  ticket
 	due     time.Time  // determines the order, with the ticket
 	entered int        // breaks ties between requests of one operation
+	since   time.Time  // when it entered
 	at      int        // index in its line
 	decided chan error // receives the gate's decision once
 }
