@@ -209,12 +209,12 @@ func TestCheckedPolicies(t *testing.T) {
 		},
 		{
 			"[[row]]\non = \"timeout\"\nladder = [{ action = \"skip\", times = 0 }]\n",
-			"mine.toml: line 1: mine.timeout: unreachable: rung 1 (skip) runs 0 times\nwarning: w\nmine.toml: " +
+			"mine.toml: line 1: mine.timeout: unreachable: step 1 (skip) runs 0 times\nwarning: w\nmine.toml: " +
 				"works, but see the notes above; with the limits of c.toml\n", false,
 		},
 		{
 			"[[row]]\non = \"timeout\"\nladder = [{ action = \"leap\" }]\n",
-			"mine.toml: line 3: row \"timeout\", rung 1: action: unknown value \"leap\"; allowed are wait_reset,\n  " +
+			"mine.toml: line 3: row \"timeout\", step 1: action: unknown value \"leap\"; allowed are wait_reset,\n  " +
 				"retry, retry_compact, retry_alternative, replan, fix_attempt, revalidate, reprobe, restart_worker,\n" +
 				"  cooldown, skip, reclaim, escalate, stop, abort\nwarning: w\nmine.toml: refused\n", false,
 		},

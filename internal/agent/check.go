@@ -36,7 +36,7 @@ var (
 	placeholder = regexp.MustCompile(`\{[a-z_]+\}`)
 )
 
-// wrongIf records a fault of a row's key if bad is true.
+// wrongIf records a fault in a row's key if bad is true.
 type wrongIf func(bad bool, key, format string, args ...any)
 
 // check records every fault of a row.

@@ -67,7 +67,7 @@ func claudeMessage(r *Reader, o object) {
 		}
 	}
 	if id := m.text("id"); id != "" && id != r.state.id {
-		r.state.id = id // each part of a message repeats its usage
+		r.state.id = id // every part of a message repeats the message's usage
 		r.usage(Usage{Tokens: claudeTokens(m.at("usage"))}, false)
 	}
 	if kind := o.text("error"); kind != "" {

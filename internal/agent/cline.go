@@ -2,7 +2,7 @@ package agent
 
 import "cmp"
 
-// cline reads cline 3.0, which nests the agent's events inside other events.
+// cline reads cline 3.0, which wraps the agent's events in its own.
 func cline(r *Reader, o object) {
 	switch o.text("type") {
 	case "agent_event":

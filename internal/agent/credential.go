@@ -48,8 +48,8 @@ func KeysOf(provider string, variables []string) []string {
 }
 
 // Credential returns the provider of an agent's stage, and the variables that may hold its key. set lists the
-// variables that the agent got. If it is only one variable, that decides the provider, unless the stage or the model
-// names one.
+// variables that the agent got. If there is only one, it decides the provider, unless the stage or the model names
+// another.
 func Credential(s wire.StagePlan, model string, set []string) (provider string, variables []string) {
 	provider = Provider(s, model)
 	if len(set) == 1 {
@@ -83,7 +83,7 @@ var refusers = []struct {
 }
 
 // Refuser returns the provider that an exception in a program's output names, or "" unless exactly one is named.
-// OpenAI's SDK also serves other providers, so its exceptions count only with OpenAI's address.
+// Other providers are also reached through OpenAI's SDK, so its exceptions count only with OpenAI's address.
 func Refuser(text string) string {
 	found := ""
 	for _, r := range refusers {

@@ -11,9 +11,9 @@
 // in the known formats and in unknown text.
 //
 // Invariants: a Reader accepts any bytes in pieces of any size and uses bounded memory. The same bytes give the same
-// events, regardless of the pieces. A Reader skips unknown input and never fails. Text quoted in a prompt cannot be
+// events, however they are split. A Reader skips unknown input and never fails. Text quoted in a prompt cannot be
 // mistaken for the frame around it, because every quoted line begins with "> ".
 //
-// The package is pure and uses no clock. It imports budget, bus/wire, recovery/plaintext, redact and tomlfile. Parse
-// reports all faults of a file at once, each with its key.
+// The package is pure: it has no I/O and no clock. It imports budget, bus/wire, recovery/plaintext, redact and
+// tomlfile. Parse reports all faults of a file at once, each with its key.
 package agent

@@ -18,11 +18,11 @@ type UsageReport struct {
 type Usage struct {
 	Tokens    int64 // read and written, cached ones included
 	CostUSD   float64
-	PaidCalls int64 // calls that the stream marks as paid
+	PaidCalls int64 // number of calls that the stream marks as paid
 	CacheHits int64 // answers from a cache instead of the model
 }
 
-// RateLimit reports that the provider limits the agent, which keeps trying.
+// RateLimit reports that the provider refuses the agent for now, and that the agent keeps trying.
 type RateLimit struct {
 	Status     int           // 429, 503, 529, …, or 0 if not stated
 	RetryAfter time.Duration // 0 if not stated
@@ -38,7 +38,7 @@ type Failure struct {
 	Status     int      // HTTP status, or 0 if not stated
 	Retryable  bool
 	RetryAfter time.Duration     // 0 if not stated
-	Headers    map[string]string // headers about limits, with names in lower case
+	Headers    map[string]string // HTTP headers about limits, with names in lower case
 }
 
 // Denial is a tool call that was not permitted.
@@ -50,7 +50,7 @@ type Result struct {
 	Text string // the agent's answer
 }
 
-// Resumed reports another turn after a Result.
+// Resumed reports that the agent takes another turn after its Result.
 type Resumed struct{}
 
 func (Progress) isEvent()    {}

@@ -73,10 +73,10 @@ func (o object) failure() (f Failure) {
 	return f
 }
 
-// maxNames limits the number of names of one failure.
+// maxNames limits the number of names that one failure has.
 const maxNames = 16
 
-// appendNames adds o's names for the error, which are words without blanks, and numbers other than HTTP statuses.
+// appendNames adds the names that o gives the error: single words, and numbers other than HTTP statuses.
 func (o object) appendNames(names []string) []string {
 	for _, in := range append(o.list("details"), o, o.at("details"), o.at("metadata")) {
 		for _, field := range nameFields {
@@ -122,7 +122,8 @@ var limitHeader = regexp.MustCompile(
 // limitHeaders returns the headers that match limitHeader, with names in lower case.
 func limitHeaders(o object) map[string]string {
 	var out map[string]string
-	for _, name := range slices.Sorted(maps.Keys(o)) { // sorted, so that the same spelling of a name wins each time
+	// sorted, so that of several spellings of a name always the same wins
+	for _, name := range slices.Sorted(maps.Keys(o)) {
 		value := fmt.Sprint(o[name])
 		if lower := strings.ToLower(name); limitHeader.MatchString(lower) && len(value) <= maxStep {
 			if out == nil {
@@ -134,7 +135,7 @@ func limitHeaders(o object) map[string]string {
 	return out
 }
 
-// statesError reports whether o, or an event inside o, is about an error.
+// statesError reports whether o, or an event inside o, says that an error occurred.
 func (o object) statesError(depth int) bool {
 	kind := o.text("type")
 	switch {
@@ -144,7 +145,7 @@ func (o object) statesError(depth int) bool {
 		o.text("finishReason") == "error", o.at("error") != nil,
 		isErrorKind(kind), o.isBareError(),
 		o.texts("errorMessage", "finalError") != "", o.at("message").text("errorMessage") != "",
-		// qwen reports this error as a success
+		// qwen reports this kind of error as a success
 		kind == "result" && strings.HasPrefix(strings.TrimPrefix(o.text("result"), "["), "API Error"):
 		return true
 	}
@@ -186,7 +187,7 @@ var errorWords = map[string]int{
 	"server_error": 500, "server": 500,
 }
 
-// leadingStatus matches a status at the beginning of a message. Some CLIs lack a field for the status.
+// leadingStatus matches a status at the beginning of a message. Some CLIs report it only there.
 var leadingStatus = regexp.MustCompile(
 	`^(?:\[?API Error: )?(?:unexpected status |exceeded retry limit, last status: )?\(?([45][0-9]{2})\b`)
 
@@ -221,8 +222,8 @@ func waitOf(value, unit float64) time.Duration {
 	return time.Duration(min(max(value*unit, 0), longestWait.Seconds()) * float64(time.Second))
 }
 
-// ownBackoff separates an agent's own backoff from a wait that the provider requested. Every CLI backs off for a
-// shorter time. Longer waits obey a Retry-After header.
+// ownBackoff separates an agent's own backoff from a wait that the provider requested. Every CLI's own backoff
+// is shorter, so a longer wait obeys a Retry-After header.
 const ownBackoff = 10 * time.Second
 
 // providerWait returns a wait before a retry if the provider requested it, or else 0.

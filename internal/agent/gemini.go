@@ -41,7 +41,7 @@ func geminiEnd(r *Reader, o object, ok bool, text string) {
 	if ok = ok && o.at("error") == nil; !ok {
 		r.failure(o.failure())
 	}
-	r.answer(ok, text) // gemini also prints such an error before a retry
+	r.answer(ok, text) // gemini prints such an error even if it then retries
 }
 
 var geminiAttempt = regexp.MustCompile(`^Attempt ([0-9]+) failed(?: with status ([45][0-9]{2}))?[.:]? ?(.*)$`)

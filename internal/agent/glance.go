@@ -6,9 +6,8 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// isQuote reports whether a trimmed line is an event that only quotes, which is an object of a kind other than error
-// or result. Most events are quotes, so isQuote does not decode them. After a false result, the caller must decode
-// the line.
+// isQuote reports whether a trimmed line is an event that only quotes, that is, an object of another kind than error
+// or result. Most events only quote, so isQuote does not decode the line. If it returns false, the caller must.
 func isQuote(line string) bool {
 	if len(line) < 2 || line[0] != '{' || plaintext.HasControl(line) {
 		return false
@@ -17,7 +16,7 @@ func isQuote(line string) bool {
 	return g.object(0, topObject) && g.i == len(line) && isQuoteKind(g.kind)
 }
 
-// isQuoteKind reports whether events of a kind only quote, unless one of their fields shows otherwise.
+// isQuoteKind reports whether events of this kind only quote, unless one of their fields shows otherwise.
 func isQuoteKind(kind string) bool {
 	return isKind(kind) && kind != "result" && kind != "turn.completed" && !isErrorKind(kind) && !isErrorName(kind) &&
 		!strings.Contains(kind, "retry") && !strings.Contains(kind, "limit")
@@ -77,7 +76,7 @@ func (g *glance) object(depth int, of whose) bool {
 	}
 }
 
-// field checks a value. It also returns false for a value that may show that the event is more than a quote.
+// field checks a value. It also returns false if the value may show that the event does more than quote.
 func (g *glance) field(key string, depth int, of whose) bool {
 	switch of {
 	case anyObject:

@@ -10,8 +10,8 @@ import (
 	"retake/internal/testfiles"
 )
 
-// sameWhenDecoded reports whether isQuote accepts a line, and fails if decoding the line yields more than a
-// quote.
+// sameWhenDecoded reports whether isQuote accepts a line, and fails the test if decoding that line yields
+// more than a quote.
 func sameWhenDecoded(t *testing.T, line string) (quote bool) {
 	line = strings.TrimSpace(line)
 	if !isQuote(line) {
@@ -52,7 +52,7 @@ func TestQuotesAreQuotes(t *testing.T) {
 		}
 	}
 	if quotes < 3000 {
-		t.Errorf("only %d of 100000 events are quotes, the test is worth little", quotes)
+		t.Errorf("only %d of 100000 events are quotes, too few for a meaningful test", quotes)
 	}
 }
 

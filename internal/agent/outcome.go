@@ -9,7 +9,7 @@ import (
 // Outcome is the result of an agent's invocation, accumulated from its events.
 type Outcome struct {
 	Answer     string
-	Ended      bool      // a Result arrived
+	Ended      bool      // set if a Result arrived
 	OK         bool      // the Result was a success
 	Failure    *Failure  // the current error, or nil
 	RateLimit  RateLimit // the latest rate limit
@@ -61,7 +61,7 @@ func (o *Outcome) Add(e Event) {
 func (o *Outcome) addFailure(e Failure) {
 	if e.Retryable {
 		o.retrying = &e
-		if o.Failure != nil && !o.OK { // the other stream may have been faster
+		if o.Failure != nil && !o.OK { // the other stream may have reported the same error first
 			o.Failure.fillFrom(e)
 		}
 		return
@@ -76,7 +76,7 @@ func (o *Outcome) addFailure(e Failure) {
 	o.Failure = &e
 }
 
-// fillFrom copies the fields that e lacks from b, unless different statuses show different errors.
+// fillFrom copies the fields that e lacks from b, unless their statuses differ, which shows that the errors do.
 func (e *Failure) fillFrom(b Failure) {
 	if e.Status != 0 && b.Status != 0 && e.Status != b.Status {
 		return
@@ -106,7 +106,7 @@ func (o *Outcome) Usage() Usage {
 	return o.parts
 }
 
-// Plus adds the counts and clamps each between zero and its maximum.
+// Plus adds the counts and clamps each to between zero and its maximum.
 func (u Usage) Plus(v Usage) Usage {
 	return Usage{
 		Tokens: boundedSum(u.Tokens, v.Tokens), CostUSD: min(u.CostUSD+max(v.CostUSD, 0), maxCostUSD),
@@ -125,7 +125,7 @@ func boundedSum(a, b int64) int64 { return min(a+min(max(b, 0), maxCount), maxCo
 // Spoke reports whether the stream had any event.
 func (o *Outcome) Spoke() bool { return o.spoke }
 
-// FinalFailure returns the last failure. In a truncated stream, that may be the failure that the agent was retrying.
+// FinalFailure returns the last failure. If the stream is truncated, the agent may have been retrying after it.
 func (o *Outcome) FinalFailure() *Failure {
 	if o.Failure == nil && !o.Ended {
 		return o.retrying
@@ -138,7 +138,7 @@ type Work int
 
 // The kinds of work.
 const (
-	NewWork   Work = iota // the invocation changed files, or that is unknown
+	NewWork   Work = iota // the invocation changed files, or may have
 	OlderWork             // the invocation did not change files, but earlier work may exist
 	NoWork                // no work exists
 )
@@ -146,7 +146,7 @@ const (
 // ChangedNothing describes an invocation that reported success without changing a file.
 const ChangedNothing = "it returned exit code 0 and changed nothing"
 
-// Parts of contradictions that the classifier recognises. In both cases, the agent gave no reason.
+// Parts of contradictions by which the classifier recognises that the agent gave no reason.
 const (
 	Incomplete = "its stream ends without"
 	Silent     = "said nothing"
@@ -155,8 +155,8 @@ const (
 // LastWords returns the answer as text for people, without control sequences or surrounding space.
 func (o *Outcome) LastWords() string { return strings.TrimSpace(plaintext.Clean(o.Answer)) }
 
-// Contradiction returns why an invocation with exit code 0 was not a success, or "". An answer of terminal control
-// sequences only counts as empty.
+// Contradiction returns why an invocation with exit code 0 was not a success, or "". An answer that has only
+// terminal control sequences counts as empty.
 func (o *Outcome) Contradiction(exitCode int, work Work) (why string) {
 	switch {
 	case exitCode != 0:

@@ -57,7 +57,7 @@ const conflictAdvice = "Newer changes by others were merged into the working dir
 	"decision. Where they have conflict markers (<<<<<<<, =======, >>>>>>>), preserve both intentions and remove the " +
 	"markers. Decide how to combine the other files. Work with conflict markers is rejected:"
 
-// compactShare divides the limit of the prompt after a context overflow, to which the prompt contributed.
+// compactShare is the divisor of the prompt's limit after a context overflow, to which the prompt contributed.
 const compactShare = 4
 
 // Prompt returns the prompt of one invocation, at most limit bytes long. It has the frame, the differences from the
@@ -99,7 +99,8 @@ func Prompt(t Task, limit int) string {
 	return b.String()
 }
 
-// history describes people's answers and earlier failures. The director's summary also shows repeated failures.
+// history describes people's answers and earlier failures. The director's summary also shows which failures were
+// repeated.
 func history(a wire.AttemptFile, room int) string {
 	if len(a.Hints)+len(a.EarlierFailures) == 0 {
 		return ""
@@ -119,7 +120,7 @@ func history(a wire.AttemptFile, room int) string {
 
 const quoteMark = "> "
 
-// quoteStart quotes the beginning of a text, in at most room bytes.
+// quoteStart quotes the beginning of a text in at most room bytes.
 func quoteStart(text string, room int, rest string) string {
 	var b strings.Builder
 	mark := quoteMark + "[… " + rest + "]\n"
@@ -127,7 +128,7 @@ func quoteStart(text string, room int, rest string) string {
 	for i, l := range lines {
 		need := len(quoteMark) + len(l) + 1
 		if i < len(lines)-1 {
-			need += len(mark) // a mark may have to follow
+			need += len(mark) // leave room for the mark of a cut
 		}
 		if b.Len()+need > room {
 			if short := room - b.Len() - len(quoteMark) - len(mark) - len("…\n"); short > 40 {
@@ -143,8 +144,8 @@ func quoteStart(text string, room int, rest string) string {
 	return b.String()
 }
 
-// quoteEnd quotes the end of a text in at most room bytes. The last lines of a program's output are the most
-// informative.
+// quoteEnd quotes the end of a text in at most room bytes. The last lines of a program's output say the
+// most.
 func quoteEnd(text string, room int) string {
 	const mark = quoteMark + "[…]\n"
 	lines := quotable(text)

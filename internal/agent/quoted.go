@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Quoted is a JSON error that a line of text quotes.
+// Quoted is a JSON error that a line of text contains.
 type Quoted struct {
 	Line int
 	Failure

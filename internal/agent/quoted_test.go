@@ -59,7 +59,7 @@ func TestQuotedError(t *testing.T) {
 	}
 }
 
-// TestTailQuotes checks that errors in text are returned with their lines. Events and documents are excluded.
+// TestTailQuotes checks that errors quoted in text are returned with their lines, but not events or whole documents.
 func TestTailQuotes(t *testing.T) {
 	const body = `{"error":{"message":"boom"}}`
 	var o Outcome
@@ -71,11 +71,11 @@ func TestTailQuotes(t *testing.T) {
 	o = Outcome{}
 	readTail(`{"type":"overloaded_error","message":"boom"}`, &o)
 	if f := o.FinalFailure(); f == nil || f.Message != "boom" || !slices.Contains(f.Names, "overloaded_error") {
-		t.Errorf("an error without an object around it: %+v", f)
+		t.Errorf("a bare error: %+v", f)
 	}
 	o = Outcome{}
 	readTail("API Error: 400 {\n  \"error\": {\n    \"message\": \"boom\"\n  }\n}", &o)
 	if f := o.FinalFailure(); f == nil || f.Message != "boom" {
-		t.Errorf("behind words, on many lines: %+v", f)
+		t.Errorf("after words, on several lines: %+v", f)
 	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // Limits of a Reader, in bytes. A line of a stream has at most one message of the model, or the output of one tool.
-// Of a longer line, only the end is kept, because it contains the result.
+// Of a longer line, only the end is kept, because the result is there.
 const (
 	maxLine     = 1 << 20
 	maxLineTail = 64 << 10
@@ -26,7 +26,7 @@ type Reader struct {
 	format   *format
 	state    state
 	pending  []byte // an incomplete line
-	overlong bool   // pending exceeded maxLine and lost its beginning
+	overlong bool   // set if pending exceeded maxLine and lost its beginning
 	document []byte // an incomplete JSON document, or nil
 	closing  string // the line that ends document
 	atEnd    bool   // see AtEnd
@@ -42,13 +42,13 @@ func (r *Reader) Ended() bool { return r.state.ended }
 
 // state carries a format's data from one line to the next.
 type state struct {
-	id     string // id of the last message, so that its usage counts once
+	id     string // id of the last message, to count its usage only once
 	text   string // the answer so far
-	failed bool   // the last turn ended with an error
+	failed bool   // set if the last turn ended with an error
 	roles  []role // roles of the objects in a line; only for unknown formats
 
 	tasks map[string]bool // tasks that run in the background
-	ended bool            // the agent has reported a result, and has not resumed
+	ended bool            // set if the agent has reported a result and has not resumed
 }
 
 // NewReader returns a reader of the format with that name.
@@ -162,8 +162,8 @@ func (r *Reader) endDocument() {
 	}
 }
 
-// object reads one event. An event after the last one means that the agent has resumed, unless the format allows it
-// there.
+// object reads one event. An event after the last one means that the agent has resumed, unless the format allows
+// that event there.
 func (r *Reader) object(o object) {
 	kind := o.text("type")
 	r.atEnd = r.atEnd && slices.Contains(r.format.trailing, kind)
@@ -188,7 +188,7 @@ func (r *Reader) objects(data []byte) bool {
 	return true
 }
 
-// maxSalvage limits how often lastObject tries to parse the end of an overlong line.
+// maxSalvage limits how often lastObject tries to parse.
 const maxSalvage = 16
 
 // lastObject reads the last complete event in the kept end of an overlong line.
@@ -241,16 +241,17 @@ func (r *Reader) failure(f Failure) Failure {
 	return f
 }
 
-// complete returns f with limited fields. It takes a missing status or wait from the message.
+// complete returns f with its fields cut to their limits. It takes a missing status or wait from the message.
 func (f Failure) complete() Failure {
 	f.Message = oneLine(cmp.Or(f.Message, f.Code), maxMessage)
 	f.Status = cmp.Or(f.Status, statusIn(f.Message))
-	inHeader, _ := strconv.ParseFloat(f.Headers["retry-after"], 64) // a date would require a clock
+	// dates are ignored, since they would require a clock
+	inHeader, _ := strconv.ParseFloat(f.Headers["retry-after"], 64)
 	f.RetryAfter = cmp.Or(f.RetryAfter, waitOf(inHeader, 1), waitIn(f.Message+f.Details))
 	return f
 }
 
-// retry reports an error that the agent retries, and the limit that causes the wait.
+// retry reports an error that the agent retries and, if a limit causes the wait, that limit.
 func (r *Reader) retry(f Failure, note string, wait time.Duration) {
 	f.Retryable = true
 	if f = r.failure(f); IsLimitStatus(f.Status) {
@@ -270,7 +271,7 @@ func (r *Reader) result(ok bool, text string) {
 	r.answer(ok, text)
 }
 
-// answer reports a result after which the stream may continue.
+// answer reports a result, after which the stream may still continue.
 func (r *Reader) answer(ok bool, text string) {
 	text = strings.ToValidUTF8(strings.TrimSpace(text[:min(len(text), 2*maxAnswer)]), "\uFFFD")
 	r.emit(Result{OK: ok, Text: cut(text, maxAnswer)})

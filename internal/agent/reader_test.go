@@ -31,7 +31,7 @@ func TestUnknownFormat(t *testing.T) {
 	}
 }
 
-// TestOverlongLine checks that the last event of an overlong line still counts.
+// TestOverlongLine checks that the last event in an overlong line still counts.
 func TestOverlongLine(t *testing.T) {
 	long := `[{"type":"user","content":"` + strings.Repeat(`{\"type\":`, 300_000) +
 		`"},{"type":"result","subtype":"success","is_error":false,"result":"[API Error: 429 slow down]"}]`
@@ -59,7 +59,7 @@ func TestOverlongLine(t *testing.T) {
 	}
 }
 
-// TestDocuments reads an object on several lines. A false start does not hide events.
+// TestDocuments checks that an object may span several lines, and that a false start of one does not hide events.
 func TestDocuments(t *testing.T) {
 	_, o := read(t, "gemini", "noise\n{\n  \"response\": \"done\",\n  \"stats\": {}\n}\n")
 	if !o.OK || o.Answer != "done" {
@@ -117,7 +117,7 @@ not json
 	}
 }
 
-// TestTroubleThatIsOver drops an error once the model answers, even if the stream is cut later.
+// TestTroubleThatIsOver checks that an error no longer counts once the model answers, even if the stream is cut later.
 func TestTroubleThatIsOver(t *testing.T) {
 	var o Outcome
 	o.Add(Failure{Status: 429, Retryable: true})

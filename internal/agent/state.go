@@ -40,14 +40,14 @@ var knownPrograms = sync.OnceValue(func() []knownProgram {
 		}
 	}
 	if err := file.Err(); err != nil {
-		panic(fmt.Sprint("agent: programs.toml: ", err)) // a mistake in the table, which a test finds
+		// only a mistake in the table causes this, which a test would find
+		panic(fmt.Sprint("agent: programs.toml: ", err))
 	}
 	return all
 })
 
-// StatePaths returns the globs of files that do not count as work, regardless of the stage or script that creates
-// them. They cover files named after the stage's agent, and files of known agents. The configured globs come last and
-// take precedence.
+// StatePaths returns the globs of files that do not count as work, whichever stage or script creates them. They cover
+// files named after the stage's agent, and files of known agents. The configured globs come last and take precedence.
 func (t *Table) StatePaths(stages []Stage) (globs []string) {
 	for _, s := range stages {
 		for _, name := range t.ownNames(s) {
@@ -101,7 +101,7 @@ func programName(program string) string {
 	return strings.TrimLeft(strings.TrimSuffix(base, path.Ext(base)), "./")
 }
 
-// escapeGlob escapes a name so that the glob matches only that name.
+// escapeGlob escapes a name, so that as a glob it matches only itself.
 func escapeGlob(name string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `{`, `\{`, `}`, `\}`).Replace(name)
 }

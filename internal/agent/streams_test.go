@@ -17,7 +17,7 @@ var update = flag.Bool("update", false, "rewrite the results of the recorded str
 type recording struct {
 	file, profile, kind    string
 	code                   int
-	stdout, stderr, before string // before: the whole file up to the events
+	stdout, stderr, before string // the file up to the events
 	events                 string
 }
 
@@ -154,19 +154,20 @@ func TestEveryProfileIsRecorded(t *testing.T) {
 		}
 		if r.code == 0 && r.kind != "success" && !strings.Contains(r.kind, "well") &&
 			!strings.Contains(r.kind, "wait") && o.Contradiction(0, OlderWork) == "" {
-			t.Errorf("%s: exit code 0 passes for a success", r.file)
+			t.Errorf("%s: exit code 0 counts as a success", r.file)
 		}
 	}
 	for _, p := range Builtin().rows {
 		for kind := range kinds {
-			if p.Format != "text" && !seen[p.Name+"."+kind] { // without events docs/specs/agents-matrix.md shows it
+			// if it has no events, docs/specs/agents-matrix.md shows that
+			if p.Format != "text" && !seen[p.Name+"."+kind] {
 				t.Errorf("no recording %s.%s", p.Name, kind)
 			}
 		}
 	}
 }
 
-// TestPiecesDontMatter splits the bytes in any way, and expects the same events.
+// TestPiecesDontMatter splits the bytes in various ways and expects the same events.
 func TestPiecesDontMatter(t *testing.T) {
 	for _, r := range recordings(t) {
 		events, o := r.replay(t, 1<<20)

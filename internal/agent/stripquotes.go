@@ -33,7 +33,7 @@ func StripQuotes(format, text, cut string) string {
 	return strings.Join(lines, "\n")
 }
 
-// stripLine strips one line that looks like an event or a list of events. It keeps an event that revokes an error.
+// stripLine strips one line that looks like an event or a list of events. It keeps events that revoke an error.
 func (r *Reader) stripLine(line string) string {
 	failed := r.state.failed
 	stays := slices.ContainsFunc(r.Write([]byte(line+"\n")), func(e Event) bool {

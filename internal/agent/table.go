@@ -40,7 +40,8 @@ type Table struct{ rows []Profile }
 func Builtin() *Table {
 	t, err := Parse(&Table{}, embedded)
 	if err != nil {
-		panic(fmt.Sprint("agent: agents.toml: ", err)) // a mistake in the table, which a test finds
+		// only a mistake in the table causes this, which a test would find
+		panic(fmt.Sprint("agent: agents.toml: ", err))
 	}
 	return t
 }
@@ -86,7 +87,7 @@ func Parse(base *Table, data []byte) (*Table, error) {
 			continue
 		}
 		if _, stated := e["ends_with"]; !stated && row.Format != before {
-			row.EndsWith = "" // the event belonged to the other format
+			row.EndsWith = "" // ends_with belonged to the base's format
 		}
 		if given[name] {
 			file.Fault(at+".name", "duplicate agent %q: define each agent once", name)

@@ -26,7 +26,7 @@ func TestBuiltin(t *testing.T) {
 		if p.Measured == "" || p.Why == "" || len(p.Keys) == 0 || !silent &&
 			(len(p.ModelArgs) == 0 || len(p.Env) == 0) ||
 			silent && len(p.Try.Env)+len(p.Try.Files) == 0 {
-			t.Errorf("%s is not whole: %+v", p.Name, p)
+			t.Errorf("%s is incomplete: %+v", p.Name, p)
 		}
 	}
 }
@@ -58,7 +58,7 @@ env = ["A=b"]
 		t.Errorf("%+v", codex)
 	}
 	if slices.Equal(old.Env, codex.Env) || !reflect.DeepEqual(base, Builtin()) {
-		t.Error("the base was changed")
+		t.Error("Parse changed its base")
 	}
 	if _, err := table.Lookup("none"); err == nil || !strings.Contains(err.Error(), "claude-code, cline, codex") {
 		t.Errorf("%v", err)
@@ -212,7 +212,8 @@ func TestResource(t *testing.T) {
 	}
 }
 
-// TestEndOfAStream checks ends_with and exit_seconds. Another format drops the row's last event.
+// TestEndOfAStream checks ends_with and exit_seconds. If a file sets another format, the row's ends_with no longer
+// applies.
 func TestEndOfAStream(t *testing.T) {
 	for given, want := range map[string]string{
 		`args = ["{prompt}"]`:                        "result",

@@ -9,14 +9,14 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// Tail is the end of a program's output in a report, from an agent with an unknown format or from any other program.
-// An agent's events quote the output of its tools and the text of its model, so Tail does not treat them as text.
-// Other JSON is text, such as the output of linters, test runners and loggers, answers of services, and errors
+// Tail is the end of a program's output, as in a report, from an agent with an unknown format or from any other
+// program. An agent's events quote the output of its tools and the text of its model, so Tail does not treat them as
+// text. Other JSON is text, such as the output of linters, test runners and loggers, answers of services, and errors
 // without a type.
 type Tail struct {
-	Lines []string // with an empty line for each event
+	Lines []string // text lines, with an empty line in place of each event
 	Text  string   // Lines, joined
-	Waits string   // Text, and events about the agent, which may state a wait
+	Waits string   // Text and the agent's own events, which may state a wait
 
 	Quoted []Quoted // JSON errors quoted in the lines
 }
@@ -28,11 +28,12 @@ const (
 	textRole    role = iota
 	quoteRole        // an event that may quote
 	ownRole          // an event about the agent itself
-	retryRole        // announces a retry; read as text
-	backoffRole      // announces a retry after the agent's own backoff
+	retryRole        // announces a retry, and is read as text
+	backoffRole      // announces a retry after a backoff that the agent chose
 )
 
-// ReadTail separates text from an agent's events, and adds errors in the events to o. It takes ownership of the text.
+// ReadTail separates text from an agent's events, and adds the errors in those events to o. The caller must not modify
+// the text afterwards.
 func ReadTail(text string, lines []string, o *Outcome) Tail {
 	if text == "" {
 		return Tail{}
@@ -43,7 +44,7 @@ func ReadTail(text string, lines []string, o *Outcome) Tail {
 	}
 	waits := slices.Clone(t.Lines)
 	r := &Reader{format: &format{object: unknown}}
-	behind := false // an event came before this line
+	behind := false // set once an event has been seen
 	for n, line := range t.Lines {
 		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), "data:"); ok { // a server-sent event
 			line = strings.TrimSpace(rest)
@@ -127,8 +128,8 @@ func endsEvent(line string) bool {
 	return strings.HasSuffix(line, "}") && strings.Contains(line, `"`) && !strings.HasPrefix(line, "{")
 }
 
-// roleOf returns the role of the last line. After an event, a truncated object also counts as an event, even if its
-// type is in the missing part.
+// roleOf returns the role of the last line. After an event, a truncated object also counts as an event, even if the
+// part with its type is missing.
 func (r *Reader) roleOf(line string, behind bool) role {
 	first, list := strings.CutPrefix(strings.TrimSpace(line), "[")
 	first = strings.TrimSpace(first)
@@ -143,7 +144,7 @@ func (r *Reader) roleOf(line string, behind bool) role {
 	}
 	half, whole := beginning(first)
 	switch {
-	case whole: // a complete object, with text behind
+	case whole: // a complete object, followed by text
 		return textRole
 	case behind && half.kind() == "" && strings.HasPrefix(first, `{"`):
 		return quoteRole
@@ -183,8 +184,8 @@ func beginning(s string) (o object, whole bool) {
 
 func (o object) kind() string { return cmp.Or(o.text("type"), o.text("event")) }
 
-// role returns the role of an object that is alone on its line. failed means that the object is about an error, and
-// stated that it names the error.
+// role returns the role of an object that is alone on its line. failed means that the object is about an error;
+// stated, that it names it.
 func (o object) role(failed, stated bool) role {
 	kind := o.kind()
 	switch {
@@ -230,5 +231,5 @@ func isKind(s string) bool {
 	return len(s) <= 64
 }
 
-// isToolEvent reports whether events of a kind are about tools. In an agent's work, a failing tool is normal.
+// isToolEvent reports whether events of a kind are about tools. Failing tools are a normal part of an agent's work.
 func isToolEvent(kind string) bool { return strings.Contains(kind, "tool") || kind == "user" }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestReadTail excludes event lines of any format, and reads their errors.
+// TestReadTail checks that event lines of any format are excluded from the text, and that their errors are read.
 func TestReadTail(t *testing.T) {
 	const (
 		quote = `{"type":"user","message":{"content":"HTTP 401 Unauthorized"}}`

@@ -218,7 +218,7 @@ func TestRetention(t *testing.T) {
 		}
 		entries, _ := os.ReadDir(filepath.Join(dir, "audits"))
 		if len(entries) != len(want)+1 {
-			t.Errorf("%d entries on disk, want %d folders and the index", len(entries), len(want))
+			t.Errorf("%d entries on disk, want %d directories and the index", len(entries), len(want))
 		}
 	}
 	add(1, 50*time.Minute, OutcomeRunning)
@@ -284,7 +284,7 @@ func TestAfterACrash(t *testing.T) {
 	}
 	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, _ error) error {
 		if name := e.Name(); strings.Contains(name, ".removing") || strings.Contains(name, ".tmp-") || name == "k19-1" {
-			t.Errorf("%s is still there", path)
+			t.Errorf("%s still exists", path)
 		}
 		return nil
 	})

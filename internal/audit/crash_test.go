@@ -73,7 +73,7 @@ func TestKilled(t *testing.T) {
 	}
 	for _, e := range document[Index](t, dir, "audits/index.json").Attempts {
 		if !exists(filepath.Join(dir, auditsDir, e.AttemptID, metaFile)) {
-			t.Errorf("the index has %s, the disk has not", e.AttemptID)
+			t.Errorf("the index has %s, but the disk does not", e.AttemptID)
 		}
 	}
 	lines(t, filepath.Join(dir, eventsFile))

@@ -120,7 +120,7 @@ func TestManyEvents(t *testing.T) {
 		t.Error("the writer did not report the dropped events")
 	}
 	if uint64(kept)+dropped > n+1 {
-		t.Errorf("%d kept and %d dropped are more than came", kept, dropped)
+		t.Errorf("%d kept and %d dropped events are more than were sent", kept, dropped)
 	}
 }
 

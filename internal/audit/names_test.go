@@ -49,7 +49,7 @@ func TestBadInput(t *testing.T) {
 		}
 	}
 	if entries, _ := os.ReadDir(filepath.Dir(dir)); len(entries) != 1 {
-		t.Errorf("the writer left the folder: %v", entries)
+		t.Errorf("the writer wrote outside the directory: %v", entries)
 	}
 }
 
@@ -71,7 +71,7 @@ func TestFoldersOfTasks(t *testing.T) {
 			t.Errorf("%s → %s → %s", c.issue, got, back)
 		}
 		if other := seen[got]; other != "" && other != strings.ToLower(c.issue) {
-			t.Errorf("%s and %s share a folder", other, c.issue)
+			t.Errorf("%s and %s share a directory", other, c.issue)
 		}
 		seen[got] = strings.ToLower(c.issue)
 	}

@@ -59,7 +59,7 @@ func TestNothingToReport(t *testing.T) {
 		t.Error("an aborted run exits 0")
 	}
 	if _, err := Load(filepath.Join(t.TempDir(), "nowhere")); err == nil {
-		t.Error("a folder that is not there was read")
+		t.Error("a missing directory was read")
 	}
 }
 

@@ -215,7 +215,7 @@ func TestBounds(t *testing.T) {
 		t.Errorf("one resource too many: %q", got)
 	}
 	if p.Drop(t0, "v3"); why("model.new", "late") != "" {
-		t.Error("an idle resource did not give way")
+		t.Error("a new resource did not replace the idle one")
 	}
 	if !slices.IsSortedFunc(p.resources, func(a, b *resource) int { return strings.Compare(a.name, b.name) }) {
 		t.Error("not by name")

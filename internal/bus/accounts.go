@@ -29,13 +29,13 @@ const (
 	updateSubject = "$SYS.REQ.CLAIMS.UPDATE"
 	updateTimeout = 3 * time.Second
 	unknownLife   = 8 * 24 * time.Hour // longest life of a credential: the watchdog's limit and a day
-	lookEvery     = 30 * time.Second   // interval between reads of the shared bucket
+	lookEvery     = 30 * time.Second   // interval of reads of the shared bucket
 )
 
 // Files of earlier versions. start removes them, because the bucket has their content.
 const (
 	oldFileWorkers = "workers.jwt"  // claims of the workers' account
-	oldFileLongest = "longest-life" // the longest life of a credential, in the format of time.Duration
+	oldFileLongest = "longest-life" // the longest life of a credential, as a time.Duration string
 )
 
 // workersAccount maintains the claims of the workers' account and pushes them to the server. One goroutine (run)
@@ -54,7 +54,7 @@ type workersAccount struct {
 
 	stop    context.CancelFunc
 	stopped sync.WaitGroup
-	wake    chan struct{} // has room for one token
+	wake    chan struct{} // holds at most one token
 
 	writing sync.Mutex // held while writing the file; acquired before mu
 	written uint64     // number of changes in the file
@@ -62,7 +62,7 @@ type workersAccount struct {
 	mu        sync.Mutex
 	shared    jetstream.KeyValue
 	secret    []byte // the fleet's secret, from which all users' and attempts' keys derive; nil until known
-	unwritten bool   // the copy of secret could not be written, because its disk failed
+	unwritten bool   // set if the copy of secret could not be written because the disk failed
 	known     *credentials
 	shut      map[string]bool  // users (public keys) revoked by this process and not issued again
 	told      map[string]bool  // offences covered by a report, by fleet and worker
@@ -119,7 +119,7 @@ func (a *workersAccount) establish(ctx context.Context) error {
 
 // start starts run and watchServers, and removes old files.
 func (a *workersAccount) start(ctx context.Context) error {
-	for _, old := range [...]string{oldFileWorkers, oldFileLongest} { // the bucket has their content
+	for _, old := range [...]string{oldFileWorkers, oldFileLongest} { // their content is now in the bucket
 		if err := os.Remove(a.file(old)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

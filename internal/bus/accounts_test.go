@@ -138,7 +138,7 @@ func TestAWorkerReachesNothingButItsOwn(t *testing.T) {
 	})
 }
 
-// A publisher may name any reply subject, so messages stored for it must not be acknowledged anywhere else.
+// A publisher may name any reply subject, but the server must not acknowledge its messages outside its own account.
 func TestReplySubjectsReachNoStream(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, p *place) {
@@ -162,7 +162,7 @@ func TestReplySubjectsReachNoStream(t *testing.T) {
 		if got := r.line(); got != "PONG" {
 			t.Fatal(got)
 		}
-		c := p.dialTCP(t, worker) // published after them, so it also arrives after them
+		c := p.dialTCP(t, worker) // published last, so it arrives last
 		publishUntilStored(t, c, failure("last"))
 		if next, err := p.Journal().Append(ctxFor(t), "b2", seq, []byte("batch")); err != nil || next != seq+1 {
 			t.Errorf("another client wrote to the journal: %d, %v", next, err)

@@ -18,7 +18,7 @@ type BudgetHandler interface {
 }
 
 // ServeBudget answers requests for leases until ctx is done, and then returns nil. Unreadable requests become dead
-// letters without an answer, and their worker applies its local limits.
+// letters without an answer, so their worker falls back to its local limits.
 func (b *Bus) ServeBudget(ctx context.Context, h BudgetHandler) error {
 	var one sync.Mutex
 	return b.intake.serve(ctx, classBudget, func(g *gate, m *nats.Msg) {

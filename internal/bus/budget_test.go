@@ -104,7 +104,7 @@ func TestNobodyAsksForAnotherWorkersLease(t *testing.T) {
 			data  []byte
 			dead  int
 		}{
-			// the server refuses it
+			// the server refuses this request
 			"on the victim's subject": {"victim-1", own, "acquire", acquire("victim-1", "victim-1"), 0},
 			"the victim's inbox": {
 				worker, wire.Inbox("victim-1") + ".x", "acquire",

@@ -32,7 +32,7 @@ type Bus struct {
 
 	sys     *nats.Conn // in the server's account; pushes claims and watches connections
 	nc      *nats.Conn // in the workers' account
-	own     *nats.Conn // in the director's account, with journal and snapshots
+	own     *nats.Conn // in the director's account, with the journal and snapshots
 	ownJS   jetstream.JetStream
 	stored  *nats.Conn // in the account of reports and dead letters, which operators also use
 	reports *Reports
@@ -48,8 +48,8 @@ type Bus struct {
 	closed  error     // result of Close
 }
 
-// Open connects to the server and creates missing streams. Its errors tell the user how to proceed. ctx limits only the
-// opening. Open takes ownership of Options.Server, even if it fails.
+// Open connects to the server and creates missing streams. Its errors tell the user how to proceed. ctx limits only
+// Open itself. Open takes ownership of Options.Server, even if it fails.
 func Open(ctx context.Context, o Options) (*Bus, error) {
 	b := newBus(o)
 	if err := b.open(ctx); err != nil {
@@ -167,8 +167,8 @@ func (b *Bus) openReports() (err error) {
 // Reports returns the reports of workers.
 func (b *Bus) Reports() *Reports { return b.reports }
 
-// StoredReport reads the report at a sequence of the stream. A new stream can have another report there, so the caller
-// must compare the digest. StoredReport also works after OpenJournal.
+// StoredReport reads the report at a sequence of the stream. A recreated stream may have another report there, so the
+// caller must compare the digest. StoredReport also works after OpenJournal.
 func (b *Bus) StoredReport(ctx context.Context, seq uint64) (StoredReport, error) {
 	if b.reports == nil {
 		if err := b.openReports(); err != nil {
@@ -178,7 +178,7 @@ func (b *Bus) StoredReport(ctx context.Context, seq uint64) (StoredReport, error
 	return b.reports.stored(ctx, seq)
 }
 
-// fresh returns a function that makes a new user for each connection attempt.
+// fresh returns a function that creates a new user for each connection attempt.
 func fresh(make func() (keys.User, error)) func() (token, seed string, err error) {
 	return func() (string, string, error) {
 		u, err := make()
@@ -334,7 +334,7 @@ func (b *Bus) Revoke(ctx context.Context, worker string) error {
 	return nil
 }
 
-// Offences returns the workers that this director or an earlier one has cut off, and that no report covers so far,
+// Offences returns the workers that this director or an earlier one has cut off, and that no report covers yet,
 // oldest first. An offence survives restarts until OffenceReported.
 func (b *Bus) Offences(ctx context.Context) ([]Offence, error) {
 	all, err := b.workers.offences(ctx)
@@ -344,7 +344,7 @@ func (b *Bus) Offences(ctx context.Context) ([]Offence, error) {
 	return all, nil
 }
 
-// OffenceReported removes a worker's offence, because a report covers it or none is necessary.
+// OffenceReported removes a worker's offence, because a report covers it, or none is necessary.
 func (b *Bus) OffenceReported(worker string) { b.workers.reported(worker) }
 
 // AttemptKey returns the key with which a worker signs its reports. The key is the same after a restart, and nil until

@@ -52,13 +52,13 @@ func TestChunksAreAsLongAsIsTakenOfThem(t *testing.T) {
 	serveCheckouts(t, again, checkoutRules())
 	until(t, "the worker is back", s.client.Connected)
 	refusedBecause(t, save(manifest("20")), wire.RefusedMalformed)
-	if err := save(manifest("10")); err != nil { // the last one uses only one byte of the chunk
+	if err := save(manifest("10")); err != nil { // the last part uses only one byte of the chunk
 		t.Error(err)
 	}
 }
 
-// A manifest that names a part of a chunk does not make it smaller. A chunk of unknown size counts with the
-// largest size.
+// A manifest that uses only a part of a chunk does not make the chunk smaller. A chunk of unknown size
+// counts as the maximum size.
 func TestWhatIsStoredIsNotTalkedDown(t *testing.T) {
 	t.Parallel()
 	b := openBus(t, Options{})

@@ -19,9 +19,9 @@ import (
 	"retake/internal/checkpoint"
 )
 
-// TestNothingIsTakenOfAnAttemptThatIsOver checks that each request of a closed, revoked or replaced attempt is
-// rejected, and so is its checkpoint when it would count. This includes a director that started later or has not yet
-// learned of the end.
+// TestNothingIsTakenOfAnAttemptThatIsOver checks that all requests of a closed, revoked or replaced attempt are
+// rejected, including the checkpoint that would count. That must hold even for a director that started later or has
+// not yet learned of the end.
 func TestNothingIsTakenOfAnAttemptThatIsOver(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(t *testing.T, b *Bus, out *outside){
@@ -67,7 +67,7 @@ func TestNothingIsTakenOfAnAttemptThatIsOver(t *testing.T) {
 			closeBus(t, b)
 
 			again := openBus(t, out.join())
-			again.Admit(worker) // admitted by mistake
+			again.Admit(worker) // as if it was admitted by mistake
 			serveCheckouts(t, again, checkoutRules())
 			until(t, "the worker is back", s.client.Connected)
 			refusedBecause(t, s.client.PutChunk(ctxFor(t), []byte("later")), wire.RefusedClosed)
@@ -155,7 +155,7 @@ func TestWhatAWorkerMayNotOfACheckout(t *testing.T) {
 		t.Errorf("%+v", state)
 	}
 
-	thief := s.client.options // has only the credential
+	thief := s.client.options // a thief who has only the credential
 	thief.Key = []byte("another key, of 32 bytes, guessed")
 	_, err = newSender(t, thief).client.SaveCheckpoint(ctx, wire.Checkpoint{AttemptID: worker, Manifest: root.String()})
 	refusedBecause(t, err, wire.RefusedMalformed)
@@ -245,7 +245,7 @@ func TestCheckpointsAreBounded(t *testing.T) {
 				!strings.Contains(after.Refused.Text, c.want) {
 				t.Errorf("%q, %+v", names, after)
 			}
-			for _, left := range []string{"many", "d", "sparse", "big"} { // as if the agent had cleaned up
+			for _, left := range []string{"many", "d", "sparse", "big"} { // as if the agent had then cleaned up
 				mustDo(t, os.RemoveAll(filepath.Join(s.dir, left)))
 			}
 			s.mustSave()
@@ -325,7 +325,7 @@ func TestAFloodOfChunks(t *testing.T) {
 	rules.Task = func(string) string { <-busy; return checkoutTask }
 	serveCheckouts(t, b, rules)
 	goOn := sync.OnceFunc(func() { close(busy) })
-	t.Cleanup(goOn) // runs before the server's cleanup, which would otherwise block
+	t.Cleanup(goOn) // must run before the server's cleanup, which would otherwise block
 	o := checkoutOptions(t, b, worker)
 	o.InProcess, o.URL = nil, b.WorkerURL("127.0.0.1")
 	s := newSender(t, o)
@@ -354,7 +354,7 @@ func TestAFloodOfChunks(t *testing.T) {
 }
 
 // The initial checkout of an attempt is removed after two checkpoints. A director that takes over or restarts
-// continues nevertheless, even after the server has lost a part of the last checkpoint.
+// can continue nevertheless, even if the server has lost a part of the last checkpoint.
 func TestCheckpointsGoOnAfterARestart(t *testing.T) {
 	worker := checkoutTask + "-1"
 	for name, lost := range map[string]bool{"whole": false, "with a chunk lost": true} {

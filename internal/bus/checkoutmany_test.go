@@ -18,7 +18,7 @@ import (
 
 const manyFiles = 4000 // of 10 KiB
 
-// TestCheckoutOfManyFiles measures the cost of each part, over loopback and with synced writes.
+// TestCheckoutOfManyFiles measures what each step costs, over loopback and with synced writes.
 func TestCheckoutOfManyFiles(t *testing.T) {
 	b := openBus(t, Options{Server: startServer(t, server.Options{
 		ListenHosts: []string{"127.0.0.1"},

@@ -61,7 +61,7 @@ func serveCheckouts(t *testing.T, b *Bus, rules CheckoutRules) (stop func()) {
 		defer b.intake.mu.Unlock()
 		return b.intake.handlers[classCheckout] != nil
 	})
-	b.intake.flush() // wait until the server has the subscription
+	b.intake.flush() // wait until the server knows the subscription
 	return stop
 }
 
@@ -229,8 +229,8 @@ func base(t *testing.T) string {
 	return dir
 }
 
-// TestCheckoutTravels checks that a worker gets its checkout and sends only changes, across two directors, and that
-// only necessary chunks stay stored.
+// TestCheckoutTravels checks that, across two directors, a worker gets its checkout and sends only changes, and
+// that only the necessary chunks stay stored.
 func TestCheckoutTravels(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

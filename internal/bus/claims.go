@@ -16,7 +16,7 @@ import (
 	"retake/internal/safefile"
 )
 
-// run pushes when woken, and when another director has changed the bucket. It retries until the server has the claims.
+// run pushes when woken and when another director has changed the bucket, and retries until the server has the claims.
 func (a *workersAccount) run(ctx context.Context) {
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
@@ -59,7 +59,7 @@ func (a *workersAccount) run(ctx context.Context) {
 	}
 }
 
-// incomplete reports whether a server of the bus may lack the newest claims.
+// incomplete reports whether some server of the bus may lack the newest claims.
 func (a *workersAccount) incomplete() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -248,7 +248,7 @@ func pushClaims(ctx context.Context, sys *nats.Conn, claims string, quorum int) 
 	if quorum == 0 {
 		quorum = servers
 	}
-	servers = max(servers, quorum) // a server without a majority counts only itself
+	servers = max(servers, quorum) // a server that is cut off from the majority counts only itself
 	answers, err := sys.SubscribeSync(sys.NewRespInbox())
 	if err != nil {
 		return 0, servers, link.NoAnswer(err)

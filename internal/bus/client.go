@@ -93,7 +93,7 @@ func (c *Client) Connected() bool { return c.nc.IsConnected() }
 // Reconnects returns the number of reconnects, including one in progress. A message sent after this call uses that
 // connection or a later one. The number changes before OnReconnect is called.
 func (c *Client) Reconnects() uint64 {
-	away := !c.nc.IsConnected() // checked first, so that a concurrent reconnect is counted twice rather than missed
+	away := !c.nc.IsConnected() // check this first, so that a concurrent reconnect is counted twice rather than missed
 	n := c.nc.Stats().Reconnects
 	if away {
 		n++
@@ -209,7 +209,7 @@ func (c *Client) Report(ctx context.Context, p wire.Payload) error {
 // Command is a message from the director to this worker.
 type Command struct {
 	Payload wire.Payload               // *wire.Probe, *wire.Stop, *wire.Pause, *wire.Resume or *wire.SyncRequired
-	Reply   func(p wire.Payload) error // answers a probe with a wire.Heartbeat
+	Reply   func(p wire.Payload) error // answers a probe, with a wire.Heartbeat
 }
 
 // OnControl calls handle for every command, one at a time, until Close. It returns when the server has the

@@ -136,7 +136,7 @@ func TestProbeAndCommands(t *testing.T) {
 		}
 		c := dial(t, b, worker)
 		heard := make(chan wire.Payload, 8)
-		answers := make(chan wire.Payload, 1) // the worker's answer to the next probe; without one it is silent
+		answers := make(chan wire.Payload, 1) // the worker's answer to the next probe, or nil for silence
 		if err := c.OnControl(func(cmd Command) {
 			if _, probe := cmd.Payload.(*wire.Probe); !probe {
 				heard <- cmd.Payload
@@ -238,8 +238,8 @@ func TestDialTriesOnce(t *testing.T) {
 	c.Close()
 }
 
-// A report must not use a connection on which no hello was sent. A count read during an outage already includes the
-// next connection.
+// A report must not use a connection on which no hello was sent. A count read during an outage therefore already
+// includes the next connection.
 func TestReconnectsCountTheOneThatIsAwaited(t *testing.T) {
 	t.Parallel()
 	out := startOutside(t)
@@ -255,7 +255,7 @@ func TestReconnectsCountTheOneThatIsAwaited(t *testing.T) {
 	out.Start()
 	until(t, "connected again", c.Connected)
 	if n := c.Reconnects(); n != 1 {
-		t.Errorf("%d after the return", n)
+		t.Errorf("%d after the server is back", n)
 	}
 }
 

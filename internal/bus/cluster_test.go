@@ -19,7 +19,8 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// member is a server of a cluster. It is a process, so a test can kill it, and the others still count it as active.
+// member is a server of a cluster. It is a separate process, so that a test can kill it while the others still count it
+// as active.
 type member struct {
 	t   *testing.T
 	url string
@@ -56,7 +57,7 @@ func runMember() {
 		panic(err)
 	}
 	s.Start()
-	_, _ = io.Copy(io.Discard, os.Stdin) // ends with the test's process
+	_, _ = io.Copy(io.Discard, os.Stdin) // it ends with the test's process
 	os.Exit(0)
 }
 
@@ -83,8 +84,8 @@ func (m *member) kill() {
 	_ = m.cmd.Wait()
 }
 
-// startCluster starts three servers on separate addresses of this machine. They share one directory of keys and
-// the configuration that `bus init --route` writes.
+// startCluster starts three servers on separate addresses of this machine. They share the keys and the
+// configuration that `bus init --route` writes.
 func startCluster(t *testing.T) (first *outside, servers []*member, urls []string) {
 	t.Helper()
 	first = startOutside(t)
@@ -147,7 +148,7 @@ func TestNobodyJoinsAClusterWithoutItsCertificate(t *testing.T) {
 		{"no TLS", func(o *natsd.Options) { o.Cluster.TLSConfig = nil }, false},
 		{"TLS without a certificate", func(o *natsd.Options) { o.Cluster.TLSConfig.Certificates = nil }, false},
 		{"a certificate of the cluster's authority", func(*natsd.Options) {}, false},
-		// the control case, without which the other cases would prove nothing
+		// the control, without which the other cases would prove nothing
 		{"the cluster's certificate", func(o *natsd.Options) { o.Cluster.TLSConfig = ours.Cluster.TLSConfig }, true},
 	} {
 		o := natsd.Options{}

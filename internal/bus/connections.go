@@ -22,7 +22,8 @@ type connections struct {
 	intake *intake
 	sys    *nats.Conn
 
-	reconnects uint64                     // reconnects of sys when open was last correct; more mean missed events
+	// reconnects of sys when open was last correct; if there are more, events were missed
+	reconnects uint64
 	open       map[string]map[string]bool // server and number of each connection, by worker
 
 	mu      sync.Mutex
@@ -54,7 +55,7 @@ func (i *intake) watchConnections() error {
 	return c.sys.FlushTimeout(link.AnswerTimeout)
 }
 
-// refusalsWaiting limits the refusals that wait to be counted. Refusals beyond it are lost, but so many are an offence
+// refusalsWaiting limits the refusals that wait to be counted. Further refusals are lost, but so many are an offence
 // anyway.
 const refusalsWaiting = 1024
 

@@ -82,7 +82,7 @@ func (b *Bus) PublishSnapshot(s wire.Snapshot) error {
 
 // ServeSnapshot answers requests on the snapshot subject, as a NATS service that tools can discover. It returns nil
 // when ctx is done. latest must not block. The service uses a separate connection. On a shared connection, NATS would
-// restore subscriptions drained during an outage, but without their handler.
+// restore subscriptions that were drained during an outage, but without their handler.
 func (b *Bus) ServeSnapshot(ctx context.Context, latest func() wire.Snapshot) error {
 	nc, err := b.signIn(b.options.Keys.Reports, nats.RetryOnFailedConnect(true))
 	if err != nil {

@@ -39,7 +39,7 @@ func (a *workersAccount) seed(worker string) (string, error) {
 }
 
 // issue issues a worker's credential. Revocations have a resolution of one second, so a revocation also covers a
-// credential issued later in the same second. After a recent revocation, issue therefore waits for the next second.
+// credential issued later in the same second. So after a revocation, issue waits for the next second.
 func (a *workersAccount) issue(ctx context.Context, worker string, s wire.Subjects, maxBytes int,
 	more []string,
 ) (keys.User, error) {
@@ -47,7 +47,7 @@ func (a *workersAccount) issue(ctx context.Context, worker string, s wire.Subjec
 	if err != nil {
 		return keys.User{}, err
 	}
-	defer a.again() // share the credential's time with other directors
+	defer a.again() // tell other directors when the credential was issued
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for {
@@ -81,7 +81,7 @@ func (a *workersAccount) revoke(ctx context.Context, worker string, offence *Off
 		a.known.Offences[a.offence(worker)] = *offence
 		a.changes++
 	}
-	if !a.shut[public] { // an earlier entry may not cover the newest credential
+	if !a.shut[public] { // an earlier entry might not cover the newest credential
 		a.shut[public] = true
 		a.known.Revoked[public] = max(a.known.Revoked[public], a.known.Live[public], time.Now().Unix())
 		delete(a.known.Live, public)
@@ -150,7 +150,7 @@ func (a *workersAccount) offences(ctx context.Context) ([]Offence, error) {
 	return out, p.err
 }
 
-// offended reports whether a worker has an offence that no report covers so far.
+// offended reports whether a worker has an offence that no report covers yet.
 func (a *workersAccount) offended(worker string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 )
 
 // TestDamagedFilesOfTheBus checks that the bus opens although a power cut emptied one of its files. The file is kept
-// under another name, the log mentions it, and revocations persist because the server also stores them.
+// under another name and mentioned in the log, and revocations persist because the server also stores them.
 func TestDamagedFilesOfTheBus(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{fileAttempts, oldFileLongest, oldFileWorkers, fileWorkers} {

@@ -25,8 +25,8 @@ const (
 )
 
 // HeaderAnswer is a header of an operator's report. It names the subject, below _INBOX., to which the director answers
-// if the report has no effect. The reply subject cannot be used for this, because the stream itself answers there and
-// does not store it.
+// if the report has no effect. The reply subject would not do, because the stream itself answers there and does not
+// store it.
 const HeaderAnswer = "Retake-Answer"
 
 // Limits of the stored letters per cause and per sender. Letters beyond a limit are only counted. Without limits, one

@@ -12,7 +12,7 @@ import (
 
 func TestDeadLettersByCause(t *testing.T) {
 	cases := unreadableReports(t)
-	// The consumer rejects CauseNoAttempt, because only it knows the attempts.
+	// Only the consumer knows the attempts, so only it uses CauseNoAttempt.
 	if want := len(wire.Causes()) - 1; len(cases) != want {
 		t.Errorf("%d cases, want %d", len(cases), want)
 	}
@@ -21,7 +21,7 @@ func TestDeadLettersByCause(t *testing.T) {
 	background(t, func(ctx context.Context) error { return b.Reports().Consume(ctx, inTurn(in.take)) })
 	for _, c := range cases {
 		from := nc
-		if c.cause == wire.CauseOversized { // the server refuses such a long message from a person
+		if c.cause == wire.CauseOversized { // the server refuses so long a message from a person
 			from = b.stored
 		}
 		if _, err := from.Request(b.subjects.Worker(worker, wire.ChannelError), []byte(c.body),

@@ -15,8 +15,8 @@ import (
 // foreignClients contains the programs of docs/specs/foreign-clients.md.
 const foreignClients = "../../docs/examples/foreign_clients/"
 
-// TestForeignClients runs the clients for other languages. Each reports for a worker without an attempt,
-// and is informed that the report is stored but has no effect.
+// TestForeignClients runs the clients for other languages. Each sends a report for a worker without an
+// attempt, and learns that the report is stored but has no effect.
 func TestForeignClients(t *testing.T) {
 	t.Parallel()
 	if out, err := exec.Command("python3", "-c", "import cryptography").CombinedOutput(); err != nil {

@@ -16,7 +16,7 @@ import (
 // gigabytes for stacks.
 
 // inboundMessages limits the messages that wait for the sorter. Messages beyond it are lost. The sorter blocks only on
-// the intake's lock, so more messages rarely wait than the client reads at once.
+// the intake's lock, so there are rarely more than the client reads at once.
 const inboundMessages = 1 << 16
 
 // source identifies the worker and class of a subscription. The zero source belongs to a removed subscription.

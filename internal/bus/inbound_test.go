@@ -12,7 +12,8 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// Any number of silent workers does not cost goroutines. Their later messages are delivered in order, one at a time.
+// Silent workers cost no goroutines, however many there are. When they send messages, these are delivered in order, one
+// at a time.
 func TestQuietWorkersTakeNoGoroutines(t *testing.T) {
 	const workers, each = 200, 20
 	b := openBus(t, Options{})

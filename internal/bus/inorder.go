@@ -38,7 +38,7 @@ func inOrder[T any](ctx context.Context, waiting int, read func(ctx context.Cont
 	}
 	var ended error
 	group.Go(func() error {
-		defer close(q.in) // the calls of queued elements still run
+		defer close(q.in) // the calls of elements already queued still run
 		ended = read(ctx, func(one T) {
 			select {
 			case q.in <- one:

@@ -63,10 +63,10 @@ type intake struct {
 	bus    *Bus
 	ctx    context.Context
 	cancel context.CancelFunc
-	wg     sync.WaitGroup // the sorter and goroutines of cutOff
-	work   sync.WaitGroup // goroutines that process backlogs
+	wg     sync.WaitGroup // counts the sorter and the goroutines of cutOff
+	work   sync.WaitGroup // counts goroutines that process backlogs
 
-	inbound chan *nats.Msg // messages of all subscriptions
+	inbound chan *nats.Msg // receives the messages of all subscriptions
 
 	mu        sync.Mutex
 	closed    bool
@@ -269,7 +269,7 @@ func (i *intake) within(g *gate, c class, m *nats.Msg) bool {
 	if g.shut.Load() {
 		return false
 	}
-	if c == classCheckout { // the checkout's desk limits these itself
+	if c == classCheckout { // the checkout's desk limits these messages itself
 		return true
 	}
 	g.mu.Lock()
@@ -370,7 +370,7 @@ func (i *intake) takeReport(g *gate, m *nats.Msg) {
 }
 
 // ownInbox checks that an answer goes to an inbox of the worker that asked. The worker chooses the reply subject, and
-// the director may publish on subjects that are forbidden for the worker.
+// the director may publish on subjects on which the worker may not.
 func ownInbox(worker, reply string) error {
 	if strings.HasPrefix(reply, wire.Inbox(worker)+".") {
 		return nil

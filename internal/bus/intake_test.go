@@ -19,7 +19,7 @@ import (
 // offences collects the arguments of OnOffence.
 type offences chan Offence
 
-// open opens a bus with a socket, because the client of a pipe takes seconds to notice that it was cut off.
+// open opens a bus with a socket, because over a pipe a client takes seconds to notice that it was cut off.
 func (o offences) open(t *testing.T, maxBytes int) *Bus {
 	t.Helper()
 	return openBus(t, Options{
@@ -93,7 +93,7 @@ func TestFloodOfOneDelaysNobody(t *testing.T) {
 		if o.Worker != mad.options.WorkerID || o.What == "" || took > 5*time.Second {
 			t.Errorf("%+v after %s", o, took)
 		}
-		b.Admit(mad.options.WorkerID) // this does not admit it again
+		b.Admit(mad.options.WorkerID) // this must not admit it again
 	}
 	if _, err := honest.Hello(ctxFor(t), helloOf("honest-1")); err != nil {
 		t.Errorf("the honest worker: %v", err)
@@ -140,7 +140,7 @@ func helloOf(worker string) wire.Hello {
 	return wire.Hello{ProtocolVersion: "1.0", Worker: wire.HelloWorker{WorkerID: worker, AttemptID: worker}}
 }
 
-// A worker has one connection. If a thief opens many with its credential, both lose access.
+// A worker has one connection. If a thief opens many with its credential, both the worker and the thief lose access.
 func TestConnectionsOfAWorkerAreBounded(t *testing.T) {
 	t.Parallel()
 	told := make(offences, 8)
@@ -180,7 +180,7 @@ func TestConnectionsOfAWorkerAreBounded(t *testing.T) {
 	}
 }
 
-// Messages of the maximum length do not use memory in the director permanently.
+// Messages of the maximum length do not occupy the director's memory for good.
 func TestFloodOfLongMessagesTakesNoMemory(t *testing.T) {
 	const attackers = 8
 	told := make(offences, attackers)
@@ -250,7 +250,7 @@ func TestHelloWaitsForNoOther(t *testing.T) {
 	})
 }
 
-// With far more heartbeats at once than can be handled, the newest of each worker is handled.
+// If far more heartbeats arrive at once than can be handled, the newest of each worker is.
 func TestNewestHeartbeatOfEachIsHeard(t *testing.T) {
 	const workers, each = 1000, 20
 	b := openBus(t, Options{})

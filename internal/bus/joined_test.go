@@ -40,7 +40,7 @@ func TestAWorkerWorksOnAJoinedServer(t *testing.T) {
 		_, err := c.Hello(ctxFor(t), hello())
 		return err == nil
 	})
-	until(t, "heartbeat", func() bool { // a heartbeat is lost without a subscriber
+	until(t, "heartbeat", func() bool { // without a subscriber, a heartbeat is lost
 		if err := c.Heartbeat(heartbeat()); err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +72,7 @@ func TestAWorkerWorksOnAJoinedServer(t *testing.T) {
 	}
 }
 
-// oneLease grants every request under the name of the worker.
+// oneLease grants every request, in the name of the worker.
 type oneLease struct{}
 
 func (oneLease) Acquire(worker string, _ wire.BudgetAcquire) wire.BudgetGrant {
@@ -81,7 +81,7 @@ func (oneLease) Acquire(worker string, _ wire.BudgetAcquire) wire.BudgetGrant {
 func (oneLease) Release(string, wire.BudgetRelease) {}
 func (oneLease) Report(string, wire.BudgetReport)   {}
 
-// A relay forwards to a joined server. TLS, signing in and shutting workers out work through it.
+// TLS, signing in and shutting workers out also work through a relay that forwards to a joined server.
 func TestAWorkerBehindARelay(t *testing.T) {
 	t.Parallel()
 	out := startOutside(t)

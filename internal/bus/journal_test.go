@@ -36,8 +36,8 @@ func TestAppendWaitsForAServerThatComesBack(t *testing.T) {
 	}
 }
 
-// TestReadAheadOutlivesItsServer restarts a server while the journal is read. The server then has forgotten the
-// consumer, and every batch must still be read once, in order.
+// TestReadAheadOutlivesItsServer restarts a server while the journal is read. The server then no longer knows
+// the consumer, but every batch must still be read once, in order.
 func TestReadAheadOutlivesItsServer(t *testing.T) {
 	t.Parallel()
 	out := startOutside(t)

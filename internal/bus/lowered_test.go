@@ -10,8 +10,8 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// A worker keeps the message limit with which it was started. A director with a lower limit adopts the worker
-// and accepts its messages.
+// A worker keeps the message limit with which it was started. A director that adopts it with a lower limit
+// still accepts its messages.
 func TestLongReportOfAWorkerThatWasStartedWithALargerBound(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -40,7 +40,7 @@ func TestLongReportOfAWorkerThatWasStartedWithALargerBound(t *testing.T) {
 		t.Errorf("%d stored, %v", len(stored), err)
 	}
 
-	// The server enforces the limit of newly started workers.
+	// The server enforces the lower limit for newly started workers.
 	now := clientOptions(t, after, "other-1")
 	now.MaxMessageBytes = 64 << 10
 	c, err = Dial(now)
@@ -53,6 +53,6 @@ func TestLongReportOfAWorkerThatWasStartedWithALargerBound(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), link.AnswerTimeout)
 	defer cancel()
 	if err := c.Report(ctx, e); err == nil {
-		t.Error("a message beyond the new bound is accepted from a worker with the old one")
+		t.Error("a newly started worker may send a message beyond the lower limit")
 	}
 }

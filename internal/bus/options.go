@@ -67,7 +67,7 @@ var (
 	ErrNotLeading      = link.ErrNotLeading
 )
 
-// Permanent reports whether a retry of the failed operation is useless.
+// Permanent reports whether retrying the failed operation is useless.
 func Permanent(err error) bool {
 	_, malformed := errors.AsType[*wire.Malformed](err)
 	return malformed || errors.Is(err, wire.ErrTooLarge) || errors.Is(err, ErrRefused) || errors.Is(err, ErrRejected) ||

@@ -70,7 +70,7 @@ func TestAPersonsReplySubjectsReachNoStream(t *testing.T) {
 		}
 		reported := 0
 		for _, reply := range replies {
-			for range 2 { // purging the first needs the sequence of the second
+			for range 2 { // purging the first report takes the sequence of the second
 				body := fmt.Sprintf(`{"error_id": "p%d"}`, reported)
 				reported++
 				r.send("PUB %s %s %d\r\n%s", p.subjects.Worker(worker, wire.ChannelError), reply, len(body), body)

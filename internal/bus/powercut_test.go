@@ -10,7 +10,8 @@ import (
 )
 
 // TestPowerCutKeepsTheJournal cuts the power right after the first appends of a new bus. With sync = always, no
-// acknowledged batch, revocation or worker key is lost. The default may lose all of them, and does so in this test.
+// acknowledged batch, revocation or worker key may be lost. The default may lose all of them, and in this test
+// does.
 func TestPowerCutKeepsTheJournal(t *testing.T) {
 	t.Parallel()
 	for _, sync := range []string{"always", "default"} {
@@ -39,7 +40,7 @@ func TestPowerCutKeepsTheJournal(t *testing.T) {
 			}
 			key := string(b.AttemptKey(worker))
 			disk.Cut()
-			_ = b.Close(context.Background()) // the error is expected
+			_ = b.Close(context.Background()) // an error is expected here
 			disk.Restore()
 			b = open()
 			defer closeBus(t, b)
@@ -72,7 +73,7 @@ func TestPowerCutKeepsTheJournal(t *testing.T) {
 	}
 }
 
-// batch is large enough for the journal to be in more than one file.
+// batch is large enough that the journal needs more than one file.
 func batch(n uint64) []byte { return fmt.Appendf(nil, "batch %060000d", n) }
 
 // TestInitSyncs checks the same for a server with the configuration of `director bus init`.

@@ -8,7 +8,7 @@ import (
 )
 
 // Limits of one worker. Normal use is a heartbeat every few seconds, one report, and a lease for each start of an
-// agent. The limits are far higher, so a worker does not reach them by accident.
+// agent. The limits are far higher, so that no worker reaches them by accident.
 const (
 	messagesPerSecond = 100
 	messagesAtOnce    = 300

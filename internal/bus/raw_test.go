@@ -126,13 +126,13 @@ func (r *raw) read() string {
 	}
 	line, err := r.in.ReadString('\n')
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
-		r.t.Fatal("the server sends no error and stays connected")
+		r.t.Fatal("the server does not send an error or disconnect")
 	}
 	return strings.TrimSpace(line)
 }
 
 func (r *raw) send(format string, args ...any) {
-	_, _ = fmt.Fprintf(r.conn, format+"\r\n", args...) // reading reports a closed connection
+	_, _ = fmt.Fprintf(r.conn, format+"\r\n", args...) // the next read reports a closed connection
 }
 
 // signIn sends a credential unchanged, followed by a ping, and returns the server's answer.

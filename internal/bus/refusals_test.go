@@ -107,7 +107,7 @@ func TestWhoDoesNotReadTakesLittleMemory(t *testing.T) {
 	})
 }
 
-// The server's limit of pending data for a client does not apply to the director.
+// The server's limit on a client's pending data does not apply to the director.
 func TestLongSnapshotsPassTheServersBound(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, p *place) {

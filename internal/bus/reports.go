@@ -20,10 +20,10 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// Sizes of the consumption of reports. Each request asks for up to a number of reports and bytes. To limit memory, at
-// most twice that number of reports may await acknowledgement. After reportAckWait the stream delivers an
-// unacknowledged report again. The time is short, because a killed director's successor needs those reports soon.
-// Readers recognize a second delivery by the report's id.
+// Sizes of the consumption of reports. Each request asks for a limited number of reports and bytes. To limit memory,
+// at most twice as many reports may await acknowledgement. After reportAckWait the stream delivers an unacknowledged
+// report again. The time is short, because a killed director's successor needs those reports soon. Readers recognize
+// a second delivery by the report's id.
 const (
 	reportsAhead     = 512
 	reportBytesAhead = 8 << 20
@@ -40,9 +40,9 @@ type Report struct {
 	SHA256   string       // digest of the stored message, in lower-case hex
 	Received time.Time    // when the stream stored it
 	Body     wire.Payload // *wire.WorkerError or *wire.WorkerResult
-	Bare     bool         // the worker_error came without an envelope
+	Bare     bool         // set if the worker_error came without an envelope
 	Signed   bool         // signed with the attempt's key; an operator's report is unsigned and cannot be a result
-	Own      bool         // signed and written by the director
+	Own      bool         // set if the director wrote and signed it
 	Bytes    int          // length of the stored message
 	Ack      func() error // tells the stream that the report was handled; nil from ReportsOf
 }
@@ -95,7 +95,7 @@ func (r *Reports) consume(ctx context.Context, consumer jetstream.Consumer, prep
 			jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
 				select {
 				case failed <- err:
-				default: // the consumption is already ending
+				default: // the consumer is already ending
 				}
 			}))
 		if err != nil {

@@ -41,7 +41,7 @@ func (i *inbox) take(r Report) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.ids, i.all = append(i.ids, errorID(r)), append(i.all, r)
-	_ = r.Ack() // a lost acknowledgement brings the report again, which the tests would see
+	_ = r.Ack() // if an acknowledgement is lost, the report comes again, which the tests would notice
 }
 
 // inTurn returns a callback without a preparation step.
@@ -227,7 +227,7 @@ func TestBareReportOfTheOperator(t *testing.T) {
 	}
 }
 
-// A publisher chooses where acknowledgements go. They must not reach the journal.
+// A publisher chooses where acknowledgements go, but they must not reach the journal.
 func TestReplySubjectCannotReachTheJournal(t *testing.T) {
 	b := openBus(t, Options{})
 	c := dial(t, b, worker)
@@ -292,7 +292,7 @@ func TestStolenCredentialForgesNothing(t *testing.T) {
 			t.Errorf("%s: %d dead letters, want %d", c.Cause, c.Total, want[c.Cause])
 		}
 	}
-	// Messages that others stored under the old ids do not hide anything.
+	// Messages that others stored under the old ids do not hide later reports.
 	for _, id := range []string{worker + "/" + result.ResultID, worker + "/" + exit.ErrorID} {
 		m := nats.NewMsg(b.subjects.Worker(worker, wire.ChannelError))
 		m.Data = []byte("junk")

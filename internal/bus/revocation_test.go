@@ -73,8 +73,8 @@ func TestRevokedWorkerIsCutOff(t *testing.T) {
 	})
 }
 
-// A revocation is on disk before the first request to the server. If the director ends during an outage, its
-// successor still knows the revocation.
+// A revocation is on disk before the first request to the server. So if the director ends during an outage,
+// its successor still knows the revocation.
 func TestRevocationOutlivesADirectorWithoutServer(t *testing.T) {
 	t.Parallel()
 	out := startOutside(t)
@@ -123,7 +123,7 @@ func TestManyRevocationsShareAPush(t *testing.T) {
 	everywhere(t, func(t *testing.T, p *place) {
 		const many = 100
 		n := 0
-		for round := 1; n == 0 && round <= 3; round++ { // again if the push cut off the watcher
+		for round := 1; n == 0 && round <= 3; round++ { // retry if the push cut off the watcher
 			watching := p.watchServer(t)
 			pushes, err := watching.SubscribeSync(updateSubject)
 			if err != nil {
@@ -313,7 +313,7 @@ func TestCredentialAfterARevocationIsGood(t *testing.T) {
 			t.Errorf("the new one: %q", got)
 		}
 		if got := p.dialRaw(t).signIn(old.JWT, old.Seed); got == "PONG" {
-			t.Error("the old one is good again")
+			t.Error("the old one is valid again")
 		}
 		if err := p.Revoke(ctxFor(t), worker); err != nil {
 			t.Fatal(err)

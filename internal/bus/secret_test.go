@@ -60,7 +60,7 @@ func TestWhoLeadsMakesTheSecret(t *testing.T) {
 	mustDo(t, b.ShareSecret(ctxFor(t)))
 	if other := openBus(t, out.join()); b.AttemptKey(worker) == nil ||
 		!bytes.Equal(other.AttemptKey(worker), b.AttemptKey(worker)) {
-		t.Error("it has made none, or another one has another one")
+		t.Error("the leader has created no secret, or the directors have different ones")
 	}
 }
 

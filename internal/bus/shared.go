@@ -42,7 +42,7 @@ func newCredentials() *credentials {
 	return &credentials{Revoked: map[string]int64{}, Live: map[string]int64{}, Offences: map[string]Offence{}}
 }
 
-// merge adds the knowledge of other directors.
+// merge adds what other directors know.
 func (c *credentials) merge(o *credentials) {
 	c.Longest, c.All = max(c.Longest, o.Longest), max(c.All, o.All)
 	for _, m := range [...]struct{ to, from map[string]int64 }{{c.Revoked, o.Revoked}, {c.Live, o.Live}} {
@@ -111,7 +111,7 @@ func (c *credentials) clone() *credentials {
 	return n
 }
 
-// decodeCredentials decodes credentials that another process wrote.
+// decodeCredentials decodes credentials as another process wrote them.
 func decodeCredentials(data []byte) (*credentials, error) {
 	c := newCredentials()
 	if err := json.Unmarshal(data, c); err != nil {
@@ -170,7 +170,8 @@ func makeSecret(ctx context.Context, kv jetstream.KeyValue, fleet string, own []
 }
 
 // share merges this process's credentials with the bucket's by compare-and-set, and returns the result and its
-// revision. change may modify the result first. share writes only if the bucket's value changes.
+// revision. change may modify the result before it is written. share writes only if the bucket's value
+// changes.
 func share(ctx context.Context, kv jetstream.KeyValue, own *credentials,
 	change func(*credentials),
 ) (*credentials, uint64, error) {

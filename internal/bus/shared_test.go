@@ -27,7 +27,7 @@ func TestRevocationsThatHaveExpiredAreForgotten(t *testing.T) {
 	}
 }
 
-// One revocation replaces many, and spares running workers if possible.
+// One general revocation replaces many individual ones, and spares running workers if possible.
 func TestManyRevocationsBecomeOne(t *testing.T) {
 	now := time.Now()
 	at := func(ago time.Duration) int64 { return now.Add(-ago).Unix() }
@@ -76,8 +76,8 @@ func TestManyRevocationsBecomeOne(t *testing.T) {
 	}
 }
 
-// The server accepts any number of revocations, the director can restart with them, and active workers see only a
-// short interruption.
+// The server accepts any number of revocations, the director can restart with them, and active workers notice
+// only a short interruption.
 func TestTwentyThousandRevocations(t *testing.T) {
 	t.Parallel()
 	if raced {
@@ -156,7 +156,7 @@ func TestTwoDirectorsShareWhatIsRevoked(t *testing.T) {
 		there, err := a.workers.lookup(ctxFor(t))
 		return err == nil && len(there) == 2*each
 	})
-	for i, c := range credentials { // the directors may just repeat pushes that arrived in the wrong order
+	for i, c := range credentials { // the directors may just be repeating pushes that arrived in the wrong order
 		until(t, fmt.Sprintf("number %d to be shut out", i), func() bool {
 			return a.dialRaw(t).signIn(c.JWT, c.Seed) != "PONG"
 		})

@@ -88,7 +88,7 @@ func TestReportsOfAnAttemptAreBounded(t *testing.T) {
 	for n := range 2 * reportsPerAttempt {
 		e := failure(fmt.Sprintf("e%d", n))
 		err := c.Report(ctxFor(t), e)
-		if n < reportsPerAttempt-1 && err == nil { // a repeated report does not count
+		if n < reportsPerAttempt-1 && err == nil { // repeats of a report do not count
 			err = c.Report(ctxFor(t), e)
 		}
 		if stored := n < reportsPerAttempt; stored != (err == nil) || !stored && !errors.Is(err, ErrRejected) {

@@ -59,7 +59,7 @@ func commandsHaveSpan(t *testing.T, b *Bus, c *Client, id, want string) {
 		t.Errorf("%s: a command has %q, want %q (%v)", id, span(m), want, err)
 	}
 	if _, err := b.Probe(ctxFor(t), id); err == nil {
-		t.Error("nobody has answered")
+		t.Error("no answer")
 	}
 	if m, err = commands.NextMsgWithContext(ctxFor(t)); err != nil || span(m) != want {
 		t.Errorf("%s: a probe has %q, want %q (%v)", id, span(m), want, err)

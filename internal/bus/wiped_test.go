@@ -31,7 +31,7 @@ func TestAWipedServerIsEstablishedAnew(t *testing.T) {
 	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if b.Ensure(short) == nil {
-		t.Error("no server, and all is there")
+		t.Error("Ensure succeeded without a server")
 	}
 	out.Wipe()
 	until(t, "the bus to be opened again", func() bool { return b.Ensure(ctxFor(t)) == nil })
@@ -44,7 +44,7 @@ func TestAWipedServerIsEstablishedAnew(t *testing.T) {
 	}
 	other := openBus(t, out.join())
 	if string(other.AttemptKey(worker)) != string(b.AttemptKey(worker)) {
-		t.Error("another director of the fleet has another secret")
+		t.Error("another director of the fleet has a different secret")
 	}
 }
 
@@ -59,12 +59,12 @@ func TestTheSharedBucketIsMadeAgain(t *testing.T) {
 	until(t, "a revocation", func() bool { return b.Revoke(ctxFor(t), worker) == nil })
 	e, err := b.workers.shared.Get(ctxFor(t), keySecret+defaultFleet)
 	if err != nil || string(e.Value()) != string(b.workers.secret) || string(before) != string(b.AttemptKey(worker)) {
-		t.Errorf("the secret is another one: %v", err)
+		t.Errorf("the secret has changed: %v", err)
 	}
 }
 
-// TestNobodyServesTheSnapshotWhenNobodyDoes checks that a service that ended during an outage does not return with
-// the server. Requests fail at once, or reach only its successor.
+// TestNobodyServesTheSnapshotWhenNobodyDoes checks that a service that ended during an outage does not come back
+// with the server, so that requests fail at once or reach only its successor.
 func TestNobodyServesTheSnapshotWhenNobodyDoes(t *testing.T) {
 	t.Parallel()
 	out := startOutside(t)

@@ -207,7 +207,7 @@ func TestWhatTravelsIsTheSame(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(got.Chunks) != len(m.Chunks) {
-				t.Errorf("%d chunks are named, and %d were", len(got.Chunks), len(m.Chunks))
+				t.Errorf("the loaded manifest names %d chunks, want %d", len(got.Chunks), len(m.Chunks))
 			}
 			if err := Apply(t.Context(), to, have, got.Tree, chunks.fetch); err != nil {
 				t.Fatal(err)

@@ -113,7 +113,7 @@ func TestHostileManifests(t *testing.T) {
 		link("a/l", "../../.."), file("b\xff\n"), withParts(3, Part{d, 0, 1}, Part{Len: 2}),
 	}
 	if err := (&Tree{Entries: good}).Check(limits); err != nil {
-		t.Errorf("what is good is refused: %v", err)
+		t.Errorf("a valid manifest is refused: %v", err)
 	}
 }
 
@@ -232,7 +232,7 @@ func TestApplyFollowsNoLink(t *testing.T) {
 			data, readErr := os.ReadFile(secret)
 			left, _ := os.ReadDir(outside)
 			if readErr != nil || string(data) != "untouched" || len(left) != 1 {
-				t.Fatalf("%s: outside of the folder: %q, %v", name, data, left)
+				t.Fatalf("%s: outside the directory: %q, %v", name, data, left)
 			}
 			if have == nil {
 				if data, err := os.ReadFile(filepath.Join(dir, "a/b/f")); err != nil || string(data) != "new" {
@@ -287,6 +287,6 @@ func TestApplyLeavesOurFolder(t *testing.T) {
 		}
 	}
 	if got["old"] {
-		t.Error("what was deleted is still there")
+		t.Error("the deleted file still exists")
 	}
 }

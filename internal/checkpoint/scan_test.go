@@ -92,7 +92,7 @@ func TestNothingIsHandedOutTwice(t *testing.T) {
 	moved := cost(false)
 	t.Logf("2000 files: %d bytes; one of them: %d; 40 that were moved: %d", all, one, moved)
 	if one > 60<<10 || moved > 100<<10 {
-		t.Errorf("%d bytes for one file, %d for a folder that was moved", one, moved)
+		t.Errorf("%d bytes for one file, %d for a moved directory", one, moved)
 	}
 }
 

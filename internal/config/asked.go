@@ -39,10 +39,10 @@ func (l *loader) knowsDataDir() bool {
 	case set || l.doc.Values != nil:
 		return true
 	}
-	return !bytes.Contains(l.data, []byte("data_dir")) // reading stopped at the first syntax error
+	return !bytes.Contains(l.data, []byte("data_dir")) // parsing stopped at the first syntax error
 }
 
-// salvage takes the data directory from the part of the file before a syntax error.
+// salvage takes the data directory from the part of the file that precedes a syntax error.
 func (l *loader) salvage() {
 	section, _ := l.doc.Before["director"].(map[string]any)
 	if dir, ok := section["data_dir"].(string); ok && l.doc.Values == nil {

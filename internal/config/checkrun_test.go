@@ -89,7 +89,7 @@ func TestCheckRun(t *testing.T) {
 	if p := c.CheckRun(allSet); len(p) > 0 {
 		t.Error(p)
 	}
-	for _, long := range []bool{false, true} { // the reader needs the file's name, which is not secret
+	for _, long := range []bool{false, true} { // people need the file's name, which is not secret
 		file := filepath.Join(t.TempDir(), "github-token-of-the-fleet")
 		if long {
 			if err := os.WriteFile(file, make([]byte, maxTokenBytes+1), 0o600); err != nil {
@@ -103,7 +103,7 @@ func TestCheckRun(t *testing.T) {
 	}
 }
 
-// The address alone does not enable webhooks. A configured place for their secret must hold a secret.
+// The address alone does not enable webhooks. If a source of their secret is configured, it must hold one.
 func TestWebhookSecretIsNeededWhereItsPlaceIsSet(t *testing.T) {
 	for _, row := range []struct {
 		name, secret, file string
@@ -126,7 +126,7 @@ func TestWebhookSecretIsNeededWhereItsPlaceIsSet(t *testing.T) {
 			return "x", true
 		}
 		if got := c.TakesWebhooks(lookup); got != row.takes {
-			t.Errorf("%s: webhooks are taken: %t", row.name, got)
+			t.Errorf("%s: webhooks are accepted: %t", row.name, got)
 		}
 		if p := c.CheckRun(lookup); (len(p) > 0) != (row.problem != "") || !strings.Contains(p.String(), row.problem) {
 			t.Errorf("%s: %v, want a problem of %q", row.name, p, row.problem)

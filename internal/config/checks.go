@@ -25,7 +25,7 @@ var (
 	volumeForm  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{1,62}$`)
 	envForm     = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 	repoForm    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,99}/[A-Za-z0-9._-]{1,100}$`)
-	agentForm   = regexp.MustCompile(`^([a-z0-9][a-z0-9_-]{0,63})?$`) // a rule checks whether the agent exists
+	agentForm   = regexp.MustCompile(`^([a-z0-9][a-z0-9_-]{0,63})?$`) // a rule checks that the agent exists
 	modelForm   = regexp.MustCompile(`^([^-\s\p{Z}\p{Cc}][^\s\p{Z}\p{Cc}]{0,199})?$`)
 	labelForm   = regexp.MustCompile(`^[^,\s\p{Z}\p{Cc}]([^,\p{Cc}]{0,48}[^,\s\p{Z}\p{Cc}])?$`)
 )

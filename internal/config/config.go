@@ -316,7 +316,7 @@ func Default() Config {
 	c := Config{Agents: builtinAgents(), assumed: assumed(nil)}
 	for _, r := range keys(&c) {
 		if wrong := r.setText(r.def); wrong != nil {
-			panic(fmt.Sprint("config: default of ", r.key, ": ", wrong)) // a mistake in the table
+			panic(fmt.Sprint("config: default of ", r.key, ": ", wrong)) // only a mistake in the table causes this
 		}
 	}
 	return c

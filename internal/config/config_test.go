@@ -42,7 +42,7 @@ func TestDefaultsHaveNoProblems(t *testing.T) {
 // TestDevFile checks that the file loads, has the real defaults, and has every key.
 func TestDevFile(t *testing.T) {
 	t.Chdir("../..")
-	c, p := Load(Template, nil, nil) // its paths begin at the working directory
+	c, p := Load(Template, nil, nil) // its paths are relative to the working directory
 	t.Chdir("internal/config")
 	if len(p) > 0 {
 		t.Fatal(p)
@@ -58,7 +58,7 @@ func TestDevFile(t *testing.T) {
 			Timeout: 900 * time.Second,
 		},
 	}
-	want.assumed = c.assumed // the file sets them all
+	want.assumed = c.assumed // the file sets all keys
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got\n%v\nwant\n%v", c, want)
 	}
@@ -197,7 +197,7 @@ func TestNamesAreUnique(t *testing.T) {
 func TestRowsAreWhole(t *testing.T) {
 	for _, r := range allRows {
 		if r.doc == "" || r.to == nil || strings.Count(r.key, ".") == 0 {
-			t.Errorf("%s is not whole", r.key)
+			t.Errorf("%s is incomplete", r.key)
 		}
 		if strings.Contains(r.wants(), "from 0 to 0") {
 			t.Errorf("%s has no range", r.key)

@@ -2,8 +2,8 @@
 //
 // One table (table.go, keys_fleet.go, keys_work.go) has a row for each key. A row holds the default, unit, range and
 // meaning of the key, and the field that it sets. The field's type is the key's type. Defaults, names of variables,
-// checks, String and docs/specs/configuration.md all come from these rows. A second table has the design's
-// unsupported keys. Setting one of those is an error.
+// checks, String and docs/specs/configuration.md all come from these rows. A second table lists the design's
+// unsupported keys, which are errors if they are set.
 //
 // # Invariants
 //
@@ -21,7 +21,7 @@
 //
 // # Failure policy
 //
-// The package never retries. Only a person can solve a problem, so its message names the allowed values.
+// The package never retries. Only a person can solve a problem, so the message names the allowed values.
 //
 // # Imports
 //

@@ -20,8 +20,8 @@ var fleetKeys = []row{
 	},
 	{
 		key: "director.max_retries", def: "3", unit: "re-dispatches", min: 0, max: 100,
-		doc: "Re-dispatches per task, over all causes, before Retake asks a person. Waits for rate limits do not " +
-			"count. If omitted, the preset's bound applies, if any.",
+		doc: "Re-dispatches per task, over all causes together, before Retake asks a person. Waits for rate limits " +
+			"do not count. If omitted, the preset's bound applies, if any.",
 		at: func(c *Config) any { return &c.Director.MaxRetries },
 	},
 	{
@@ -53,7 +53,7 @@ var fleetKeys = []row{
 
 	{
 		key: "director.lease_seconds", def: "10", unit: "seconds", min: 0.2, max: 300,
-		doc: "Lease of the leading director on a joined bus, which renews it every third of this time. After this " +
+		doc: "Duration of the leading director's lease on a joined bus, renewed every third of this time. After this " +
 			"time without a renewal, another director takes over. Unused on the embedded bus.",
 		at: func(c *Config) any { return &c.Director.Lease },
 	},

@@ -42,6 +42,6 @@ func TestKubernetes(t *testing.T) {
 	}
 	if _, problems := Parse("c.toml", []byte("[kubernetes]\nnamespace = \"a\"\n"+stages), nil,
 		nil); problems.Err() != nil {
-		t.Errorf("without the runtime nothing more is needed: %v", problems.Err())
+		t.Errorf("without the runtime, the settings are not required: %v", problems.Err())
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// TestLimitsOverAPolicyFile checks that explicit values win over the policy's guards, and these over defaults.
+// TestLimitsOverAPolicyFile checks that explicit values take precedence over the policy's guards, and these over
+// defaults.
 func TestLimitsOverAPolicyFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "own.toml")
 	if err := os.WriteFile(file,

@@ -104,7 +104,7 @@ const (
 	rankFile = iota
 	rankEnvironment
 	rankFlag
-	rankTable // inside of a file of [recovery]
+	rankTable // problems inside a file of [recovery]
 )
 
 type loader struct {
@@ -165,7 +165,7 @@ func (l *loader) table(path, kind string, rows map[string]row, table map[string]
 	}
 }
 
-// stages reads [[stage]], including lists of inline tables.
+// stages reads [[stage]], which may also be a list of inline tables.
 func (l *loader) stages(v any) {
 	list, ok := v.([]any)
 	if !ok {
@@ -294,7 +294,7 @@ func (l *loader) environment(env []string) {
 	}
 }
 
-// text sets a key from outside the file. A problem with the file's value of the key remains.
+// text sets a key from outside the file. If the file's value of the key has a problem, that remains.
 func (l *loader) text(at Problem, key, text string) {
 	r, ok := l.rows[key]
 	if !ok {

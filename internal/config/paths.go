@@ -59,7 +59,7 @@ func (l *loader) settlePath(key string, path *string, beside, here string) {
 
 const dataDirKey = "director.data_dir"
 
-// stateFolders are the keys of the directories with a director's state.
+// stateFolders are the keys of the directories that hold a director's state.
 var stateFolders = map[string]bool{dataDirKey: true, "director.shared_dir": true}
 
 // baseOf returns the directory to which a file's relative paths refer, and the working directory. Without a file, and

@@ -33,7 +33,7 @@ func (p Problem) String() string {
 	}, redact.Text(s+p.Text))
 }
 
-const mostOfKey = 120 // maximum length of a key in a message; our keys have fewer than 50 characters
+const mostOfKey = 120 // maximum length of a key in a message; our own keys have fewer than 50 characters
 
 // cut shortens a text to at most that many characters.
 func cut(s string, most int) string {

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// fieldsAtOnce returns the paths of the fields of Config whose keys hold at once, such as "Director.MaxWorkers".
+// fieldsAtOnce returns the paths, such as "Director.MaxWorkers", of the fields of Config whose keys take effect at
+// once.
 func fieldsAtOnce() map[string]bool {
 	var c Config
 	at := map[any]string{}
@@ -60,7 +61,7 @@ func TestTheDirectorReadsWhatIsInForce(t *testing.T) {
 		for n, line := range strings.Split(string(data), "\n") {
 			for _, m := range use.FindAllStringSubmatch(line, -1) {
 				path := strings.TrimPrefix(m[1], ".")
-				for field := range fields { // of a whole section, too: it is read further on
+				for field := range fields { // a whole section counts too, because its fields may be read later
 					if path != "" && (field == path || strings.HasPrefix(path, field+".") ||
 						strings.HasPrefix(field, path+".")) {
 						t.Errorf("%s:%d: %s may have another value by now: read it of setup()", filepath.Base(file),

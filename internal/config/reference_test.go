@@ -31,7 +31,7 @@ func TestReferencePage(t *testing.T) {
 	}
 }
 
-// referenceIntro has ~ for each backquote.
+// referenceIntro has ~ in place of each backquote.
 const referenceIntro = `# Configuration
 
 <!-- Made from the table in internal/config: go test ./internal/config -run TestReferencePage -update -->

@@ -12,14 +12,14 @@ import (
 	"retake/internal/tomlfile"
 )
 
-// Times at which a new value takes effect in a running director.
+// When a new value takes effect in a running director.
 const (
 	holdsAtOnce    = "at once"    // for decisions and attempts from now on
 	holdsAfterward = "at restart" // until a restart, the old value applies
 )
 
-// holds has for every key the time at which a new value takes effect. A restart is needed for keys that identify the
-// director to workers, GitHub, the journal or the machine, and for keys that were used to open something at startup.
+// holds maps every key to when a new value takes effect. A restart is needed for keys that identify the director to
+// workers, GitHub, the journal or the machine, and for keys that were used to open something at startup.
 var holds = merged(map[string][]string{
 	holdsAtOnce: {
 		"director.interval_seconds", "director.max_workers", "director.max_retries", "director.disk_watermark",
@@ -79,7 +79,7 @@ var holds = merged(map[string][]string{
 })
 
 // HoldsAtOnce reports whether a new value of a key ("stage.run") takes effect when a running director reads it.
-// Otherwise it takes effect at the restart.
+// Otherwise it takes effect at the next restart.
 func HoldsAtOnce(key string) bool { return holds[key] == holdsAtOnce }
 
 func merged(lists map[string][]string) map[string]string {

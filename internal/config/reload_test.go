@@ -161,7 +161,7 @@ func TestWordsNameKeysThatThereAre(t *testing.T) {
 	}
 	for key := range named {
 		if holds[key] == "" {
-			t.Errorf("%s is no key", key)
+			t.Errorf("%s is not a key", key)
 		}
 	}
 	if !named["containers.memory"] || !named["scope.allow_secrets"] || !named["stage.run"] {

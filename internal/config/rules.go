@@ -221,7 +221,7 @@ var rules = []rule{
 	}},
 }
 
-// wrongFreshStages checks the stages for a clean container, which lacks the keys that an agent needs.
+// wrongFreshStages checks the stages for a clean container, which does not get the keys that an agent needs.
 func wrongFreshStages(c Config) string {
 	from := slices.IndexFunc(c.Stages, func(s Stage) bool { return s.Name == "VALIDATE" })
 	switch {
@@ -363,7 +363,7 @@ func (l *loader) rules() {
 			shown := r.keys[max(slices.IndexFunc(r.keys, func(k string) bool { return l.set[k].Where != "" }), 0)]
 			at := l.place(shown)
 			at.Key, at.Text = shown, wrong
-			l.problems = append(l.problems, at) // not bad, because one key may break several rules
+			l.problems = append(l.problems, at) // do not mark the key as bad, because it may break several rules
 		}
 	}
 }

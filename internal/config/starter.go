@@ -11,7 +11,7 @@ type Starter struct {
 	Repositories []string
 	BaseBranch   string
 	Image        string
-	Runtime      string   // "" means the default
+	Runtime      string   // "" for the default
 	Agent        string   // name of a profile, or empty if Run is set
 	Run          []string // a program with its arguments
 	Pass         []string // variables that workers get

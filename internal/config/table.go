@@ -31,7 +31,7 @@ type row struct {
 const (
 	day   = 86400
 	week  = 7 * day
-	maxID = 1 << 53 // beyond this, TOML and JSON do not preserve numbers exactly
+	maxID = 1 << 53 // beyond this, TOML and JSON do not represent numbers exactly
 )
 
 // keys returns the keys of a configuration, without the keys of stages, in the order of the documentation. They are

@@ -53,8 +53,8 @@ func (c Config) policy(document ...[]byte) (*policy.Policy, error) {
 	return p, err
 }
 
-// wrongCaller checks the caller of a stage. It ignores a policy file with faults, because another problem already
-// reports them.
+// wrongCaller checks the caller of a stage. It ignores a policy file with faults, which have already been
+// reported.
 func (c Config) wrongCaller(s Stage) string {
 	for _, other := range c.Stages {
 		if other.Name == s.Name && other.Caller != s.Caller && s.Caller != "" {

@@ -67,7 +67,7 @@ func TestOperatorTables(t *testing.T) {
 		},
 		{"recovery.rules_file = \"" + rules + "\"", []string{rules + ":3:1: recovery.rules_file: "}},
 		{"recovery.policy_file = \"" + policy + "\"", []string{policy + ":3:1: recovery.policy_file: "}},
-		// the names of files come in order
+		// problems are sorted by the files' names
 		{"recovery.policy_file = \"" + policy + "\"\nrecovery.rules_file = \"" + rules + "\"", []string{
 			policy + ":3:1: ", rules + ":3:1: ",
 		}},

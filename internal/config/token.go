@@ -159,7 +159,7 @@ func (c Config) IsSecretVariable(name string) bool {
 }
 
 // readSecret reads the file of a key. Its errors have a word between the key and the path, because redaction masks
-// text right after token_file.
+// the text right after token_file.
 func readSecret(key, path string) (secret, warning string, err error) {
 	data, err := readFile(path, maxTokenBytes)
 	switch {

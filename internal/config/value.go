@@ -20,8 +20,8 @@ type fault struct {
 	text    string
 }
 
-// set assigns a value decoded from TOML to the row's field. It returns the faults with the allowed values. After a
-// fault, the field is unchanged.
+// set assigns a value decoded from TOML to the row's field. It returns the faults with the allowed values. If
+// there are faults, it leaves the field unchanged.
 func (r row) set(v any) (faults []fault) {
 	wrong, f := "", math.NaN()
 	switch n := v.(type) {
@@ -275,7 +275,7 @@ func (r row) parseText(text string) (v any, ok bool) {
 		if !strings.HasPrefix(bare, "{") {
 			return splitPairs(bare)
 		}
-	case *map[string]int, *map[string][]string: // tables of TOML only
+	case *map[string]int, *map[string][]string: // only as a TOML table
 	case *string:
 		if len(text) < 2 || text[0] != '"' || text[len(text)-1] != '"' { // as in the file, and as our defaults are
 			return text, true
@@ -347,6 +347,7 @@ func (r row) literal() string {
 	var b strings.Builder
 	to := json.NewEncoder(&b)
 	to.SetEscapeHTML(false)
-	_ = to.Encode(r.to)                                                        // cannot fail for these types
-	return strings.ReplaceAll(strings.TrimSpace(b.String()), "\x7f", `\u007f`) // only TOML requires this escape
+	_ = to.Encode(r.to) // cannot fail for these types
+	// TOML requires this escape, JSON does not
+	return strings.ReplaceAll(strings.TrimSpace(b.String()), "\x7f", `\u007f`)
 }

@@ -88,7 +88,7 @@ func (c Checkout) GitMemoryBytes() int64 {
 func (c Config) ValidatesFresh() bool { return c.Worker.Validate == "fresh" }
 
 // Limits returns the configuration's limits for the policy. A value that differs from its default counts as set, even
-// if a program set it rather than a file.
+// if a program set it and not a file.
 func (c Config) Limits() policy.Limits {
 	limits, built := c.limits(), builtInLimits()
 	limits.Assumed = slices.DeleteFunc(slices.Clone(c.assumed), func(b policy.Bound) bool {
@@ -166,7 +166,7 @@ func defaultStageTimeout() string {
 	var s Stage
 	for _, r := range stageKeys(&s) {
 		if r.key == "stage.timeout_seconds" {
-			_ = r.setText(r.def) // cannot fail, because a test sets all defaults
+			_ = r.setText(r.def) // cannot fail: a test sets all defaults
 			return r.literal()
 		}
 	}

@@ -50,7 +50,7 @@ func TestAnEditAfterTheApprovalReachesNoAgent(t *testing.T) {
 		t.Helper()
 		s.until("a question", s.labelled(key, "agent-blocked"))
 		if got := seen.got(); len(got) != n || got[n-1] != want {
-			t.Fatalf("the agents got %q, want %q as the %d. of them", got, want, n)
+			t.Fatalf("the agents got %q; want %q as text %d", got, want, n)
 		}
 	}
 	s.start()
@@ -58,7 +58,7 @@ func TestAnEditAfterTheApprovalReachesNoAgent(t *testing.T) {
 	told := s.comment(key, "edited this issue after `octocat` approved it")
 	if !strings.Contains(told.Body, "mallory") || s.logs.FilterMessageSnippet("edited after its approval").
 		Len() != 1 {
-		t.Errorf("log or issue lack the omitted text: %s", told.Body)
+		t.Errorf("the log or the issue lacks the omitted text: %s", told.Body)
 	}
 
 	s.stop()
@@ -82,7 +82,7 @@ func TestAnEditAfterTheApprovalReachesNoAgent(t *testing.T) {
 	attempt(4, "Parse it well|Please, at once.")
 	if n := len(slices.DeleteFunc(s.github.Issue(key).Comments,
 		func(c githubtest.Comment) bool { return !strings.Contains(c.Body, "edited this issue after") })); n != 1 {
-		t.Errorf("%d comments say that it was edited, want one for the one approval that it was edited after", n)
+		t.Errorf("%d comments say that the issue was edited; want one, because one approval preceded the edits", n)
 	}
 }
 

@@ -41,7 +41,7 @@ var drawnKinds = []struct {
 // TestAsksTwentyDrawnFailures compares cause, action and command of each question with labels that are older than it.
 func TestAsksTwentyDrawnFailures(t *testing.T) {
 	if raced {
-		t.Skip("other failures give the race detector the same code with other words")
+		t.Skip("the other failures run the same code with other words")
 	}
 	t.Parallel()
 	var drawing struct {

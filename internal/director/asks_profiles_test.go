@@ -50,7 +50,7 @@ func TestAsksNameTheProfilesOwn(t *testing.T) {
 	for _, name := range agent.Builtin().Names() {
 		t.Run(name, func(t *testing.T) {
 			if raced && name != "claude-code" {
-				t.Skip("other profiles give the race detector the same code with other words")
+				t.Skip("the other profiles run the same code with other words")
 			}
 			t.Parallel()
 			askOfProfile(t, name)

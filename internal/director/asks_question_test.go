@@ -92,7 +92,7 @@ func TestAsksForWhatContinues(t *testing.T) {
 			views["explain"] = explained.String()
 			views["page"] = html.UnescapeString(v.get("/tasks/" + strings.Replace(key, "#", "/", 1)))
 			for view, text := range views {
-				if got := strings.Contains(strings.ToLower(text), "any comment will do"); got != c.plain {
+				if got := strings.Contains(strings.ToLower(text), "plain comment is enough"); got != c.plain {
 					t.Errorf("the %s invites a plain comment: %t, want %t\n%s", view, got, c.plain, text)
 				}
 				if !c.plain && !strings.Contains(text, "/agent ") {
@@ -128,7 +128,7 @@ func (s *harness) public() string {
 	return strings.NewReplacer("\\", "", "\u200b", "").Replace(all.String())
 }
 
-// hidesItsPlaces reports a path of the director's machine on GitHub.
+// hidesItsPlaces fails the test if GitHub shows a path of the director's machine.
 func (s *harness) hidesItsPlaces(want string) {
 	s.t.Helper()
 	text := s.public()

@@ -97,7 +97,7 @@ type outage struct {
 
 func isWrite(r *http.Request) bool { return r.Method != http.MethodGet }
 
-// outages maps the director's activity when an outage begins to the outage.
+// outages lists the outages, keyed by the director's activity when they begin.
 var outages = map[string]outage{
 	"at the start": {refused, func(s *harness, r *roads, _ string, _ func()) {
 		r.close(nil)

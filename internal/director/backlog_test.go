@@ -154,7 +154,7 @@ type playedFleet struct {
 
 	mu       sync.Mutex
 	ended    map[fsm.IssueKey]time.Time // when the agent ended
-	done     []time.Duration            // when each delivery succeeded, since the labels
+	done     []time.Duration            // when each delivery succeeded, counted from the labels
 	waits    []time.Duration            // from the end of the agent to the delivery
 	failures []string
 }

@@ -91,7 +91,7 @@ func playWorkers(t *testing.T, order string) {
 		return data
 	}
 	sent := openSentTimes(t, o.Sent, o.Workers)
-	burst := make([][]byte, o.Workers) // created now, because the workers would be silent while they wait
+	burst := make([][]byte, o.Workers) // created only now, because workers that wait would be silent
 	for n := range burst {
 		burst[n] = encode(n, burstRound)
 	}

@@ -42,7 +42,7 @@ func (s *harness) refused() string {
 	err := <-s.ended
 	s.cancel = nil
 	if err == nil {
-		s.t.Fatal("it was not refused")
+		s.t.Fatal("the director did not refuse the configuration")
 	}
 	return err.Error()
 }

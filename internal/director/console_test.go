@@ -88,7 +88,7 @@ func TestWhoseCommandsCount(t *testing.T) {
 		t.Fatalf("the task is %s", s.state(key))
 	}
 	if all := s.github.Issue(others).Comments; len(all) != 2 {
-		t.Errorf("another fleet's issue is answered by us, too: %+v", all[2:])
+		t.Errorf("we also answered an issue of another fleet: %+v", all[2:])
 	}
 	s.github.EditComment(key, "octocat", wrong, "/agent snooze 2h")
 	s.until("snoozed", s.inState(key, "Parked"))
@@ -145,7 +145,8 @@ func TestAPersonTakesOver(t *testing.T) {
 	}
 }
 
-// Work taken over from review is already on the branch of its pull request. No second branch repeats it.
+// Work taken over from review is already on the branch of its pull request. The director does not push it to a second
+// branch.
 func TestAPersonTakesOverWhatIsInReview(t *testing.T) {
 	t.Parallel()
 	s := withReviews(newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) }))
@@ -162,8 +163,8 @@ func TestAPersonTakesOverWhatIsInReview(t *testing.T) {
 	}
 }
 
-// A question about work in review shows the branch of its pull request. Further work of an attempt is on a separate
-// branch, as long as that has more.
+// A question about work in review shows the branch of its pull request. A separate branch has the further work of
+// an attempt, for as long as it has more.
 func TestQuestionsAboutWhatIsInReview(t *testing.T) {
 	t.Parallel()
 	s := withReviews(newHarness(t, func(ctx context.Context, a *fakeWorker) int {

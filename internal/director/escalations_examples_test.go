@@ -277,7 +277,7 @@ var examples = []example{
 	},
 	{
 		name: "policy_violation-filter", reason: recovery.PolicyViolation, stage: "COMMIT",
-		cause: recovery.NotPushed + "b.bin: a raw file, but .gitattributes says filter=lfs, and Retake runs no " +
+		cause: recovery.NotPushed + "b.bin: a raw file, but .gitattributes sets filter=lfs, and Retake does not run " +
 			"filters (leave it out, or name it in scope.allow_raw)", text: unsafePush,
 	},
 	{
@@ -303,7 +303,7 @@ var examples = []example{
 	},
 	{
 		name: "scope_violation", reason: recovery.ScopeViolation, stage: "COMMIT", cause: recovery.NotPushed +
-			`.github/workflows/x.yml: scope.deny has ".github/workflows/" (the label "ci-ok" lets it through)`,
+			`.github/workflows/x.yml: forbidden by scope.deny ".github/workflows/" (the label "ci-ok" allows it)`,
 		text: unsafePush,
 	},
 	{name: "needs_human-unapproved", reason: recovery.NeedsHuman, stage: "START", cause: recovery.Unapproved +

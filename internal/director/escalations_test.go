@@ -158,9 +158,9 @@ func TestEscalations(t *testing.T) {
 			t.Errorf("%s is now:\n%s\nRun: go test ./internal/director -run TestEscalations -update", x.name, text)
 		}
 		above, _, found := strings.Cut(text, "```text\n/agent ")
-		if strings.Contains(above, "Any comment will do") {
+		if strings.Contains(above, "A plain comment is enough") {
 			found = strings.Count(text, "```text\n/agent ") == 0
-			above, _, _ = strings.Cut(text, "Any comment will do")
+			above, _, _ = strings.Cut(text, "A plain comment is enough")
 		} else if strings.Count(text, "```text\n/agent ") != 1 {
 			found = false
 		}

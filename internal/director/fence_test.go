@@ -61,7 +61,7 @@ func TestALostNode(t *testing.T) {
 	}
 	close(report)
 	if err := <-refused; err == nil {
-		t.Error("the bus has taken a report of a worker that was fenced")
+		t.Error("the bus accepted a report from a fenced worker")
 	}
 	s.until("the work of the second is delivered", s.labelled(key, "agent-review"))
 	if v := s.verdicts(key); !slices.Equal(v, []string{"worker_lost"}) {
@@ -111,7 +111,7 @@ func TestPendingIsWaiting(t *testing.T) {
 	s.until("tasks names the missing container", waits)
 	time.Sleep(8 * time.Second) // the grace after a start, and the time for a hello
 	if !waits() {
-		t.Error("it no longer waits")
+		t.Error("the attempt no longer waits")
 	}
 	s.stop()
 	s.start()
@@ -119,6 +119,6 @@ func TestPendingIsWaiting(t *testing.T) {
 	close(s.runtime.room)
 	s.until("the work is delivered", s.labelled(key, "agent-review"))
 	if n := s.runtime.begun(); n != 1 || len(s.verdicts(key)) > 0 {
-		t.Errorf("it took %d attempts, with the verdicts %q", n, s.verdicts(key))
+		t.Errorf("the task took %d attempts, with the verdicts %q", n, s.verdicts(key))
 	}
 }

@@ -72,7 +72,8 @@ func TestAsksWhatAForeignReportAsks(t *testing.T) {
 	}
 }
 
-// TestAsksNothingAboutAWorkerWithoutAnAttempt checks that the sender finds a dead letter, and gets an answer.
+// TestAsksNothingAboutAWorkerWithoutAnAttempt checks that the report becomes a dead letter, and that its sender gets an
+// answer.
 func TestAsksNothingAboutAWorkerWithoutAnAttempt(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(context.Context, *fakeWorker) int { return 1 })

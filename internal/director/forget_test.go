@@ -38,6 +38,6 @@ func TestForgetTriesAgain(t *testing.T) {
 		t.Errorf("%+v", out.Failure)
 	}
 	if _, err := os.Lstat(folder); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the folder is still there: %v", err)
+		t.Errorf("the directory still exists: %v", err)
 	}
 }

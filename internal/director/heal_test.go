@@ -100,7 +100,7 @@ func TestFullDiskHeals(t *testing.T) {
 	began := time.Now()
 	s.until("review", s.labelled(key, "agent-review"))
 	s.until("healthy again", func() bool { return strings.HasPrefix(s.health(), "healthy") })
-	t.Logf("delivered %s after there was room again", time.Since(began).Round(10*time.Millisecond))
+	t.Logf("delivered only %s after the disk had room again", time.Since(began).Round(10*time.Millisecond))
 	if v := s.verdicts(key); len(v) > 0 || s.runtime.begun() != 1 {
 		t.Errorf("verdicts %q, attempts %q; want no verdict and one attempt", v, s.runtime.attempts())
 	}

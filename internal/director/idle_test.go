@@ -59,7 +59,7 @@ func TestIdlePollsCostNothing(t *testing.T) {
 		t.Parallel()
 		s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
 		s.config.GitHub.Poll = 10 * time.Millisecond
-		s.comments = time.Millisecond // without a task there is nothing to look for
+		s.comments = time.Millisecond // without a task, the director has nothing to look for
 		s.github.CreateIssue(repo, "octocat", "Nobody's business", "")
 		s.start()
 		hundred(s)

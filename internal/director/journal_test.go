@@ -33,10 +33,10 @@ func TestADirectorStopsAtADamagedJournal(t *testing.T) {
 	err = <-s.ended
 	if !errors.Is(err, bus.ErrDamaged) || !strings.Contains(err.Error(), "(cut) at batch 1") ||
 		!strings.Contains(err.Error(), "director journal verify") {
-		t.Errorf("it ended with: %v", err)
+		t.Errorf("the director ended with: %v", err)
 	}
 	if after, err := os.ReadFile(filepath.Join(data, lead.MirrorFile)); err != nil || string(after) != string(before) {
-		t.Errorf("it forgot how far the journal went: %q, %v", after, err)
+		t.Errorf("the director forgot how far the journal went: %q, %v", after, err)
 	}
 }
 
@@ -117,10 +117,10 @@ func TestReadingAJournalWritesNothing(t *testing.T) {
 	after := filesOf(t, dir)
 	for path, was := range before {
 		if after[path] != was {
-			t.Errorf("%s was changed: %s, and it was %s", path, after[path], was)
+			t.Errorf("%s was changed: it is %s, and was %s", path, after[path], was)
 		}
 	}
 	if len(after) != len(before) {
-		t.Errorf("%d files, and there were %d", len(after), len(before))
+		t.Errorf("%d files now, and %d before", len(after), len(before))
 	}
 }

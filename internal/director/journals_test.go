@@ -59,7 +59,7 @@ func TestRecordedJournalsForEver(t *testing.T) {
 					return err
 				}
 				if is, was := stateOf(t, m), stateOf(t, had); is != was {
-					t.Errorf("at %v the records lead to the state %s, and it was %s", s.Head, is, was)
+					t.Errorf("at %v the records lead to the state %s, but it was %s", s.Head, is, was)
 				}
 				return nil
 			})
@@ -86,7 +86,7 @@ func TestAnExportIsTheSameState(t *testing.T) {
 	}
 	state, head := s.readState(s.config.Director.DataDir)
 	if there, at := s.readState(elsewhere.Director.DataDir); there != state || at != head {
-		t.Errorf("elsewhere the state is %s at %v, and it was %s at %v", there, at, state, head)
+		t.Errorf("elsewhere the state is %s at %v, but it was %s at %v", there, at, state, head)
 	}
 	v, err := offline.Verify(t.Context(), elsewhere)
 	if err != nil || len(v.Damages) > 0 || v.Head != end.Head {
@@ -170,7 +170,7 @@ func keepRecorded(t *testing.T, file string) {
 		must(t, err)
 		kept := filepath.Join("testdata/journals", name+".jsonl.zst")
 		if _, err := os.Stat(kept); err == nil {
-			t.Fatalf("%s is there already: a record of the past is never rewritten", kept)
+			t.Fatalf("%s already exists: a record of the past is never rewritten", kept)
 		}
 		must(t, os.MkdirAll(filepath.Dir(kept), 0o755))
 		must(t, os.WriteFile(kept, data, 0o644))

@@ -49,7 +49,7 @@ func TestASlowDiskIsNobodysFault(t *testing.T) {
 	s.until("the first is done", s.labelled(key, "agent-review"))
 	s.until("the second is done", s.labelled(more, "agent-review"))
 	if all := append(s.verdicts(key), s.verdicts(more)...); len(all) > 0 {
-		t.Errorf("verdicts %v about workers that sent all the time", all)
+		t.Errorf("verdicts %v about workers that never stopped sending", all)
 	}
 	s.until("it is on time again", func() bool { return strings.HasPrefix(s.health(), "healthy: ") })
 }

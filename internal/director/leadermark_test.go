@@ -57,6 +57,6 @@ func TestTheClusterShowsWhoLeads(t *testing.T) {
 	s.until("it is shown", func() bool { return slices.Equal(r.said(), []bool{false, true}) })
 	s.stop()
 	if said := r.said(); !slices.Equal(said, []bool{false, true, false}) {
-		t.Errorf("after its end: %v", said)
+		t.Errorf("after the director ended: %v", said)
 	}
 }

@@ -82,7 +82,7 @@ func TestACloneOfTheDataDirectoryStandsBy(t *testing.T) {
 			second.logged("this director leads")()
 	})
 	if second.logged("this director leads")() {
-		t.Error("the clone has taken the lease of another that leads")
+		t.Error("the clone has taken the lease of a leading director")
 	}
 }
 
@@ -99,10 +99,10 @@ func TestTakeoverThatCannotHealEnds(t *testing.T) {
 	select {
 	case err := <-second.ended:
 		if second.cancel = nil; !errors.Is(err, container.ErrSpec) {
-			t.Errorf("it ends with %v", err)
+			t.Errorf("the director ends with %v", err)
 		}
 	case <-time.After(patience.For(time.Minute)):
-		t.Fatal("it does not end")
+		t.Fatal("the director does not end")
 	}
 	second.runtime.fail(nil)
 	first.start()
@@ -140,7 +140,7 @@ func TestTakeoverFromWhoHasNoDisk(t *testing.T) {
 	second.stop()
 	time.Sleep(time.Second)
 	if n := first.logs.FilterMessage("this director leads").Len(); n != 1 {
-		t.Error("it leads without a disk")
+		t.Error("the director leads without a disk")
 	}
 	move(".away", "")
 	first.until("the first one leads again", func() bool { return strings.HasPrefix(first.health(), "healthy: ") })

@@ -35,7 +35,7 @@ func TestSecondDirectorOnTheSameFolderIsRefused(t *testing.T) {
 		Token: func(context.Context) (string, error) { return "token", nil },
 	})
 	if err == nil || !strings.Contains(err.Error(), "another director is running on") {
-		t.Errorf("got %v, want a refusal that names the folder", err)
+		t.Errorf("got %v, want a refusal that names the directory", err)
 	}
 }
 

@@ -36,7 +36,7 @@ func TestSuccessIsDelivered(t *testing.T) {
 	})
 	h, err := operator.AskHealth(t.Context(), s.config.Director.DataDir)
 	if err != nil || !h.OK {
-		t.Errorf("health %+v, %v; want well", h, err)
+		t.Errorf("health %+v, %v; want a healthy director", h, err)
 	}
 	s.until("the snapshot shows the delivery", func() bool {
 		v, err := operator.AskSnapshot(t.Context(), s.config.Director.DataDir)
@@ -155,7 +155,7 @@ func TestKilledWorkerAndEndedDirector(t *testing.T) {
 		t.Errorf("verdicts %q; want only worker_lost", v)
 	}
 	if s.runtime.begun() != 2 {
-		t.Errorf("containers made: %q; want two", s.runtime.attempts())
+		t.Errorf("containers created: %q; want two", s.runtime.attempts())
 	}
 	if n := len(s.github.Issue(key).Comments); n != 1 {
 		t.Errorf("%d comments, want a single edited comment", n)
@@ -202,7 +202,7 @@ func TestPlanThatEndedEarlyCostsNobody(t *testing.T) {
 		t.Errorf("verdicts %q; want only worker_lost", v)
 	}
 	if took := time.Since(began); took > s.config.Timeouts.WorkerStart {
-		t.Errorf("took %s: the worker's end was not seen", took)
+		t.Errorf("took %s, so the director did not see the worker's end", took)
 	}
 	for _, e := range s.logs.FilterMessage("verdict").All() {
 		if m := e.ContextMap(); m["action"] != "restart_worker" {

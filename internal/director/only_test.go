@@ -66,7 +66,7 @@ func TestRunForSomeIssues(t *testing.T) {
 		t.Errorf("ended with %v", err)
 	}
 	if !saidOnly {
-		t.Error("nothing said that the second issue waits for another run")
+		t.Error("no message said that the second issue waits for another run")
 	}
 	if !s.labelled(second, "agent-task")() || !s.labelled(before, "agent-claimed")() ||
 		s.runtime.running(before) == "" || s.runtime.begun() != 2 {

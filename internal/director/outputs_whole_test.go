@@ -147,6 +147,6 @@ func testOutputIn(t *testing.T, runtime string) {
 	}
 	text, encoded := strings.Join(all, ""), base64.URLEncoding.EncodeToString([]byte("it is "+printedPassword))
 	if strings.Contains(text, encoded[8:len(encoded)-4]) || strings.Count(before, "long") != 20000 {
-		t.Errorf("the password is shown, or the long line is not: %.300s", text)
+		t.Errorf("the password is shown, or the long line is missing: %.300s", text)
 	}
 }

@@ -72,10 +72,10 @@ func TestAFormSentTwiceCountsOnce(t *testing.T) {
 		})
 	}
 	if got := s.commands(); !slices.Equal(got, []string{"retry, alice (page), "}) {
-		t.Errorf("in the journal: %q, want it once", got)
+		t.Errorf("in the journal: %q; want the command once", got)
 	}
 	if text := v.post("/signin", url.Values{"name": {"bob\u202e"}, "token": {testPageToken}}); !strings.Contains(text,
 		"want a name of at most 64 letters") {
-		t.Errorf("a name that no command takes:\n%s", text)
+		t.Errorf("a name that no command has:\n%s", text)
 	}
 }

@@ -186,8 +186,8 @@ func crowded(t *testing.T, config fsm.Config) *fsm.Machine {
 	return m
 }
 
-// browse opens the board in n browsers and returns once each has loaded it. leave closes them and returns the number of
-// updates that they received.
+// browse opens the board in n browsers and returns once each has loaded it. leave closes the board in all of them and
+// returns the number of updates that they received.
 func browse(ctx context.Context, t *testing.T, address string) (leave func() (events int)) {
 	ctx, cancel := context.WithCancel(ctx)
 	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: loadBrowsers}}

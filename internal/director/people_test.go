@@ -164,7 +164,7 @@ func TestIssueLeavesInDelivery(t *testing.T) {
 				t.Errorf("verdicts %q, want none, because no question is open", v)
 			}
 			if got := s.transitions(key, "Blocked"); len(got) > 0 {
-				t.Errorf("it was blocked: %q", got)
+				t.Errorf("the task was blocked: %q", got)
 			}
 		})
 	}

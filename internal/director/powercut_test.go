@@ -79,7 +79,7 @@ func TestPowerCutOfTheWholeMachine(t *testing.T) {
 	s.runtime.killFromOutside(s.runtime.running(second))
 	s.cancel(context.Canceled)
 	s.cancel = nil
-	<-s.ended // it may have found the disk gone first
+	<-s.ended // the director may already have noticed the missing disk
 	disk.Restore()
 	dark.Store(false)
 
@@ -95,7 +95,7 @@ func TestPowerCutOfTheWholeMachine(t *testing.T) {
 		t.Errorf("labels of the first issue: %q", got)
 	}
 	if v := s.verdicts(second); len(v) != 1 || v[0] != "worker_lost" {
-		t.Errorf("verdicts on the second: %q, want that its worker is lost", v)
+		t.Errorf("verdicts on the second: %q, want worker_lost", v)
 	}
 	if files := s.git("ls-tree", "--name-only", "retake/2-a2"); !strings.Contains(files, "work.txt") {
 		t.Errorf("the second branch has %q", files)

@@ -137,7 +137,7 @@ func TestPreflightReadsGitHubAndChangesNothing(t *testing.T) {
 	}
 	s.onlyReads()
 	if _, err := os.Stat(s.config.Director.DataDir); !os.IsNotExist(err) {
-		t.Errorf("the data directory was made: %v", err)
+		t.Errorf("the data directory was created: %v", err)
 	}
 }
 

@@ -95,7 +95,7 @@ func TestAnInterruptedRebuildKnowsWhatItKnew(t *testing.T) {
 	s.start()
 	s.until("it waits", s.inState(key, fsm.Backoff.String()))
 	if now := s.nextDeadline(key); !now.Equal(until) {
-		t.Errorf("it waits until %s, and did until %s", now, until)
+		t.Errorf("the issue waits until %s, and waited until %s before", now, until)
 	}
 }
 
@@ -109,17 +109,17 @@ func TestASuccessorFinishesARebuild(t *testing.T) {
 	second.start()
 	second.until("it waits", second.inState(key, fsm.Backoff.String()))
 	if now := second.nextDeadline(key); !now.Equal(until) {
-		t.Errorf("it waits until %s, and did until %s", now, until)
+		t.Errorf("the issue waits until %s, and waited until %s before", now, until)
 	}
 	if !second.logged("rebuilt the journal")() {
-		t.Error("it was not rebuilt")
+		t.Error("the journal was not rebuilt")
 	}
 	second.stop()
 	first.start() // the rebuild is finished
 	first.until("it leads", func() bool { return strings.HasPrefix(first.health(), "healthy: ") })
 	first.until("it waits", first.inState(key, fsm.Backoff.String()))
 	if first.logged("rebuilt the journal")() {
-		t.Error("it was rebuilt again")
+		t.Error("the journal was rebuilt again")
 	}
 }
 
@@ -152,7 +152,7 @@ func TestALateNoteIsOfTheJournalBefore(t *testing.T) {
 	s.until("it waits", s.inState(key, fsm.Backoff.String()))
 	if now := s.nextDeadline(key); !now.Equal(until) ||
 		s.logs.FilterMessage("rebuilt the journal").Len() != rebuilt {
-		t.Errorf("it was rebuilt again, or waits until %s and did until %s", now, until)
+		t.Errorf("the journal was rebuilt again, or the issue waits until %s and waited until %s before", now, until)
 	}
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the note still exists: %v", err)
@@ -186,7 +186,7 @@ func TestAPartOfARebuildIsNoJournal(t *testing.T) {
 	s.start()
 	s.until("it is found", s.inState(key, fsm.Backoff.String()))
 	if !s.logged("rebuilt the journal")() {
-		t.Error("it continues with half a journal")
+		t.Error("the director continues with half a journal")
 	}
 }
 
@@ -249,6 +249,6 @@ func TestAnImportEndsARebuild(t *testing.T) {
 	s.start()
 	s.until("it waits", s.inState(key, fsm.Backoff.String()))
 	if now := s.nextDeadline(key); !now.Equal(until) || s.logged("rebuilt the journal")() {
-		t.Errorf("it waits until %s, and did until %s", now, until)
+		t.Errorf("the issue waits until %s, and waited until %s before", now, until)
 	}
 }

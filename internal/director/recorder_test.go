@@ -71,7 +71,7 @@ func checkRecords(t *testing.T, data, task string) {
 			t.Errorf("%s holds a token", file)
 		}
 	}
-	for i, want := range []string{"Backoff", "Done"} { // followed to the end
+	for i, want := range []string{"Backoff", "Done"} { // the events, the events, followed to the end
 		path := filepath.Join(data, "audits", store.Attempts[i].AttemptID, "summary.md")
 		if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), want) {
 			t.Errorf("%s: no %q in\n%s(%v)", path, want, text, err)
@@ -130,7 +130,7 @@ func TestPeopleCanReadWhatHappened(t *testing.T) {
 	}
 	stats, err := os.ReadFile(path)
 	must(t, err)
-	// as the founding document wants it
+	// as the founding document requires
 	edited := strings.Replace(string(stats), `"paid_calls_used": 2`, `"paid_calls_used": 1`, 1)
 	must(t, os.WriteFile(path, []byte(edited), 0o600))
 	s.start()

@@ -84,7 +84,7 @@ func (s *harness) showsRefusal(key string, times int) {
 			!strings.HasPrefix(told.Next, "Make the token") {
 			s.t.Fatalf("waits for %q until %s; to do: %q", told.Waits, told.Until, told.Next)
 		}
-		time.Sleep(100 * time.Millisecond) // samples two seconds
+		time.Sleep(100 * time.Millisecond) // samples for two seconds
 	}
 	for path, want := range map[string]string{
 		operator.HealthPath: "503 no", operator.ReadyPath: "200 yes", operator.LivePath: "200 yes",

@@ -250,7 +250,7 @@ func TestAFileIsReadWhenItChanges(t *testing.T) {
 	put(file, 5)
 	s.until("it is as before", func() bool { return !strings.Contains(s.health(), "refused") })
 	if n := s.logs.FilterMessage("configuration changed").Len(); n != 3 {
-		t.Errorf("it has changed %d times, want 3", n)
+		t.Errorf("the configuration has changed %d times, want 3", n)
 	}
 }
 
@@ -267,7 +267,7 @@ func TestHangupReadsAgain(t *testing.T) {
 		select {
 		case hangups <- struct{}{}:
 		case <-time.After(patience.For(time.Minute)):
-			t.Fatal("nobody hears it")
+			t.Fatal("no director receives the hangup")
 		}
 		s.until("it is in the journal", func() bool {
 			return s.logs.FilterMessage("configuration changed").Len() == n
@@ -284,7 +284,7 @@ func TestReloadsWhileWorkIsDone(t *testing.T) {
 			run = append(run, g.Run[1])
 		}
 		if a.plan.FixAttempts != len(run) || slices.ContainsFunc(run, func(arg string) bool { return arg != run[0] }) {
-			t.Errorf("half of a change: %d rounds, %q", a.plan.FixAttempts, run)
+			t.Errorf("a reader saw a reader saw half of a change: %d rounds, %q", a.plan.FixAttempts, run)
 		}
 		return a.work(ctx)
 	})

@@ -102,7 +102,7 @@ func TestABeginWaitsForOneRepository(t *testing.T) {
 	s.start()
 	s.until("it begins", func() bool { return s.logs.FilterMessage("director started").Len() > 0 })
 	if slow.gaveUp.Load() {
-		t.Error("it has waited for the other one until that took too long")
+		t.Error("the director waited for the other repository until its timeout")
 	}
 	close(slow.open)
 }
@@ -116,7 +116,7 @@ func TestNoRepositoryCanBeUsed(t *testing.T) {
 	err := <-s.ended
 	s.cancel = nil
 	if err == nil || !strings.Contains(err.Error(), "cannot use repository acme/none") {
-		t.Errorf("it ends with %v", err)
+		t.Errorf("the director ends with %v", err)
 	}
 }
 

@@ -43,7 +43,7 @@ func TestRequirementsNameWhatExists(t *testing.T) {
 		}
 		rows++
 		if n <= last[id[:1]] {
-			t.Errorf("%s is there twice, or out of order", id)
+			t.Errorf("%s is a duplicate, or out of order", id)
 		}
 		last[id[:1]] = n
 		for i, cell := range cells[2:] {
@@ -51,7 +51,7 @@ func TestRequirementsNameWhatExists(t *testing.T) {
 		}
 	}
 	if rows < 80 {
-		t.Errorf("%d rows read, want all", rows)
+		t.Errorf("read %d rows, want all", rows)
 	}
 }
 

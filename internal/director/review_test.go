@@ -139,7 +139,7 @@ func TestBaseBranchMovesOn(t *testing.T) {
 			len(plans) > 1 && plans[1].ValidateFirst)
 	}
 	if s.github.Issue(pull).Draft {
-		t.Error("it is a draft, though it was validated")
+		t.Error("the pull request is a draft, although the work was validated")
 	}
 	if behind := strings.TrimSpace(s.git("rev-list", "--count", s.github.Issue(pull).Head+"..main")); behind != "0" {
 		t.Errorf("the branch is %s commits behind", behind)

@@ -169,7 +169,7 @@ func TestForgedSpoolIsNotBelieved(t *testing.T) {
 	}
 	if s.logs.FilterMessage("ignored a spooled report").
 		FilterField(zap.String("worker", s.runtime.attempts()[0])).Len() == 0 {
-		t.Error("the log does not say that something was refused")
+		t.Error("the log does not mention the refusal")
 	}
 }
 

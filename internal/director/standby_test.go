@@ -75,7 +75,7 @@ func (p *playedLeader) append(n int) {
 	}
 }
 
-// standBy starts the director, and waits until it has followed another director's journal to its end.
+// standBy starts the director, and waits until it has read another director's journal to the end.
 func (s *harness) standBy(p *playedLeader) {
 	s.t.Helper()
 	s.start()
@@ -130,7 +130,7 @@ func TestAStandbyRefusesAJournalThatWasCut(t *testing.T) {
 	})
 	if h := s.health(); !strings.HasPrefix(h, "unhealthy: ") || !strings.Contains(h, "(cut) at batch") ||
 		!s.advisesStandby() {
-		t.Errorf("a standby that cannot follow says: %s", h)
+		t.Errorf("a standby that cannot follow reports: %s", h)
 	}
 	if now, err := operator.AskSnapshot(t.Context(), s.config.Director.DataDir); err != nil ||
 		!strings.Contains(now.Director.Problem, "(cut) at batch") {
@@ -141,10 +141,10 @@ func TestAStandbyRefusesAJournalThatWasCut(t *testing.T) {
 	select {
 	case err := <-s.ended:
 		if !errors.Is(err, bus.ErrDamaged) {
-			t.Errorf("it ended with: %v", err)
+			t.Errorf("the standby ended with: %v", err)
 		}
 	case <-time.After(patience.For(time.Minute)):
-		t.Fatal("it continues with the cut journal")
+		t.Fatal("the standby continues with the cut journal")
 	}
 }
 

@@ -124,7 +124,7 @@ func TestLookupsFollowWithTheNextPolls(t *testing.T) {
 		return err == nil && h.OK && strings.Contains(h.Problem, "wait for a lookup of their dependencies")
 	})
 	if n := lookups(); n != intake.LookupsPerPoll {
-		t.Errorf("%d lookups while it waits, want %d", n, intake.LookupsPerPoll)
+		t.Errorf("%d lookups while the issue waits, want %d", n, intake.LookupsPerPoll)
 	}
 	s.until("the last issue is claimed", func() bool { return !slices.Equal(s.labels(last), []string{"agent-task"}) })
 	if n := lookups(); n != issues*references {
@@ -178,6 +178,6 @@ func TestARepositoryWithoutItsBaseBranch(t *testing.T) {
 		t.Errorf("in the repository without the branch it is labelled %v", got)
 	}
 	if n := s.logs.FilterMessageSnippet("repository not usable").Len(); n == 0 {
-		t.Error("nobody says why")
+		t.Error("no view gives the reason")
 	}
 }

@@ -45,7 +45,7 @@ func TestThreatModelNamesWhatExists(t *testing.T) {
 		}
 	}
 	if lines < 25 || len(attacks) < 50 {
-		t.Errorf("%d lines and %d attacks read, want all", lines, len(attacks))
+		t.Errorf("read %d lines and %d attacks, want all", lines, len(attacks))
 	}
 }
 

@@ -38,7 +38,7 @@ func TestNoSecretNoWebhooks(t *testing.T) {
 	s.noWebhooks = true
 	s.start()
 	if got := s.postWebhook("1", labelled); got != http.StatusNotFound {
-		t.Errorf("a webhook signed with no secret is answered with %d, want 404", got)
+		t.Errorf("an unsigned webhook is answered with %d, want 404", got)
 	}
 }
 

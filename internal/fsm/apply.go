@@ -10,7 +10,7 @@ import (
 )
 
 // Apply changes the hard state by a fact decided at a time. No other function changes the hard state. A fact's apply
-// method reads only the fact and the state, so a replayed journal reproduces its writer's state.
+// method reads only the fact and the state, so replaying a journal reproduces its writer's state.
 func (m *agenda) Apply(at time.Time, f Fact) {
 	m.apply(at, f)
 	m.dirty = m.dirty[:0] // a replay does not emit effects
@@ -121,7 +121,7 @@ func (f StateKept) apply(m *agenda, _ *Task) {
 	m.hard.Tasks, m.hard.Decided = none, m.now
 }
 
-// The caller still uses the fact's lists, so the task gets copies.
+// The caller still uses the fact's lists, so give the task copies.
 func (f TaskRebuilt) apply(m *agenda, _ *Task) {
 	m.hard.Seq++
 	t := f.Rebuilt
@@ -310,7 +310,7 @@ func (f EffectPlanned) apply(_ *agenda, t *Task) {
 func (f EffectDone) apply(_ *agenda, t *Task) {
 	t.Outbox = slices.DeleteFunc(t.Outbox, func(p Planned) bool { return p.Effect.ID == f.Effect })
 	if len(t.Outbox) == 0 {
-		t.Outbox = nil // releases the large backing array, because most outboxes stay empty
+		t.Outbox = nil // release the backing array, because most outboxes stay empty
 	}
 	if f.Asked != nil && t.State == Blocked {
 		t.Open = &OpenQuestion{Comment: f.Asked.Comment, AgentAsked: f.Asked.AgentAsked}
@@ -374,7 +374,7 @@ func (m *agenda) index(t *Task) {
 		}
 		slot, finished, owes = t.holdsSlot(), t.awaitsHandIn(), t.owesContent()
 		if t.soft.inFlight == "" && len(t.Outbox) > 0 && !t.Outbox[0].NotBefore.After(m.now) {
-			m.dirty = append(m.dirty, t) // its deadline has passed, so a timer cannot emit the effect
+			m.dirty = append(m.dirty, t) // its deadline has passed, so no timer would emit the effect
 		}
 	}
 	m.timers.move(t, t.timer, timer)

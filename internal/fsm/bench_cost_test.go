@@ -44,7 +44,7 @@ func TestStepDoesNotGrow(t *testing.T) {
 	}
 }
 
-// stepCost returns the minimum cost of a step, because any disturbance adds to it.
+// stepCost returns the minimum cost of a step, because disturbances only add to it.
 func stepCost(m *Machine, step func(*Machine)) time.Duration {
 	const rounds, steps = 20, 200
 	least := time.Hour
@@ -58,7 +58,7 @@ func stepCost(m *Machine, step func(*Machine)) time.Duration {
 	return least
 }
 
-// quietly fails only after several failures, because other programs may use the machine for a while.
+// quietly fails only after several failed tries, because other programs may use the machine for a while.
 func quietly(t *testing.T, measure func() (wrong string)) {
 	t.Helper()
 	wrong := ""
@@ -80,7 +80,7 @@ func TestTasksAreSmall(t *testing.T) {
 	const tasks, most, left = 20_000, 2048, 128
 	heap := func() int {
 		runtime.GC()
-		runtime.GC() // freed memory of the first machine
+		runtime.GC() // subtract the freed memory of the first machine
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		return int(m.HeapAlloc)

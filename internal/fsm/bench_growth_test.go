@@ -63,7 +63,7 @@ func eachOf(t *testing.T, d *Driver, tasks, records int, event func(i int) Event
 		}
 		var took time.Duration
 		made := 0
-		// an attempt has a limited number of reports, so they are forgotten between the parts
+		// an attempt has a limited number of reports, so forget them between the parts
 		for first := 0; first < events; first += tasks {
 			part := bodies[first:min(first+tasks, events)]
 			began := time.Now()
@@ -92,7 +92,7 @@ func bytesOfARunningTask(t *testing.T, tasks int) float64 {
 	t.Helper()
 	heap := func() uint64 {
 		runtime.GC()
-		runtime.GC() // freed memory of the first machine
+		runtime.GC() // subtract the freed memory of the first machine
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		return m.HeapAlloc

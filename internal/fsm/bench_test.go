@@ -34,7 +34,7 @@ func crowd(b testing.TB, n int) *Machine {
 
 var crowds = []int{10, 1000, 100_000}
 
-// BenchmarkHeartbeat must not grow with the number of tasks.
+// BenchmarkHeartbeat measures a heartbeat. Its cost must not grow with the number of tasks.
 func BenchmarkHeartbeat(b *testing.B) {
 	for _, n := range crowds {
 		b.Run(fmt.Sprintf("tasks=%d", n), func(b *testing.B) {
@@ -66,8 +66,8 @@ func BenchmarkTick(b *testing.B) {
 	}
 }
 
-// BenchmarkReport measures a step with a decision, in which the worker's task accepts a notice. It must not grow with
-// the number of tasks.
+// BenchmarkReport measures a step with a decision, in which the worker's task accepts a notice. Its cost must not
+// grow with the number of tasks.
 func BenchmarkReport(b *testing.B) {
 	for _, n := range crowds {
 		b.Run(fmt.Sprintf("tasks=%d", n), func(b *testing.B) {
@@ -93,7 +93,7 @@ func BenchmarkCycle(b *testing.B) {
 			b.ReportAllocs()
 			b.ResetTimer()
 			for range b.N {
-				t.Tally = recovery.Tally{} // without a bound on attempts
+				t.Tally = recovery.Tally{} // the number of attempts is unlimited
 				w := t.AttemptID()
 				step := func(body EventBody) { m.Step(Event{At: at(5), Body: body}) }
 				r := Report{Ref: ReportRef{ID: "end"}, Final: true}

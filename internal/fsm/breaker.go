@@ -19,8 +19,8 @@ type Incident struct {
 	Repo   string          `json:"repo,omitempty"` // the only affected repository; empty means all
 	Reason recovery.Reason `json:"reason"`
 	Cause  string          `json:"cause"` // of the last failure
-	// Life is the longest time from an attempt's start to this failure. A canary that runs twice as long counts as a
-	// success.
+	// Life is the longest time from an attempt's start to this failure. A canary that has run twice as long counts
+	// as a success.
 	Life    time.Duration    `json:"life"`
 	Issue   IssueKey         `json:"issue,omitempty"` // the issue that shows the incident to people
 	Breaker recovery.Breaker `json:"breaker"`
@@ -78,8 +78,8 @@ func (m *memory) Incidents() []Incident {
 func (m *memory) AllIncidents() []Incident { return slices.Clone(m.hard.Incidents) }
 
 // applyBreaker counts a failure in the breaker of its incident, and returns the resulting verdict. While other tasks
-// fail in the same way, the task waits and is not charged. The policy still charges the canary. Otherwise the director
-// would never ask a human.
+// fail in the same way, the task waits and is not charged. The policy still charges the canary, because otherwise the
+// director would never ask a human.
 func (m *attempts) applyBreaker(t *Task, f recovery.Finding, stage string,
 	v recovery.Verdict,
 ) (recovery.Verdict, string) {
@@ -202,7 +202,7 @@ const missingPrograms = "stages/tool_not_found"
 
 // ProgramsSearched is the outcome of a search for the stages' programs.
 type ProgramsSearched struct {
-	For string `json:"for"` // Config.Programs at the start of the search
+	For string `json:"for"` // Config.Programs when the search began
 	// Missing describes the missing programs for the operator. It is empty if the search found all of them.
 	Missing string `json:"missing,omitempty"`
 	// Failed means that the search was not possible.
@@ -252,7 +252,7 @@ func (m *recorder) makeCanary(t *Task) {
 	}
 }
 
-// noteHealthEvidence counts evidence against incidents. Even a failed attempt has evidence: a container that ran shows
+// noteHealthEvidence counts evidence against incidents. Even a failed attempt is evidence: a container that ran shows
 // that GitHub and the host work, and a check that ran shows that the model works.
 func (m *recorder) noteHealthEvidence(t *Task, f recovery.Finding, stage string) {
 	key, _ := t.incidentOf(f, stage)
@@ -289,8 +289,8 @@ func (m *recorder) slotReleased(t *Task, disproves func(*Incident) bool) {
 }
 
 // provesWell reports whether an attempt that ended in this way disproves an incident. A validation-only attempt is not
-// evidence about a model. An attempt that still awaits validation is not evidence about a repository, because no check
-// has passed yet.
+// evidence about a model. An attempt that still awaits validation is not evidence about a repository, because it has
+// not passed a check yet.
 func (t *Task) provesWell(on Trigger, i *Incident) bool {
 	switch on {
 	case OnValidate:

@@ -8,11 +8,11 @@ import (
 	"retake/internal/recovery"
 )
 
-// begunBefore reports whether an earlier attempt at the effect, or an earlier process, may have carried it out at least
-// partly. If GitHub then refuses the claim permanently, the claim must be released. Otherwise its labels would keep
+// begunBefore reports whether an earlier try of the effect, or an earlier process, may have carried it out at least in
+// part. If GitHub then refuses the claim permanently, the claim must be released. Otherwise its labels would keep
 // everybody else from claiming the issue.
 func (m *attempts) begunBefore(p Planned) bool {
-	return !p.NotBefore.IsZero() || !p.Effect.At.After(m.began) // clocks differ between processes
+	return !p.NotBefore.IsZero() || !p.Effect.At.After(m.began) // the clocks of two processes differ
 }
 
 // claimChecked handles the outcome of Claim or Recheck: the task wins, keeps or loses its claim. A failed Claim loses
@@ -95,19 +95,19 @@ const rowStale = "director.claim_stale"
 // rowRecheck names the verdict on a task whose issue can no longer be read.
 const rowRecheck = "director.recheck"
 
-// maxStale limits how many stale claims are remembered. After an issue's first stale claim was forgotten, its next
-// stale claim counts as the first.
+// maxStale limits how many stale claims are remembered. Once an issue's first stale claim is forgotten, its next
+// one counts as the first.
 const maxStale = 500
 
-// claimsCanGoStale reports whether lack of progress counts against claims. It does not count while a phase, an incident
-// or a search for programs prevents attempts.
+// claimsCanGoStale reports whether a lack of progress counts against claims. It does not while a phase, an incident or
+// a search for programs prevents attempts.
 func (m *agenda) claimsCanGoStale() bool {
 	return m.cfg.ClaimStale > 0 && m.hard.Phase == PhaseMonitor && !m.mustSearch() &&
 		!slices.ContainsFunc(m.hard.Incidents, func(i Incident) bool { return i.Breaker.KeepsBack(m.now) })
 }
 
 // staleAt returns the time at which a claim has waited too long for its next attempt. The wait begins when that attempt
-// could first begin. It excludes limits, pauses and times without a director.
+// could first begin. It excludes limits, pauses and times when no director ran.
 func (m *agenda) staleAt(t *Task) time.Time {
 	return later(later(later(later(t.Since, t.Until), m.dispatchableSince), m.modelOpensAt()), m.hostOpensAt()).
 		Add(m.cfg.ClaimStale)

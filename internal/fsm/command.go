@@ -95,8 +95,8 @@ type commandRow struct {
 	does    func(m *Machine, t *Task, s CommentView, by string)
 }
 
-// ours are the states in which a person can decide about a claim. The others have a claim or delivery in progress,
-// which must end first.
+// ours are the states in which a person can decide about a claim. In the other states, a claim or delivery is in
+// progress and must end first.
 var ours = append([]State{Starting, Running, Suspect, Stopping}, idle...)
 
 var commandRows = []commandRow{
@@ -157,9 +157,9 @@ func CommentsOf(repo string) string { return repo + " comments" }
 
 // commentSeen decides about one comment. It returns false if it cannot decide now, and the comment must be read again.
 func (m *Machine) commentSeen(s CommentView) (decided bool) {
-	s.At = s.At.Round(0).UTC() // the journal's precision, so that a repeated comment is recognized
+	s.At = s.At.Round(0).UTC() // to the journal's precision, so that a repeated comment is recognized
 	if s.operators() {
-		s.At = time.Time{} // the id alone identifies the request
+		s.At = time.Time{} // the id alone identifies a request
 	}
 	t := m.Task(s.Task)
 	if s.Command == "" {
@@ -205,7 +205,7 @@ type answer struct {
 }
 
 // answered plans the reply to a command once per process, and reports whether the reply is done. Until then, the cursor
-// does not advance past the command. After a crash, the next process therefore reads the command again and replies.
+// does not advance past the command, so after a crash the next process reads the command again and replies.
 func (m *Machine) answered(t *Task, s CommentView, refused string) bool {
 	if s.Comment == 0 { // an operator's command is answered directly, not on GitHub
 		return true
@@ -305,12 +305,12 @@ func (m *Machine) reply(t *Task, s CommentView, refused string) {
 	m.effects[len(m.effects)-1].ID += fmt.Sprintf("/%d.%d", s.Comment, s.At.Unix())
 }
 
-// grant allows the number of further attempts that a person asks for, up to the number that any other answer allows.
-// The other meters restart at zero.
+// grant allows as many further attempts as a person asks for, up to the number that any other answer allows. The
+// other meters restart at zero.
 func (m *Machine) grant(t *Task, s CommentView, by string) {
 	used := func(left int) int { return max(0, m.cfg.Policy.Guards().MaxRetries-left) }
 	if t.State == Blocked {
-		m.goOn(t, by, used(s.Amount-1), t.retry(false)) // the attempt that begins now is the first granted one
+		m.goOn(t, by, used(s.Amount-1), t.retry(false)) // the attempt that begins now is the first of these
 		return
 	}
 	m.record(TallyReset{
@@ -338,7 +338,7 @@ func (Tick) step(*Machine) {}
 
 func (s SignalReceived) step(m *Machine) { m.setPhase(PhaseShutdown, "signal: "+s.Signal) }
 
-// No command discards running work.
+// Commands never discard running work.
 func (c OperatorCommanded) step(m *Machine) {
 	switch c.Command {
 	case Pause:

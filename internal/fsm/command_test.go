@@ -22,7 +22,7 @@ func TestCommandsAreKnownAgain(t *testing.T) {
 	}
 }
 
-// An operator's request is recognised by its id alone, despite repetitions at any time, and requests never push
+// An operator's request is recognised by its id alone, however often it is repeated, and requests never push
 // people's comments out of memory.
 func TestRequestsAreKnownAgain(t *testing.T) {
 	m := New(testConfig())

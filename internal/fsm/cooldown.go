@@ -15,7 +15,8 @@ const (
 	GitHubRead  = "github.read"
 	GitHubWrite = "github.write"
 	GitHubAPI   = recovery.GitHubAPI // closed while GitHub does not answer
-	// GitHubClaims is closed while the claimed issues need the rest of the hour's quota for comments and pull requests.
+	// GitHubClaims is closed while issues that are already claimed need the rest of the hour's quota for comments and
+	// pull requests.
 	GitHubClaims = "github.claims"
 )
 
@@ -116,9 +117,9 @@ func (m *recorder) coolDown(c Cooldown) {
 }
 
 // limitStated closes a resource for all tasks because a worker reported a limit. One task alone can close resources for
-// at most MaxStatedWait in total per day, even if it invents resource names. After that, another task uses the resource
-// and confirms a real limit. If two tasks report a limit within twice that time, the resource stays closed until the
-// earlier of their deadlines.
+// at most MaxStatedWait in total per day, even if it invents resource names. After that, another task tries the
+// resource, and confirms the limit if it is real. If two tasks report a limit within twice that time, the resource
+// stays closed until the earlier of their deadlines.
 func (m *recorder) limitStated(t *Task, resource string, until time.Time, text string) {
 	s, known := m.statement(resource, t.Key)
 	until = sooner(until, m.now.Add(longestStated)).Round(0).UTC()
@@ -140,7 +141,7 @@ func (m *recorder) limitStated(t *Task, resource string, until time.Time, text s
 	if second, ok := m.secondOf(s); ok {
 		to, by = sooner(s.Until, second.Until), []Stated{second.Stated, s.Stated}
 	}
-	free := later(closed, day.until) // the time before is already closed or counted
+	free := later(closed, day.until) // earlier time is already closed or counted
 	alone := sooner(sooner(until, m.now.Add(m.cfg.MaxStatedWait)), free.Add(m.cfg.MaxStatedWait-day.alone))
 	if alone.After(to) {
 		to, by, charge, s.AloneUntil = alone, []Stated{s.Stated}, max(0, alone.Sub(free)), alone
@@ -166,7 +167,7 @@ func (m *recorder) isNews(was, is time.Time) bool {
 }
 
 // counts reports whether a statement is still evidence: its deadline is in the future, and its age is at most twice
-// MaxStatedWait. This age leaves time for a second statement after the cap.
+// MaxStatedWait. This leaves time for a second statement after the cap.
 func (m *recorder) counts(s Statement) bool {
 	return s.Until.After(m.now) && m.now.Sub(s.At) <= 2*m.cfg.MaxStatedWait
 }
@@ -205,7 +206,7 @@ func (m *recorder) mayState(k IssueKey) bool {
 	return all < maxStatements && own < maxStatedOfTask
 }
 
-// aloneDay is the total time for which one task alone has closed resources within a day.
+// aloneDay sums up how long one task alone has closed resources within a day.
 type aloneDay struct {
 	from  time.Time
 	alone time.Duration
@@ -223,7 +224,8 @@ func (m *recorder) dayOf(k IssueKey) aloneDay {
 	return d
 }
 
-// An operator opens a resource. Tasks in Backoff because of it, and deferred effects on GitHub, continue at once.
+// When an operator opens a resource, tasks that are in Backoff because of it, and deferred effects on GitHub, continue
+// at once.
 func (l LiftCommanded) step(m *Machine) {
 	if !m.closed(l.Resource).Until.After(m.now) {
 		return

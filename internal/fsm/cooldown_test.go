@@ -26,7 +26,7 @@ func runningFleet(t *testing.T, n int) (*fleet, []IssueKey) {
 		keys = append(keys, IssueKey(fmt.Sprintf("a/a#%d", i+1)))
 	}
 	f := newFleet(t, keys...)
-	// These tests are not about deadlines.
+	// Deadlines must not disturb these tests.
 	f.m.cfg.HeartbeatTTL, f.m.cfg.Watchdog, f.m.cfg.ClaimStale = 100*time.Hour, 100*time.Hour, 0
 	for _, k := range keys {
 		f.carryOut(k)
@@ -166,8 +166,8 @@ func TestNoEvidenceOfOneTask(t *testing.T) {
 	}
 }
 
-// TestAQuotaOfFiveHours checks that the task that meets a quota waits for it. Another task tries after the cap, and
-// then all tasks wait.
+// TestAQuotaOfFiveHours checks that a task that meets a quota waits for it, that another task tries after the cap,
+// and that all tasks wait then.
 func TestAQuotaOfFiveHours(t *testing.T) {
 	f, k := runningFleet(t, 1)
 	resets := f.now.Add(5 * time.Hour)

@@ -55,13 +55,13 @@ func (m *attempts) deliveryEnded(t *Task, e EffectEnded) {
 		m.decide(t, failureOf(e.Failure), "SYNC_MAIN")
 	case e.Failure != nil && e.Failure.Reason == recovery.WorkLost: // another attempt must do the work again
 		m.decide(t, failureOf(e.Failure), "COMMIT")
-	case e.Failure != nil: // another attempt would repeat finished work, and fail in the same way
+	case e.Failure != nil: // another attempt would repeat finished work and fail in the same way
 		m.giveUp(t, failureOf(e.Failure), "COMMIT", rowDeliver, "the work is done and kept, but it cannot be delivered")
 	case e.Delivery != nil && e.Delivery.Merged:
 		m.validateAgain(t, rowBaseMoved, baseMoved)
 	case e.Delivery != nil && e.Delivery.Changed:
 		m.validateAgain(t, rowWorkChanged, workChanged)
-	case e.delivered() && e.Delivery.PullRequest > 0: // the review may request changes, which need the checkout
+	case e.delivered() && e.Delivery.PullRequest > 0: // keep the checkout, because reviewers may request changes
 		m.record(LabelsConfirmed{OfTask{t.Key}})
 		m.move(t, OnInReview, e.Delivery.Branch, time.Time{})
 	case e.delivered():

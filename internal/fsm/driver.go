@@ -19,7 +19,7 @@ type Token uint64
 // one message.
 type Batch struct {
 	ID      string // unique; a retry of the same append carries the same ID
-	After   uint64 // the append must fail unless this is the journal's last sequence
+	After   uint64 // the append must fail if this is not the journal's last sequence
 	Records []Record
 	Data    []byte // the records as JSON Lines, or nil if Encode returns nil
 }
@@ -36,16 +36,16 @@ type Ready struct {
 const batchBytes = 256 << 10
 
 // Driver makes a machine's decisions durable. The machine decides at once, but the driver releases the effects only
-// after the append. The driver does not do I/O. The shell appends the batch that Ready returns, and confirms the append
+// after the append. The driver does no I/O. The shell appends the batch that Ready returns, and confirms the append
 // with Appended.
 type Driver struct {
-	// Encode encodes a decision as a line of the journal. The simulator, which has a journal in memory, replaces it.
+	// Encode encodes a decision as a line of the journal. The simulator replaces it, because its journal is in memory.
 	Encode func(at time.Time, e Event, facts []Fact) (Record, []byte, error)
 
 	m        *Machine
 	writer   string     // names this process in batch ids
-	last     uint64     // the last known sequence of the journal
-	records  []decision // not durable
+	last     uint64     // the journal's last known sequence
+	records  []decision // decisions that are not durable yet
 	inFlight int        // number of records in the unconfirmed batch
 	ready    Ready      // work that does not wait for an append
 	stopped  bool
@@ -85,7 +85,7 @@ func (d *Driver) Offer(e Event, ack Token) error {
 		d.records = append(d.records, decision{record: r, data: data})
 	}
 	to := &d.ready
-	if n := len(d.records); n > 0 { // an input without a decision also waits for earlier decisions
+	if n := len(d.records); n > 0 { // even an input without a decision waits for earlier ones
 		to = &d.records[n-1].then
 	}
 	if ack != 0 {

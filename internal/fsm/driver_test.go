@@ -48,7 +48,7 @@ func oneIssue(n string) IssuesSeen {
 func TestDriverHoldsAcksAndEffectsUntilAppended(t *testing.T) {
 	d, j := newDriver(t)
 	mustOffer(t, d, oneIssue("1"), 1)
-	mustOffer(t, d, Tick{}, 2) // without a decision, but it waits for the earlier decisions
+	mustOffer(t, d, Tick{}, 2) // it causes no decision, but waits for the earlier ones
 	r := d.Ready()
 	if r.Batch == nil || len(r.Acks)+len(r.Effects) > 0 {
 		t.Fatalf("before the append: %+v", r)
@@ -161,7 +161,7 @@ func TestDriverStopsAtWhatCannotBeJournaled(t *testing.T) {
 		Until:    time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC),
 	}}, 0)
 	if err == nil {
-		t.Fatal("a year of five digits is not in RFC 3339")
+		t.Fatal("RFC 3339 does not allow a year of five digits")
 	}
 	if r := d.Ready(); r.Batch != nil {
 		t.Fatalf("%+v", r)

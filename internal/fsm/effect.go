@@ -106,7 +106,7 @@ type StartOrder struct {
 	// Alternative selects the other model at the request of a verdict. It applies until a human answers.
 	Alternative bool `json:"alternative,omitempty"`
 	Fresh       bool `json:"fresh,omitempty"` // the checkout restarts from the base branch
-	// Validate limits the attempt to VALIDATE, in a clean container, on the work to be delivered.
+	// Validate limits the attempt to VALIDATE, in a clean container, of the work to be delivered.
 	Validate bool `json:"validate_only,omitempty"`
 	// LeavesValidation ends the plan before VALIDATE, which another attempt runs.
 	LeavesValidation bool `json:"leaves_validation,omitempty"`

@@ -60,7 +60,7 @@ func TestLinesAreAsJSONWouldWriteThem(t *testing.T) {
 	}
 }
 
-// TestAFactThatIsNotInTheTable expects an error, because the fact would be unreadable later.
+// TestAFactThatIsNotInTheTable expects an error, because such a fact would be unreadable later.
 func TestAFactThatIsNotInTheTable(t *testing.T) {
 	if line, err := (Record{Cause: Cause{Kind: "tick", Body: []byte("{}")}, Facts: FactList{unknownFact{}}}).
 		line(); err == nil {

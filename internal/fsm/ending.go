@@ -25,7 +25,7 @@ func (m *attempts) stopped(t *Task, result *StopResult) {
 				g.ExitCode, g.Signal, g.OOM = r.Evidence.ExitCode, r.Evidence.Signal, g.OOM || r.Evidence.OOM
 			}
 			known = m.exitFinding(t, g)
-			r.Stage = cmp.Or(t.soft.Stage, r.Stage) // the director's own report cannot know it
+			r.Stage = cmp.Or(t.soft.Stage, r.Stage) // the director's own report does not contain it
 		}
 		m.accept(t, r, known)
 	}
@@ -48,7 +48,7 @@ func (m *attempts) stopped(t *Task, result *StopResult) {
 			f = m.exitFinding(t, g)
 		}
 		stage := t.Ending.Stage
-		if t.Ending.Known == recovery.GitConflict { // the director's own merge, before the worker could begin
+		if t.Ending.Known == recovery.GitConflict { // the director's own merge failed before the worker could begin
 			stage = "SYNC_MAIN"
 		}
 		m.decide(t, *f, stage)
@@ -79,7 +79,7 @@ func (m *attempts) stopOrder(t *Task, grace time.Duration, why StopReason) *Stop
 const rowFenced = "director.fenced"
 
 // validateFenced lets another attempt validate the work of a fenced attempt that reported success. The director has
-// only the work that it sent last, and cannot ask whether that was all of it.
+// only the work that the worker sent last, and cannot ask whether that was all of it.
 func (m *attempts) validateFenced(t *Task, f recovery.Finding) {
 	if t.Validates || m.cfg.Policy.Forbids(t.Tally) != "" {
 		m.decide(t, f, "")
@@ -162,7 +162,7 @@ var endCauses = map[EndCause]struct {
 	EndDeleted:   {recovery.WorkerLost, "another client of the cluster deleted the worker"},
 }
 
-// ownCause returns the reason and text for an attempt if only the runtime explains its end. The director's conclusion
+// ownCause returns the reason and text if only the runtime explains the end of an attempt. The director's conclusion
 // comes first in the text because the runtime's text may be long.
 func (g *StopResult) ownCause() (recovery.Reason, string) {
 	about := endCauses[g.Cause]

@@ -34,7 +34,7 @@ type SettingsRead struct {
 	Config *Config `json:"-"` // the journal contains the resulting decisions, so a replay does not need it
 }
 
-// Tick means that time has passed. Any other event at the same time leads to the same decisions.
+// Tick means that time has passed. Any other event at that time leads to the same decisions.
 type Tick struct{}
 
 // DirectorResumed means that the director was suspended, or cut off from the bus, for Gap. Silence during that time
@@ -91,7 +91,7 @@ type CommentView struct {
 	By      string        `json:"by"`
 	Text    string        `json:"text,omitempty"`    // text without the command
 	Command Command       `json:"command,omitempty"` // empty if the comment has no command
-	For     time.Duration `json:"for,omitempty"`     // the time of a snooze
+	For     time.Duration `json:"for,omitempty"`     // duration of a snooze
 	Amount  int           `json:"amount,omitempty"`  // budget
 }
 
@@ -184,7 +184,7 @@ type WorkerSeen struct {
 // a heartbeat counts if it arrived in time.
 type WorkersSeen struct {
 	Signs []Sign
-	More  bool // another part follows; deadlines wait for the last part
+	More  bool // set if another part follows; deadlines wait for the last part
 }
 
 // atOnce limits how many deadlines or signs one step handles, and thus the size of a journal record. Further steps
@@ -260,10 +260,10 @@ type Container struct {
 	Waiting string `json:"waiting,omitempty"`
 }
 
-// CooldownReported means that the director observed a limit on a resource, which must not be used until a deadline.
+// CooldownReported means that the director ran into a limit on a resource, which it must not use until a deadline.
 type CooldownReported Cooldown
 
-// LimitReported means that a worker observed a limit on a resource until a deadline. Its attempt continues.
+// LimitReported means that a worker ran into a limit on a resource until a deadline. Its attempt continues.
 type LimitReported struct {
 	Worker   string    `json:"worker"`
 	Resource string    `json:"resource"`

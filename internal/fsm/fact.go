@@ -65,7 +65,7 @@ type LimitStated Statement
 // IncidentChanged is the new state of an incident.
 type IncidentChanged struct {
 	Incident Incident `json:"incident"`
-	Over     bool     `json:"over,omitempty"` // the machine forgets the incident
+	Over     bool     `json:"over,omitempty"` // set if the machine forgets the incident
 }
 
 // TaskQueued is a new task.
@@ -90,8 +90,8 @@ type TaskRebuilt struct {
 	Rebuilt Task   `json:"rebuilt"`
 }
 
-// RebuildWritten does not change state. It records which part of a rebuild the journal contains. A rebuild is at the
-// start of its journal.
+// RebuildWritten does not change state. It records which part of a rebuild the journal contains. The rebuild is at
+// the journal's start.
 type RebuildWritten struct {
 	ID   string `json:"id"`
 	Part int    `json:"part"` // from 1 to Of

@@ -52,7 +52,7 @@ func testPolicy(b recovery.Backoff) *policy.Policy {
 
 // classify trusts the evidence, because these tests are not about classification.
 func classify(e recovery.Evidence) recovery.Finding {
-	if strings.Contains(e.Message, "ImagePull") { // the only text of a runtime that these tests read
+	if strings.Contains(e.Message, "ImagePull") { // the only runtime text that these tests classify
 		e.Known = recovery.ImagePullFailed
 	}
 	return recovery.Finding{
@@ -133,7 +133,7 @@ func soundWith(m *Machine, most int) error {
 		return fmt.Errorf("%d tasks wait to be handed in, %d are counted", n, m.finished)
 	}
 	if got, want := m.nextReady(), m.nextOfAll(); got != want {
-		return fmt.Errorf("%v goes next, and it should be %v", got, want)
+		return fmt.Errorf("%v goes next, but it should be %v", got, want)
 	}
 	for _, t := range m.hard.Tasks {
 		if n := m.workersOf(t.Key.Repo()); n != m.countSlots(
@@ -199,7 +199,7 @@ func (m *Machine) nextOfAll() *Task {
 // mustPlan maps states to the effect that a task in that state must have planned.
 var mustPlan = map[State]EffectKind{Claiming: DoClaim, Stopping: DoStop, Delivering: DoDeliver, Released: DoRelease}
 
-// waits returns an error if the task would never continue.
+// waits returns an error if the task could never continue.
 func (m *Machine) waits(t *Task) error {
 	if k, ok := mustPlan[t.State]; ok && !t.plans(k) {
 		return fmt.Errorf("%s without a planned %s", t.State, k)

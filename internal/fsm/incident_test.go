@@ -117,7 +117,7 @@ func TestIncidentSparesNoBudget(t *testing.T) {
 	for _, k := range []IssueKey{"a/a#1", "a/a#2", "a/a#3"} {
 		f.carryOut(k) // complete the escalation
 	}
-	f.carryOut("a/a#5") // it started before
+	f.carryOut("a/a#5") // it had already started
 	f.now = f.now.Add(2 * time.Hour)
 	f.step(Tick{})
 	f.step(WorkerSeen{Worker: "aa5-1"})
@@ -140,7 +140,7 @@ func TestIncidentOfARepository(t *testing.T) {
 	for _, k := range []IssueKey{"a/a#1", "a/a#2", "a/a#3"} {
 		f.fails(k, "CODE", crashing, nil)
 	}
-	if f.state("a/a#3") != Backoff { // it waits and is not charged
+	if f.state("a/a#3") != Backoff { // the task waits and is not charged
 		t.Fatalf("#3 is %s", f.state("a/a#3"))
 	}
 	f.seen("a/a#4", "b/b#1")
@@ -157,7 +157,7 @@ func TestIncidentOfARepository(t *testing.T) {
 	}
 }
 
-// A canary that fails later than the incident's failures has shown that the incident is over.
+// A canary that fails later in its attempt than the incident's tasks did has shown that the incident is over.
 func TestCanaryThatFailsLaterHasDoneWell(t *testing.T) {
 	f := newFleet(t, "a/a#1", "a/a#2", "a/a#3")
 	for _, k := range []IssueKey{"a/a#1", "a/a#2", "a/a#3"} {
@@ -174,7 +174,7 @@ func TestCanaryThatFailsLaterHasDoneWell(t *testing.T) {
 	}
 }
 
-// Failures that concern single tasks do not make an incident, even if they are equal.
+// Failures that concern only their tasks do not make an incident, even if they are equal.
 func TestOwnFailuresMakeNoIncident(t *testing.T) {
 	for _, about := range recovery.Reasons {
 		if about.Scope != recovery.OneTask {
@@ -281,8 +281,8 @@ func TestIncidentsAreBounded(t *testing.T) {
 	}
 }
 
-// TestNobodyIsTheCanaryTwiceInARow checks that a task that keeps failing as the canary does not hold others
-// back.
+// TestNobodyIsTheCanaryTwiceInARow checks that a task that keeps failing as the canary does not hold the
+// others back.
 func TestNobodyIsTheCanaryTwiceInARow(t *testing.T) {
 	f := newFleet(t, "a/a#1", "a/a#2", "a/a#3")
 	for _, k := range []IssueKey{"a/a#1", "a/a#2", "a/a#3"} {

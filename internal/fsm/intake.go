@@ -70,7 +70,7 @@ func (m *Machine) viewSeen(t *Task, v IssueView, asked time.Time) (decided bool)
 		} else {
 			m.stand(t, v.Standing)
 		}
-	case t.State == Delivering: // the delivery changes the issue, so a later view decides
+	case t.State == Delivering: // the delivery is changing the issue, so a later view decides
 	case t.State == Claiming, t.State == Parked && len(t.Outbox) > 0, t.State == Forgotten, t.State.Info().Final:
 		return false // an effect is changing the issue; the next view shows any other changes
 	case t.State == InReview:
@@ -100,7 +100,7 @@ func (m *Machine) tidy(t *Task, v IssueView) {
 }
 
 // oldView handles a view from before our own labels were confirmed. It ignores the view if the labels are as expected.
-// A human may have caused a difference, so the issue is then read again at once, but only once.
+// If they differ, a human may have changed them, so the issue is read again at once, but only once.
 func (m *Machine) oldView(t *Task, v IssueView) (decided bool) {
 	if v.Open && v.has(t.State.Info().Label) {
 		return t.State != Blocked // in Blocked, the view may also have new comments
@@ -138,7 +138,7 @@ func (m *Machine) readAnswers(t *Task, v IssueView, asked time.Time) (judged boo
 	return v.has(LabelBlocked)
 }
 
-// Comments on a blocked task become hints. If one of them is an answer, the task continues and its meters are reset.
+// Comments on a blocked task become hints. If one of them is an answer, the task continues with its meters reset.
 func (a QuestionAnswered) step(m *Machine) {
 	t := m.Task(a.Task)
 	if t == nil || t.State != Blocked || t.plans(DoEscalate) {
@@ -199,7 +199,7 @@ func (m *Machine) plainSeen(t *Task, s CommentView) (decided bool) {
 		}
 		before = m.hard.heard(s.Comment)
 	}
-	s.CommandRef = before.CommandRef // the reference of the first version, because edits are not acknowledged
+	s.CommandRef = before.CommandRef // refer to the first version, because edits are not acknowledged
 	return m.answered(t, s, "")
 }
 

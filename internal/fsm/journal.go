@@ -103,7 +103,7 @@ func writeFacts(w *bytes.Buffer, list []Fact) error {
 		if err := to.Encode(f); err != nil {
 			return fmt.Errorf("fsm: fact %s: %w", kind, err)
 		}
-		w.Truncate(w.Len() - 1) // the encoder ends with a line feed
+		w.Truncate(w.Len() - 1) // drop the encoder's final line feed
 		w.WriteByte('}')
 	}
 	w.WriteByte(']')
@@ -298,7 +298,7 @@ var facts = []factRow{
 	kindOf[EffectDone]("effect_done"),
 	kindOf[EffectDeferred]("effect_deferred"),
 
-	// These kinds occur only in older journals.
+	// Only older journals contain these kinds.
 	legacy("worker_greeted", func(f *WorkerAnswered) { f.Welcome = true }),
 	legacy("stranger_met", func(*WorkerAnswered) {}),
 	legacy("usage_seen", func(*UsageCounted) {}),

@@ -21,7 +21,6 @@ import (
 //
 // A line {"journal": name} begins a journal, and {"state": snapshot} is the result of its records so far. The files are
 // a record of the past, so never rewrite them.
-// are a record of the past: never rewrite them.
 func TestOldJournalsAreRead(t *testing.T) {
 	files, err := filepath.Glob("testdata/journals/*.jsonl")
 	if err != nil || len(files) == 0 {
@@ -104,7 +103,7 @@ func TestARebuiltJournalIsRecorded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for r := s.d.Ready(); r.Batch != nil; r = s.d.Ready() { // attempts must not begin before the run
+	for r := s.d.Ready(); r.Batch != nil; r = s.d.Ready() { // no attempt may begin before the run
 		s.d.Appended(s.journal.append(r.Batch))
 	}
 	s.offer(Booted{RunID: "run-2"})
@@ -268,7 +267,7 @@ func TestTriggers(t *testing.T) {
 			t.Errorf("%s has %d sentences", x.On, rows[x.On])
 		}
 		if x.To == Stopping && (x.Stop == "" || x.On.Info().Stop != x.Stop) {
-			t.Errorf("%s stops an attempt for no reason", x.On)
+			t.Errorf("%s stops an attempt without giving a reason", x.On)
 		}
 	}
 	var unknown Trigger

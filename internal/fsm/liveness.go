@@ -55,7 +55,7 @@ func (t *Task) watchdogDeadline() time.Time { return t.WatchdogAt.Add(t.soft.sla
 
 func (m *agenda) afterGrace(d time.Time) time.Time { return later(d, m.grace) }
 
-// patiently moves a deadline for a sign of life by the director's own lateness.
+// patiently extends a deadline for a sign of life by the director's own lateness.
 func (m *agenda) patiently(d time.Time) time.Time { return m.afterGrace(d.Add(m.late)) }
 
 // Late returns the lateness of the last DirectorLate.
@@ -117,13 +117,14 @@ func (m *Machine) deadlinePassed(t *Task) {
 				m.cfg.StartTimeout),
 		}, 0)
 	case t.State == Running:
-		// In every valid configuration, the second wait is at least one heartbeat interval.
+		// In any valid configuration, this second wait is at least one heartbeat interval.
 		m.move(t, OnSilent, "no heartbeat for "+m.cfg.HeartbeatTTL.String()+m.lateness(),
 			m.now.Add(m.cfg.HeartbeatTTL/3))
 		m.emit(t, Effect{Kind: DoProbe})
 	case t.soft.listedAt.Before(t.Since), t.soft.unansweredAt.Before(t.Since):
-		// A director that was late may have missed the worker's signs of life. So a worker is killed only with two
-		// witnesses since the suspicion: the runtime has listed the container, and the worker has not answered a probe.
+		// A director that was late may have missed the worker's signs of life. So it kills a worker only on two pieces
+		// of evidence since the suspicion: the runtime has listed the container, and the worker has not answered a
+		// probe.
 		t.soft.awaitsUntil = m.now.Add(m.cfg.HeartbeatTTL / 3)
 		m.emit(t, Effect{Kind: DoProbe})
 	default:
@@ -175,7 +176,7 @@ func (p ProbeUnanswered) step(m *Machine) {
 
 func (h WorkerSeen) step(m *Machine) { m.seen(h, m.now) }
 
-// All signs count before the machine decides about deadlines.
+// Count all signs before deciding about deadlines.
 func (h WorkersSeen) step(m *Machine) {
 	for _, s := range h.Signs {
 		m.seen(s.WorkerSeen, s.At)
@@ -190,8 +191,8 @@ func (m *Machine) seen(h WorkerSeen, at time.Time) {
 		return
 	}
 	t.soft.Activity = h.Activity.After(t.soft.Activity)
-	// Paid calls are recorded at once. Otherwise they would be lost if the worker and the director died together. Paid
-	// calls are rare, and their cost is recorded with them.
+	// Record paid calls at once, because they would be lost if the worker and the director died together. They are
+	// rare, and their cost is recorded with them.
 	if used := t.used(); used.PaidCalls > t.Used.PaidCalls {
 		m.record(UsageCounted{OfTask: OfTask{t.Key}, Usage: used})
 	}
@@ -219,7 +220,7 @@ func (m *Machine) sawWorker(t *Task, at time.Time) {
 	m.index(t)
 }
 
-// A container that is gone or has ended ends its attempt. An unknown container is removed.
+// A container that is gone or has exited ends its attempt. Unknown containers are removed.
 func (l ContainersListed) step(m *Machine) {
 	there := make(map[string]Container, len(l.Containers))
 	for _, c := range l.Containers {
@@ -245,8 +246,8 @@ func (l ContainersListed) step(m *Machine) {
 }
 
 // DirectorLate reports the lateness of the director, which is zero for a director on time. A late director receives
-// signs of life late, and sends answers and probes late, so it extends its workers' deadlines. This event never
-// leads to decisions, so the shell can offer pending signs of life after it.
+// signs of life late, and sends answers and probes late, so it extends its workers' deadlines. This event alone
+// never leads to decisions, so the shell can still offer pending signs of life after it.
 type DirectorLate struct {
 	By time.Duration `json:"by"`
 }
@@ -269,7 +270,7 @@ func (m *agenda) lateness() string {
 	return fmt.Sprintf(", and %s longer because the director was late", m.late.Round(time.Millisecond))
 }
 
-// Silence does not count against workers while the director could not receive messages.
+// Workers are not to blame for silence while the director could not receive messages.
 func (r DirectorResumed) step(m *Machine) {
 	for _, t := range m.hard.Tasks {
 		if t.State.Info().Live {
@@ -285,8 +286,8 @@ func (m *recorder) grantGrace() {
 	m.revisitAll()
 }
 
-// A worker without an attempt may send messages for days, for example on a lost node. It is answered after a minute,
-// and then less and less often. The machine remembers at most maxUnknownWorkers of them.
+// A worker without an attempt may send messages for days, for example on a lost node. The director answers it after
+// a minute, and then less and less often. The machine remembers at most maxUnknownWorkers such workers.
 const (
 	fenceEvery        = time.Minute
 	fenceSeldom       = 10 * time.Minute
@@ -303,7 +304,7 @@ type unknownWorkers struct {
 type answeredWorker struct {
 	worker string
 	at     time.Time
-	wait   time.Duration // time without an answer
+	wait   time.Duration // time until the next answer
 }
 
 func (a *answeredWorker) dueAt() time.Time { return a.at.Add(a.wait) }
@@ -362,7 +363,7 @@ func (m *recorder) fenceUnknown(worker string, token uint64) {
 }
 
 // fence tells a worker to end because its attempt is over or unknown. The recorded fact delays the message until the
-// append succeeds. A director that does not know that it was replaced therefore cannot fence its successor's worker.
+// append succeeds. So a director that does not know that it was replaced cannot fence its successor's worker.
 func (m *recorder) fence(b ReportReceived) {
 	m.record(WorkerAnswered{Worker: b.Worker})
 	e := Effect{Kind: DoFence, Worker: b.Worker}

@@ -49,7 +49,7 @@ func TestMassSilenceFitsTheJournal(t *testing.T) {
 		t.Fatalf("%d of %d are suspected", got, n)
 	}
 	var signs []Sign
-	list := ContainersListed{TakenAt: silent.Add(time.Second)} // the second witness
+	list := ContainersListed{TakenAt: silent.Add(time.Second)} // the second piece of evidence
 	for i := range n {
 		worker := "k" + strconv.Itoa(i+1) + "-1"
 		signs = append(signs, Sign{WorkerSeen{Worker: worker}, silent.Add(2 * time.Second)})
@@ -60,6 +60,6 @@ func TestMassSilenceFitsTheJournal(t *testing.T) {
 		offer(silent.Add(m.cfg.HeartbeatTTL/2), part) // late, because the second deadline of all workers has passed
 	}
 	if got := states(Running); got != n {
-		t.Errorf("%d of %d run, though a heartbeat of each had come", got, n)
+		t.Errorf("%d of %d run, although a heartbeat of each had arrived", got, n)
 	}
 }

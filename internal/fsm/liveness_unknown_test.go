@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Unknown containers that cannot be removed may stay for days, and may exceed the memory for them. The number of
-// facts about them is bounded, and each remembered container is answered less and less often.
+// Unknown containers that cannot be removed may stay for days, and there may be more than the machine remembers.
+// The number of facts about them is bounded, and each remembered container is answered less and less often.
 func TestUnknownWorkersAreBounded(t *testing.T) {
 	const minutes, answers = 10, 4 // at once, and after 1, 3 and 6 minutes
 	for _, n := range []int{1, 256, 257, maxUnknownWorkers, maxUnknownWorkers + 1, 3 * maxUnknownWorkers} {

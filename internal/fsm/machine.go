@@ -86,7 +86,7 @@ type agenda struct {
 	began             time.Time     // when Booted was decided
 	grace             time.Time     // silence before this time does not count
 	late              time.Duration // extends the deadlines for signs of life
-	githubClosed      bool          // effects may be held back by GitHub's cooldown
+	githubClosed      bool          // set while GitHub's cooldown may hold effects back
 	dispatchableSince time.Time     // end of the last pause, drain, cooldown, incident or restart
 	searched          string        // Config.Programs at the last search
 }

@@ -192,7 +192,7 @@ func TestGraceOfAFinalReport(t *testing.T) {
 	}
 }
 
-// A new attempt has room for new reports.
+// A new attempt has room for its own reports.
 func TestReportsOfEarlierAttemptsTakeNoRoom(t *testing.T) {
 	task := &Task{Nonce: "k1", Attempt: 2}
 	for i := range maxReports {
@@ -203,7 +203,7 @@ func TestReportsOfEarlierAttemptsTakeNoRoom(t *testing.T) {
 	}
 }
 
-// A silence that began before this process counts only from the start of the process.
+// A silence that began before this process counts only from the process's start.
 func TestSilenceAfterARestartIsCountedFromIt(t *testing.T) {
 	data, err := running(t).Snapshot()
 	if err != nil {
@@ -228,7 +228,7 @@ func TestSilenceAfterARestartIsCountedFromIt(t *testing.T) {
 	}
 }
 
-// A start that waits for GitHub's limit longer than the watchdog's time is not a timeout of the worker.
+// If a start waits for GitHub's limit for longer than the watchdog allows, the worker has not timed out.
 func TestWatchdogDoesNotCountWaitingForALimit(t *testing.T) {
 	m := New(testConfig())
 	mustStep(t, m, at(0), Booted{RunID: "r"})
@@ -270,7 +270,7 @@ func TestDeferredEffectWaitsALittle(t *testing.T) {
 	}
 }
 
-// Views older than our labels cause a single read, because a stopped clock must not cause a loop.
+// Views older than our labels cause only one read, because a stopped clock must not cause a loop.
 func TestOldViewsAskForOneLook(t *testing.T) {
 	m := running(t)
 	old := oneIssue("1")

@@ -68,7 +68,7 @@ func unreachable(resource string) *EffectError {
 	return &EffectError{Reason: recovery.NetworkTransient, Text: "error: 503", Transient: true, Resource: resource}
 }
 
-// An outage of the server does not fail an attempt, is not charged, and does not lead to a question.
+// A server's outage does not fail an attempt, is not charged, and does not lead to a question.
 func TestOutageCostsNoAttempt(t *testing.T) {
 	issues := []IssueKey{"a/a#1", "a/a#2", "a/a#3", "a/a#4"}
 	for _, resource := range []string{recovery.GitHubGit, recovery.GitHubAPI} {
@@ -160,7 +160,7 @@ func TestRefusedByTheGate(t *testing.T) {
 	}
 }
 
-// Tries that a release spent on an outage do not make a single wrong refusal final.
+// A single wrong refusal of a release is not final, however many tries an outage has used up before.
 func TestRefusedAfterAnOutage(t *testing.T) {
 	var o *outage
 	refused, released := 0, false

@@ -26,7 +26,7 @@ const releaseTries = 10
 // minRetryWait is the shortest wait before a retry. Jitter may be 0, and a stated reset may be in the past.
 const minRetryWait = 100 * time.Millisecond
 
-// At most one durable effect of a task is in flight. The outcome of any other effect is outdated and ignored.
+// At most one durable effect of a task is in flight. The outcome of any other effect is outdated, so ignore it.
 func (e EffectEnded) step(m *Machine) {
 	m.replied(e.Effect)
 	t := m.Task(e.Task)
@@ -212,7 +212,7 @@ func (f *EffectError) limited() string {
 	return ""
 }
 
-// planKeptEdit plans the edit which states that the work is kept, unless this process has already made that edit.
+// planKeptEdit plans the edit that tells people that the work is kept, unless this process has already made it.
 func (t *Task) planKeptEdit(delivery, why string) {
 	if t.soft.kept.delivery != delivery {
 		t.soft.kept = keptEdit{delivery: delivery}

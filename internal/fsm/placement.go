@@ -41,8 +41,8 @@ func (f ContainerWaits) apply(m *agenda, t *Task) {
 }
 
 const (
-	// imageTimeout limits an attempt's wait for an image that cannot be pulled. It includes several attempts of the
-	// runtime. The wait for room may be much longer.
+	// imageTimeout limits an attempt's wait for an image that cannot be pulled. The runtime tries several times
+	// within it. The wait for room may be much longer.
 	imageTimeout = 5 * time.Minute
 	// waitsEvery is the shortest interval between two recorded explanations.
 	waitsEvery = time.Minute
@@ -64,7 +64,7 @@ func (m *attempts) placing(t *Task) {
 }
 
 // stillWaits records the runtime's explanation for a waiting attempt. If the image cannot be pulled, it shortens the
-// deadline, because waiting seldom helps.
+// deadline, because waiting rarely helps.
 func (m *attempts) stillWaits(t *Task, words string) {
 	w := t.Waits
 	if words = shortWords(words); words == "" || words == w.For || w.For != "" && m.now.Before(w.At.Add(waitsEvery)) {

@@ -199,7 +199,7 @@ func TestEachDeliveryIsDecidedOnce(t *testing.T) {
 	}
 }
 
-// No accepted success is lost. An attempt with an accepted success is delivered, unless it was withdrawn.
+// No accepted success is lost: its attempt is delivered, unless it was withdrawn.
 func TestAcceptedSuccessIsDelivered(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)

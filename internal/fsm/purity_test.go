@@ -34,7 +34,7 @@ var allowed = map[string][]string{
 	},
 	"retake/internal/whatif":        {"cmp", "retake/internal/fsm", "retake/internal/recovery", "slices", "time"},
 	"retake/internal/projection":    {"retake/internal/fsm", "retake/internal/recovery", "slices", "strings"},
-	"retake/internal/sys/diskfault": {"errors", "strings", "syscall"}, // for the names of errors
+	"retake/internal/sys/diskfault": {"errors", "strings", "syscall"}, // needed for the names of errors
 	"retake/internal/recovery": {
 		"math", "retake/internal/recovery/circumstances", "retake/internal/recovery/plaintext", "slices", "strconv",
 		"strings", "time",

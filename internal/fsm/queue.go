@@ -154,8 +154,8 @@ type waiterList struct {
 // blocks either all tasks of a list or none.
 type alike struct {
 	repo    string
-	queued  bool   // the next step is a claim of a queued issue
-	noModel bool   // the next step does not use a model
+	queued  bool   // set if the next step is a claim of a queued issue
+	noModel bool   // set if the next step does not use a model
 	capped  string // the task's labels with a cap, joined
 }
 

@@ -52,7 +52,7 @@ type FoundTask struct {
 	// not matter.
 	Answered bool `json:"answered,omitempty"`
 	// Work is the pull request with our marker; its number is 0 without a pull request. Reviewed is the part of its
-	// review that the work already takes into account.
+	// review that the work already answers.
 	Work     DeliverResult `json:"work,omitzero"`
 	Reviewed Reviewed      `json:"reviewed,omitzero"`
 	// Spent is the usage of all attempts according to the reports. Used is the part since the latest question.
@@ -258,7 +258,7 @@ func (f *FoundTask) base(m *Machine) *Task {
 		t.Title, t.URL = f.Title, f.URL
 	}
 	asked, answers := f.asked()
-	began := max(f.Attempt, asked, t.Attempt) - t.Attempt // attempts that the journal does not know
+	began := max(f.Attempt, asked, t.Attempt) - t.Attempt // attempts that the journal does not contain
 	t.Attempt += began
 	t.Next, t.Ending, t.Outbox, t.Used, t.LabelsAt, t.Resumed, t.Validates, t.LeavesValidation = Next{}, Ending{}, nil,
 		recovery.Usage{}, time.Time{}, false, false, false
@@ -313,7 +313,7 @@ func (f *FoundTask) isAsked() bool {
 }
 
 // asksLast reports whether the question is still open and concerns the last attempt. The last attempt has the highest
-// number in any evidence or in the undamaged part of the journal, so that no number is used twice.
+// number in any evidence or in the undamaged part of the journal, so that numbers are never reused.
 func (f *FoundTask) asksLast() bool {
 	attempt, _ := f.asked()
 	return f.isAsked() && !f.Answered && (f.Known == nil || f.Known.Nonce != f.Nonce || attempt >= f.Known.Attempt)
@@ -361,7 +361,7 @@ func (f *FoundTask) agrees() bool {
 	case Queued:
 		return false // the issue is claimed
 	case Delivering:
-		// The remaining effects may be repeated, except in review, where other people may have pushed in between.
+		// The remaining effects may be repeated, except in review, where people may have pushed in between.
 		return !asked && !f.inReview()
 	case Blocked:
 		answered := f.Answered || f.has(LabelClaimed) || f.has(LabelReview) && !f.has(LabelBlocked)

@@ -112,7 +112,7 @@ func TestRebuiltSuccessIsDelivered(t *testing.T) {
 	}
 }
 
-// The sound part of a cut journal wins unless a finding is newer. In that case the finding is combined with earlier
+// The sound part of a cut journal wins unless a finding is newer. Then the finding is combined with earlier
 // decisions.
 func TestRebuiltFromAPrefix(t *testing.T) {
 	t.Parallel()

@@ -33,7 +33,7 @@ func (m *recorder) move(t *Task, on Trigger, why string, until time.Time) {
 	m.revisit(t)
 	// Before the claim is won, the task has no comment. Done and Released have separate comments. The other states are
 	// too short to be shown. After OnSeenAgain the comment still shows Running.
-	if on != OnSeenAgain { // the comment still says Running
+	if on != OnSeenAgain { // the comment still shows Running
 		t.soft.commentDue, t.soft.commentWhy = to == Running || to == Backoff || to == Parked || to == Blocked, why
 		t.soft.kept = keptEdit{}
 	}
@@ -116,7 +116,7 @@ func (m *recorder) emitFor(t *Task) {
 			Incident: m.incidentIssue(t),
 			Until:    t.Until, Validates: t.validates(), Commanded: t.Commanded,
 		}})
-		if k := &t.soft.kept; k.delivery != "" { // this id identifies the latest edit
+		if k := &t.soft.kept; k.delivery != "" { // so that this id identifies the latest edit
 			edit := &m.effects[len(m.effects)-1]
 			edit.ID += "/" + k.delivery
 			k.edit = edit.ID

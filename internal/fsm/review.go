@@ -18,7 +18,7 @@ type Reviewed struct {
 }
 
 // In any state, a merged or closed pull request ends the claim. A problem starts an attempt only in review. During an
-// attempt it can wait, because a later poll shows it again.
+// attempt it can wait, because a later poll will show it again.
 func (b ReviewSeen) step(m *Machine) {
 	t := m.Task(b.Task)
 	if t == nil || b.Number == 0 || t.Work.PullRequest != b.Number || !slices.Contains(idle, t.State) ||

@@ -72,13 +72,13 @@ func (m *memory) slotFree() bool {
 
 // mayClaim reports whether another queued issue may be claimed. A finished task releases its slot before delivery, and
 // GitHub limits how much a fleet may write. Without a limit on finished tasks, claims from a long queue would use up
-// these writes.
+// those writes.
 func (m *agenda) mayClaim() bool {
 	return m.finished < max(leastFinished, m.cfg.MaxWorkers) && !m.closed(GitHubClaims).Until.After(m.now)
 }
 
-// leastFinished is the minimum number of finished tasks that stops claims. It lets a single worker begin its next issue
-// while its last work is being delivered.
+// leastFinished is the smallest number of finished tasks that can stop claims. It lets a single worker begin its next
+// issue while its last work is being delivered.
 const leastFinished = 2
 
 // awaitsHandIn reports whether the task's work is finished and waits for its first delivery. A failed delivery does not

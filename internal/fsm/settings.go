@@ -44,8 +44,8 @@ func (m *agenda) RecallLabels(older []LabelNames) {
 // lastNames returns the newest maxLabelNames sets.
 func lastNames(all []LabelNames) []LabelNames { return all[max(0, len(all)-maxLabelNames):] }
 
-// Covers reports whether the director takes new issues of a repository. Existing tasks in other repositories are
-// finished.
+// Covers reports whether the director takes new issues of a repository. It still finishes existing tasks in
+// other repositories.
 func (m *memory) Covers(repo string) bool {
 	return len(m.cfg.Repositories) == 0 ||
 		slices.ContainsFunc(m.cfg.Repositories, func(r string) bool { return strings.EqualFold(r, repo) })
@@ -70,7 +70,7 @@ func (m *Machine) dropUncovered(before, now *Settings) {
 	}
 }
 
-// Configure replaces the configuration for later decisions. Earlier decisions stand.
+// Configure replaces the configuration for later decisions. Earlier decisions remain valid.
 func (m *Machine) Configure(cfg Config) {
 	m.cfg = cfg
 	m.revisitAll() // deadlines depend on the configuration

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A snapshot without a field would only be noticed after a restart.
+// If the snapshot lacked a field, only a restart would show it.
 func TestSnapshotKeepsEveryField(t *testing.T) {
 	var hard, back hardState
 	fill(reflect.ValueOf(&hard).Elem())
@@ -144,7 +144,7 @@ func TestTasksThatAreOverLeaveNothing(t *testing.T) {
 			Repo: "acme/widgets", Cursor: fmt.Sprint(n), AskedAt: at,
 			Issues: []IssueView{{Key: key, UpdatedAt: at.Add(time.Second), Nonce: nonce}},
 		})...)
-		for len(effects) > 0 { // every requested effect succeeds, and the closed issue ends the claim
+		for len(effects) > 0 { // let every requested effect succeed, and end the claim by closing the issue
 			var next []Effect
 			for _, e := range effects {
 				if e.ID == "" {

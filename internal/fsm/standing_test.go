@@ -135,11 +135,11 @@ func TestCapsOfLabels(t *testing.T) {
 		t.Errorf("it waits for %q, want the label named", w.For)
 	}
 	if s.lose("acme/widgets#1"); s.m.Task("acme/widgets#2").State != Claiming {
-		t.Error("the cap has room, and the next one waits")
+		t.Error("the cap has room, but the next task waits")
 	}
 }
 
-// An issue waits until its dependencies are closed, and names them.
+// An issue waits until its dependencies are closed, and Retake names them.
 func TestDependenciesComeFirst(t *testing.T) {
 	s := newStandings(t, 3, nil)
 	s.poll(1, s.view("acme/widgets#1", true, Standing{After: []IssueKey{"acme/widgets#7", "Acme/Widgets#8"}}))

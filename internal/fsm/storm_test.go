@@ -116,7 +116,7 @@ func (s *storm) work(worker string) {
 }
 
 // TestQueueMovesAfterTheStorm checks that after twenty minutes of random failures, all issues have started within the
-// same time. If half of all tries succeeded, half of the time suffices. There are three issues for each worker.
+// same time. If half of all tries succeed, half of that time must suffice. There are three issues for each worker.
 func TestQueueMovesAfterTheStorm(t *testing.T) {
 	const lasts = 20 * time.Minute
 	for rate, within := range map[float64]time.Duration{0.2: time.Minute, 0.5: lasts / 2, 0.8: lasts} {

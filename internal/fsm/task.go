@@ -258,7 +258,7 @@ type Failing struct {
 
 // soft is the state that a restart may lose.
 type soft struct {
-	seenAt       time.Time     // last sign of life; zero if this process has not seen one
+	seenAt       time.Time     // time of the last sign of life; zero if this process has not seen one
 	upAt         time.Time     // when this process learnt that the container runs, or zero
 	listedAt     time.Time     // when the runtime last listed the container as running
 	unansweredAt time.Time     // when the last probe without an answer was sent
@@ -266,7 +266,7 @@ type soft struct {
 	slack        time.Duration // time of the director's suspensions during this attempt
 	inFlight     string        // id of the durable effect that this process has emitted
 	askedForView time.Time     // LabelsAt at the last request for the issue
-	answersRead  time.Time     // in Blocked, the issue's UpdatedAt at the last read of its comments
+	answersRead  time.Time     // in Blocked, the issue's UpdatedAt when its comments were last read
 	commentDue   bool          // the comment must be edited
 	commentWhy   string        // the explanation in the comment
 	kept         keptEdit
@@ -275,12 +275,12 @@ type soft struct {
 	Activity
 }
 
-// keptEdit is the edit of the comment which states that finished work is kept although its delivery fails. A retry of
-// the delivery cancels a waiting edit, so each failure plans the edit again until it is made.
+// keptEdit is the edit of the comment that tells people that finished work is kept although its delivery fails. A
+// retry of the delivery cancels a waiting edit, so each failure plans the edit again until it is made.
 type keptEdit struct {
 	delivery string // id of the failing effect
 	edit     string // id of the edit that was planned last
-	made     bool   // also true after a permanent refusal
+	made     bool   // set once the edit was made or permanently refused
 }
 
 // Activity is a worker's last report about itself.

@@ -25,7 +25,7 @@ func (f VerdictMade) Failed() string { return callerOf(f.Caller, f.Stage) }
 
 func callerOf(stated, stage string) string { return cmp.Or(stated, callers[stage], "stage") }
 
-// decide makes the verdict on a failed attempt and carries it out.
+// decide reaches the verdict on a failed attempt and carries it out.
 func (m *attempts) decide(t *Task, f recovery.Finding, stage string) {
 	chosen := m.judge(t, f, stage)
 	m.noteHealthEvidence(t, f, stage)
@@ -34,9 +34,9 @@ func (m *attempts) decide(t *Task, f recovery.Finding, stage string) {
 		OfTask: OfTask{t.Key}, Attempt: t.Attempt, Stage: stage, Finding: f, Verdict: v, Incident: incident,
 		Validate: m.stillToValidate(t, f, v), Disagrees: t.disagrees(chosen), Caller: m.cfg.Callers[stage],
 	})
-	switch r := t.cooledResource(f, stage, v); { // prevent other tasks from reaching the same limit
+	switch r := t.cooledResource(f, stage, v); { // keep other tasks from running into the same limit
 	case r == "":
-	case t.Ending.Finding != nil && !t.Ending.certain(): // the only evidence is a worker's statement
+	case t.Ending.Finding != nil && !t.Ending.certain(): // a worker's statement is the only evidence
 		m.limitStated(t, r, m.now.Add(v.Delay), f.Cause)
 	default:
 		m.coolDown(Cooldown{Resource: r, Until: m.now.Add(v.Delay), Why: f.Cause})
@@ -68,7 +68,7 @@ func (m *attempts) judge(t *Task, f recovery.Finding, stage string) recovery.Ver
 		HasAlternative: m.cfg.HasAlternative, AlreadyCompacted: t.Tally.Took(recovery.RetryCompact),
 		Caller: m.cfg.caller(stage),
 	}, t.AttemptID())
-	// The task's budget is used up, and waiting does not refill it.
+	// The task's budget is used up, and waiting would not refill it.
 	if t.Ending.Known == recovery.QuotaExhausted && f.Reason == recovery.QuotaExhausted {
 		v = policy.Refuse(f.Reason, policy.GuardBudget, v.Row, f.Cause)
 	}
@@ -138,8 +138,8 @@ func (m *attempts) fixRound(t *Task, f recovery.Finding) recovery.Verdict {
 }
 
 // stillToValidate reports whether the next attempt again only validates the work. This is the case if the failed
-// attempt only validated the work, and the work did not cause the failure. Running an agent again would pay twice for
-// finished work.
+// attempt only validated the work, and the work did not cause the failure. To run an agent again would be to pay
+// twice for finished work.
 func (m *attempts) stillToValidate(t *Task, f recovery.Finding, v recovery.Verdict) bool {
 	about, _ := recovery.Describe(f.Reason)
 	elsewhere := about.Cause == recovery.Infrastructure || about.Cause == recovery.RateLimit
@@ -281,8 +281,8 @@ func (f VerdictMade) ByPolicy() bool { return !slices.Contains(ownRows, f.Verdic
 // Verdict.NextIfAgain is the policy's choice.
 func (f VerdictMade) ByIncident() bool { return f.Verdict.Row == rowIncident }
 
-// Redecide repeats the decision about the failure in a journaled verdict, with this machine's configuration. It changes
-// only the machine's time. The machine must have the state just before the fact. The incidents have then counted the
+// Redecide repeats the decision about the failure in a journaled verdict under this machine's configuration. It changes
+// only the machine's time. The machine must be in the state just before the fact. The incidents have then counted the
 // failure, so canary must return the incident's canary from before (see Canary). The failure belongs to the fact's
 // incident, or without one, to the finding's incident. Redecide returns false for a verdict that bypassed the policy,
 // and for an unknown task.

@@ -69,7 +69,7 @@ func (m *agenda) WaitsFor(t *Task) Waiting {
 	case Blocked:
 		w := Waiting{For: "a person's answer", Heard: t.Heard.words("`/agent retry`")}
 		if m.TakesReply(t) {
-			w.For, w.Heard = w.For+": any comment will do", t.Heard.words("a newer comment")
+			w.For, w.Heard = w.For+": a plain comment is enough", t.Heard.words("a newer comment")
 		}
 		return w
 	case Parked:

@@ -80,7 +80,7 @@ func TestAsksAfterTheOneTryThatAReportLeaves(t *testing.T) {
 	}
 }
 
-// Our own worker derives the flags from its reason, so they change nothing.
+// Our own worker derives the flags from its reason, so they do not change anything.
 func TestDerivedFlagsChangeNothing(t *testing.T) {
 	f := newFleet(t, "a/a#1")
 	e := word(false, false, true)
@@ -91,7 +91,7 @@ func TestDerivedFlagsChangeNothing(t *testing.T) {
 	}
 }
 
-// Explicit flags cannot make the director less careful than its policy.
+// Explicit flags never make the director less careful than its policy.
 func TestAWordGrantsNothing(t *testing.T) {
 	f := newFleet(t, "a/a#1")
 	e := word(true, true, false)

@@ -62,7 +62,8 @@ func (w *world) steps() map[string]func(*rapid.T) {
 		"worker":        func(*rapid.T) { w.worker() },
 	}
 	maps.Copy(s, w.rareSteps())
-	for _, often := range []string{"append lands", "effect ends", "worker", "answer"} { // otherwise little would happen
+	// frequent, because little would happen otherwise
+	for _, often := range []string{"append lands", "effect ends", "worker", "answer"} {
 		for i := range 3 {
 			s[fmt.Sprintf("%s %d", often, i)] = s[often]
 		}
@@ -123,7 +124,7 @@ func (w *world) endOne() {
 	}
 }
 
-// failOne fails an effect, which may have been carried out anyway.
+// failOne fails an effect that may have been carried out nevertheless.
 func (w *world) failOne() {
 	e, ok := pick(w, w.emitted, "effect")
 	if !ok {

@@ -220,7 +220,7 @@ func TestReactOnceAndChangeOnesMind(t *testing.T) {
 			w.Errorf("reactions = %q", got)
 		}
 		if !updated().Equal(before) {
-			w.Error("a reaction counts as a change of the issue")
+			w.Error("a reaction counts as a change to the issue")
 		}
 		// Half of a change of mind, and a comment that was deleted.
 		w.must(w.client("mallory").People.React(w.Context(), w.key, id, tracker.ReactionConfused))

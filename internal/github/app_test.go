@@ -50,8 +50,8 @@ func (w *world) app(change ...func(*api.AppOptions)) *api.App {
 	return a
 }
 
-// TestAppMintsAndRenews checks that an App can claim and recognizes its comments. A token serves for an hour minus a
-// minute, and every request has a valid token.
+// TestAppMintsAndRenews checks that an App can claim and recognizes its comments. A token is used for an hour minus
+// a minute, and every request has a valid token.
 func TestAppMintsAndRenews(t *testing.T) {
 	appKey()
 	inWorld(t, func(w *world) {

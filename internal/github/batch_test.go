@@ -161,7 +161,7 @@ func TestPartsThatFailAlone(t *testing.T) {
 					w.Errorf("by REST: %q, want one request of %q", byRest, rest)
 				}
 				if c.Labels.RestAlone() {
-					w.Error("one refused change has ended the use of GraphQL")
+					w.Error("one refused change ended the use of GraphQL")
 				}
 			})
 		})
@@ -210,7 +210,7 @@ func TestARequestOfPartsThatFails(t *testing.T) {
 // TestAPartThatIsCancelled ends the context of one claim while the request of all is under way. It returns at once, and
 // the others are not affected.
 func TestAPartThatIsCancelled(t *testing.T) {
-	for stopped := range 6 { // any of them may be the first, which begins the request
+	for stopped := range 6 { // any of the claims may be the first, which begins the request
 		t.Run(fmt.Sprint("part ", stopped), func(t *testing.T) {
 			inCrowd(t, func(w *crowd) {
 				w.inject(githubtest.Fault{Delay: 10 * time.Second}.On("POST", "^/graphql$"))
@@ -234,7 +234,7 @@ func TestAPartThatIsCancelled(t *testing.T) {
 				w.mustAll(errs)
 				w.verify("agent-claimed", 0)
 				if c.Labels.RestAlone() {
-					w.Error("a cancelled claim has ended the use of GraphQL")
+					w.Error("a cancelled claim ended the use of GraphQL")
 				}
 			})
 		})

@@ -72,7 +72,7 @@ func interleave(t *testing.T, setUp func(*world), rival string, order []bool) (n
 			second := ended[0]
 			switch at := len(taken); {
 			case choice && lastRead && taken[at-1] && reads[0]:
-				second, choice = true, false // two reads in a row commute: the other order is tried anyway
+				second, choice = true, false // two consecutive reads commute, and the other order is tried anyway
 			case choice && at < len(order):
 				second = order[at]
 			}

@@ -48,7 +48,7 @@ func TestOneRefusalEndsNothing(t *testing.T) {
 				w.inject(c.fault)
 				for range 3 {
 					if got := look(); got != api.KindTransient {
-						t.Fatalf("said within a second: %q, want transient", got)
+						t.Fatalf("the answer within a second: %q, want transient", got)
 					}
 				}
 				if got := look(); got != "" {
@@ -114,7 +114,7 @@ func TestLabelThatIsOnlySaidToBeOn(t *testing.T) {
 					}
 					w.inject(githubtest.Fault{Status: 200, Body: body}.On("POST", "/labels$"))
 					if err := step(w, bot); err == nil {
-						t.Error("it went well, without the label")
+						t.Error("the step succeeded without the label")
 					} else if e := asError(w.T, err); e.Kind != api.KindTransient {
 						t.Errorf("got %v, want a transient error", e)
 					}

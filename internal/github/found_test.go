@@ -70,7 +70,7 @@ func TestFoundQuestion(t *testing.T) {
 		time.Sleep(time.Minute)
 		w.sim.RemoveLabel(w.key, "acme", "agent-blocked")
 		if f := w.find(c); f.Question != testNonce+"-2" || !f.Landed {
-			t.Errorf("its label taken off: %+v", f)
+			t.Errorf("with its label removed: %+v", f)
 		}
 	})
 	for name, answered := range map[string]bool{

@@ -35,7 +35,7 @@ func TestIncidentIssue(t *testing.T) {
 		over := now
 		over.Open, over.Until = false, now.Since.Add(time.Hour)
 		if key := w.ensured(over); key != "" {
-			w.Errorf("an unreported outage is shown after its end: %s", key)
+			w.Errorf("an outage without an issue is shown after its end: %s", key)
 		}
 		key := w.ensured(now)
 		if key != testRepo+"#2" {

@@ -40,7 +40,7 @@ const latency = 250 * time.Millisecond
 
 func newLoad(t *testing.T, issues int, wrap func(http.RoundTripper) http.RoundTripper) *load {
 	if raced && issues > 40 {
-		t.Skip("a run of 40 issues gives the race detector the same code")
+		t.Skip("a run of 40 issues covers the same code for the race detector")
 	}
 	w := &load{T: t, sim: githubtest.New(githubtest.Options{Limits: true})}
 	w.sim.AddUser("retake-bot", "token")
@@ -94,7 +94,7 @@ func (w *load) insist(step func() error) {
 		}
 		e := api.Detail(err)
 		if tries > 500 {
-			w.Errorf("still after %d tries: %v", tries, err)
+			w.Errorf("failed after %d tries: %v", tries, err)
 			return
 		}
 		if e.Kind == api.KindRateLimited {
@@ -312,7 +312,7 @@ func TestClaimsAreWonOneAfterTheOther(t *testing.T) {
 			}
 			for i, at := range w.claimed[1:] {
 				if apart := at - w.claimed[i]; apart > 12*time.Second {
-					t.Errorf("%s: between claim %d and the next one are %s", mode, i+1, apart)
+					t.Errorf("%s: %[3]s pass between claim %[2]d and the next one", mode, i+1, apart)
 				}
 			}
 		})

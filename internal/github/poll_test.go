@@ -296,10 +296,10 @@ func TestEnsureLabels(t *testing.T) {
 		}
 		w.must(c.Labels.EnsureLabels(w.Context(), testRepo))
 		if len(w.changes()) != n {
-			w.Errorf("labels that are there were created again: %+v", w.changes())
+			w.Errorf("existing labels were created again: %+v", w.changes())
 		}
 		if err := w.client("mallory").Labels.EnsureLabels(w.Context(), testRepo); err != nil {
-			w.Errorf("labels are there, nothing to write: %v", err)
+			w.Errorf("the labels exist, so there is nothing to write: %v", err)
 		}
 	})
 }

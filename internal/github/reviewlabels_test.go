@@ -36,7 +36,7 @@ func TestADeliveryInTheSecondOfItsClaim(t *testing.T) {
 						}
 						err := deliverWatched(w.Context(), w, c)
 						if took := time.Since(began); took >= time.Second {
-							w.Fatalf("it took %s: that is not one second", took)
+							w.Fatalf("the steps took %s, which is not one second", took)
 						}
 						if api.KindOf(err) == api.KindTransient {
 							time.Sleep(2 * time.Second)

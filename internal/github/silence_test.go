@@ -97,7 +97,7 @@ func (w *world) probed(fail func(*http.Request) (*http.Response, error)) {
 			w.Fatal("a poll was answered")
 		}
 		if since, why := c.API.Gate.Away(); pauses.Load() > 0 && (since.IsZero() || why == "") {
-			w.Errorf("after %s it is not away", time.Since(begin))
+			w.Errorf("GitHub does not count as away after %s", time.Since(begin))
 		}
 		time.Sleep(2 * time.Second)
 	}
@@ -109,7 +109,7 @@ func (w *world) probed(fail func(*http.Request) (*http.Response, error)) {
 		w.Errorf("afterwards: %v", err)
 	}
 	if since, _ := c.API.Gate.Away(); !since.IsZero() {
-		w.Error("afterwards it is still away")
+		w.Error("GitHub still counts as away afterwards")
 	}
 	w.claimed(c)
 }

@@ -69,7 +69,7 @@ var question = ask.Escalation{
 	WhyStopped: "needs_human: asks for a decision", Ask: "Answer the question.", Reply: "/agent retry <your answer>",
 }
 
-// plainQuestion is like question, but any comment is an answer.
+// plainQuestion is like question, but a comment without a command answers it.
 func plainQuestion() ask.Escalation {
 	q := question
 	q.TakesReply = true

@@ -14,7 +14,7 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// wholeTask claims an issue and hands its work in.
+// wholeTask claims an issue and delivers its work.
 var wholeTask = inOrder(claimOnce, deliverWatched)
 
 // TestWritesOfATask counts the requests of a task that succeeds immediately, with its pull request.
@@ -175,7 +175,7 @@ func TestGraphQLThatIsAway(t *testing.T) {
 				w.must(err)
 				w.wantLabels("agent-review")
 				if !c.Labels.RestAlone() {
-					w.Error("it was not noticed")
+					w.Error("the client did not notice the failure")
 				}
 				if n := len(w.marked(tracker.MarkClaim)); n != 1 {
 					w.Errorf("%d claim comments", n)

@@ -86,7 +86,7 @@ func same(t *testing.T, text string) (accepted bool) {
 	}
 	var want all
 	if err := json.Unmarshal([]byte(text), &want); err != nil {
-		t.Fatalf("%q is read, and encoding/json says: %v", text, err)
+		t.Fatalf("the Reader accepts %q, but encoding/json returns: %v", text, err)
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Fatalf("%q\nis read as %+v\nand by encoding/json as %+v", text, got, want)
@@ -122,7 +122,7 @@ func samples() (texts []string) {
 func TestWhatEncodingJSONWritesIsRead(t *testing.T) {
 	for _, text := range samples() {
 		if !same(t, text) {
-			t.Errorf("it is not read: %s", text)
+			t.Errorf("the Reader rejects %s", text)
 		}
 	}
 }

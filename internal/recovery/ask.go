@@ -13,12 +13,12 @@ type Case struct {
 	Reason   Reason
 	Stage    string // stage of the failure
 	Topic    Topic
-	Stale    bool   // the claim went stale without a failed attempt
+	Stale    bool   // set if the claim went stale without a failed attempt
 	Cause    string // Cause of the Finding
 	Happened circumstances.Record
 	Image    string // the workers' image
-	Asked    bool   // the agent wrote the question
-	Repeated bool   // an unchanged attempt has failed in the same way before
+	Asked    bool   // set if the agent wrote the question
+	Repeated bool   // set if an unchanged attempt has failed in the same way before
 	Pull     int    // pull request with the work, or 0
 	Alike    int    // number of tasks with this failure, including this one
 	File     string // name of the director's configuration file
@@ -84,7 +84,7 @@ const (
 	isOwnLimit   = "own limit"      // a program gave up at a limit that Retake did not set
 	isQuoted     = "quoted"         // the cause quotes the program
 	isRepeated   = "repeated"       // another unchanged attempt would fail in the same way
-	isTurnLimit  = "turns"          // an agent's own limit
+	isTurnLimit  = "turns"          // the agent's own limit
 	isCutOff     = "cut off"
 	isUnapproved = "unapproved" // a person must approve the text
 	isServer     = "mcp server" // an agent's MCP server is not registered
@@ -121,7 +121,7 @@ type wording struct {
 // Comments that questions recommend.
 const (
 	goOn     = "/agent resume"
-	onceDone = "once done: " + goOn // the comment has an effect only after the requested action
+	onceDone = "once done: " + goOn // set if the comment has an effect only after the requested action
 	yourWord = "/agent retry <instructions for the agent>"
 )
 
@@ -227,6 +227,7 @@ func (c *Case) causePlaces() (places []string) {
 			{": a raw file, but .gitattributes ", isFiltered},
 			{": a name that git refuses", isNamed},
 			{labelAfter, isLabelled},
+			{labelAfterOld, isLabelled},
 			{"", isNotPushed},
 		} {
 			if strings.Contains(text, kind.says) {
@@ -320,7 +321,7 @@ func (c *Case) stagePlace() string {
 	place := stagePlaces[c.Stage]
 	command := c.Happened.Program() != ""
 	switch {
-	case place == inCheck && !command: // the failed check is unknown
+	case place == inCheck && !command: // it is unknown which check failed
 		return anywhere
 	case place != "":
 		return place

@@ -43,10 +43,10 @@ func askCases(t *testing.T) (all []Case) {
 				{Cause: NotPushed + "conf/prod.env:2: a secret (rule aws-access-token) (remove it)"},
 				{Cause: NotPushed + long + ": 9 bytes, more than scope.max_file_bytes = 5"},
 				{Cause: NotPushed + "l: a symbolic link that leaves the tree"},
-				{Cause: NotPushed + ".github/workflows/x.yml: scope.deny has \".github/\" (no label in scope.allow " +
-					"lets it through)"},
-				{Cause: NotPushed + ".github/workflows/x.yml: scope.deny has \".github/\" (the label \"ci-ok\" " +
-					"lets it through)"},
+				{Cause: NotPushed + ".github/workflows/x.yml: forbidden by scope.deny \".github/\" " +
+					"(no label in scope.allow allows it)"},
+				{Cause: NotPushed + ".github/workflows/x.yml: forbidden by scope.deny \".github/\" " +
+					"(the label \"ci-ok\" allows it)"},
 				{Cause: TooMuch + "a path is longer than 1024 bytes (checkout.max_path_bytes): a/b"},
 				{
 					Cause: CutOff + "sent 601 messages within 38ms, and may send 100 a second and 300 at once",
@@ -221,7 +221,7 @@ var wordsOfACaseCases = []struct {
 	},
 	{
 		Case{Reason: PolicyViolation, Stage: "COMMIT", Cause: NotPushed + "a.bin: a raw file, but .gitattributes " +
-			"says filter=lfs, and Retake runs no filters"},
+			"sets filter=lfs, and Retake does not run filters"},
 		"",
 		"`a.bin` needs a git filter that Retake does not run",
 		[]string{"such as a.bin", "scope.allow_raw"},
@@ -242,13 +242,14 @@ var wordsOfACaseCases = []struct {
 	},
 	{
 		Case{Reason: ScopeViolation, Stage: "COMMIT", Cause: NotPushed +
-			`.github/workflows/x.yml: scope.deny has ".github/" (no label)`},
+			`.github/workflows/x.yml: forbidden by scope.deny ".github/" (no label)`},
 		"",
 		"Retake may not change `.github/workflows/x.yml`",
 		[]string{"such as .github/workflows/x.yml,", "scope.allow"},
 	},
 	{ // only a plain name appears in the comment to copy
-		Case{Reason: ScopeViolation, Stage: "COMMIT", Cause: NotPushed + "x; now delete all: scope.deny has \"x\""},
+		Case{Reason: ScopeViolation, Stage: "COMMIT", Cause: NotPushed +
+			"x; now delete all: forbidden by scope.deny \"x\""},
 		"",
 		"Retake may not change `x; now delete all`",
 		[]string{"/agent retry Restore files that scope.deny protects from the base branch."},
@@ -281,6 +282,13 @@ var wordsOfACaseCases = []struct {
 		[]string{"/agent resume"},
 	},
 	{
+		Case{Reason: ScopeViolation, Stage: "COMMIT", Cause: NotPushed +
+			`x.yml: forbidden by scope.deny "x.yml" (the label "ci-ok" allows it)`},
+		"",
+		"Retake may not change `x.yml`",
+		[]string{"add the label `ci-ok` to this issue"},
+	},
+	{ // as earlier versions wrote it
 		Case{Reason: ScopeViolation, Stage: "COMMIT", Cause: NotPushed +
 			`x.yml: scope.deny has "x.yml" (the label "ci-ok" lets it through)`},
 		"",
@@ -358,7 +366,7 @@ func TestWordsOfACase(t *testing.T) {
 	}
 }
 
-// A text that asks for a change first names the file and a necessary restart.
+// A text that asks for a change of the configuration names the file, and a restart if one is necessary.
 func TestWhatComesBeforeTheCommentIsAStep(t *testing.T) {
 	c := Case{
 		Reason: OOMKilled, Stage: "CODE", Happened: recorded.Circumstances(t, "exit-memory"), File: "retake.toml",

@@ -47,8 +47,8 @@ func (c *Case) agent() string {
 	return base(c.Happened.Program())
 }
 
-// mostVariables is the maximum number of variables that a question names. If a program has more credentials, any of
-// them may be the cause, so naming two would mislead.
+// mostVariables is the maximum number of variables that a question names. If a program has more, any of them may be
+// the cause, so naming two would mislead.
 const mostVariables = 2
 
 // variables names the variables with the credential. It prefers variables in the cause, and then the first variables of
@@ -87,17 +87,19 @@ func (c *Case) path() string {
 	return ""
 }
 
-// labelBefore and labelAfter enclose the label that would permit the change, in a cause.
-const labelBefore, labelAfter = "(the label \"", "\" lets it through"
+// labelBefore and labelAfter enclose the label that would allow the change, in a cause. Journals of earlier versions
+// have labelAfterOld.
+const labelBefore, labelAfter, labelAfterOld = "(the label \"", "\" allows it", "\" lets it through"
 
-// label returns the label that would permit the change, or "".
+// label returns the label that would allow the change, or "".
 func (c *Case) label() string {
 	_, text, _ := strings.Cut(c.Cause, labelBefore)
-	label, _, ok := strings.Cut(text, labelAfter)
-	if !ok {
-		return ""
+	for _, after := range []string{labelAfter, labelAfterOld} {
+		if label, _, ok := strings.Cut(text, after); ok {
+			return label
+		}
 	}
-	return label
+	return ""
 }
 
 // pull returns a reference to the pull request, which GitHub shows as a link, or "".
@@ -112,8 +114,8 @@ const pullRequest = "pull request #"
 
 func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// missing returns the missing program, server or module after tool_not_found. A stage's program has its configured
-// name.
+// missing returns the missing program, server or module after tool_not_found. For a stage's program, it returns
+// the configured name.
 func (c *Case) missing() string {
 	if c.Reason != ToolNotFound {
 		return ""

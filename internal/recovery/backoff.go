@@ -7,8 +7,7 @@ import (
 )
 
 // Backoff describes waits between retries. The default's Initial and Max, 1 s and 30 s, come from the founding harness.
-// No library is used, because the jitter must be a hash. Otherwise a replay of the journal would make different
-// decisions.
+// It uses no library, because the jitter must be a hash: a replay of the journal must make the same decisions.
 type Backoff struct {
 	Linear  bool
 	Initial time.Duration // a negative value counts as 0
@@ -51,7 +50,7 @@ func (b Backoff) Range(n int) (lo, hi time.Duration) {
 	return b.jittered(d)
 }
 
-// jittered returns the range of d with jitter.
+// jittered returns the range of d after jitter.
 func (b Backoff) jittered(d time.Duration) (lo, hi time.Duration) {
 	switch b.Jitter {
 	case FullJitter:
@@ -115,7 +114,7 @@ func draw(seed string, n int) float64 {
 	for _, c := range strconv.AppendInt(digits[:0], int64(n), 10) {
 		h = (h ^ uint64(c)) * prime
 	}
-	// The high bits of FNV depend little on the end of a short key. The multiplication and shift spread it.
+	// FNV's high bits depend little on the end of a short key, so spread it by multiplication and shift.
 	h *= 0x9E3779B97F4A7C15
 	h ^= h >> 32
 	return float64(h>>11) / (1 << 53)

@@ -14,7 +14,7 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 func after(d time.Duration) time.Time { return noon.Add(d) }
 
-// TestBreakerStory follows one cycle: three tasks fail, the canary fails, the next one succeeds, then the ramp.
+// TestBreakerStory follows one cycle: three tasks fail, a canary fails, the next one succeeds, and the ramp follows.
 func TestBreakerStory(t *testing.T) {
 	const unlimited = 100
 	var b Breaker
@@ -35,11 +35,11 @@ func TestBreakerStory(t *testing.T) {
 	if end := b.NextDeadline(after(90 * time.Minute)); end != after(91*time.Minute) {
 		t.Errorf("open until %s", end)
 	}
-	b = b.Failed(after(90*time.Minute+30*time.Second), "d") // it was already running
+	b = b.Failed(after(90*time.Minute+30*time.Second), "d") // this task was already running
 	at(91*time.Minute, BreakerHalfOpen, unlimited)
 	b = b.Dispatched(after(91*time.Minute), "e")
 	at(91*time.Minute, BreakerHalfOpen, 0)
-	b = b.Failed(after(92*time.Minute), "f") // not the canary
+	b = b.Failed(after(92*time.Minute), "f") // this is not the canary
 	at(92*time.Minute, BreakerHalfOpen, 0)
 	b = b.Failed(after(93*time.Minute), "e")
 	at(93*time.Minute, BreakerOpen, 0)
@@ -102,8 +102,8 @@ func TestBreakerHealsEarly(t *testing.T) {
 	}
 }
 
-// TestBreakerAlwaysHeals draws any history. An open breaker half-opens within the cap, permits one canary, and closes
-// if canaries succeed. Its size is bounded, and JSON preserves it.
+// TestBreakerAlwaysHeals draws any history, and checks that an open breaker half-opens within the cap, permits one
+// canary and closes if canaries succeed, that its size is bounded, and that JSON preserves it.
 func TestBreakerAlwaysHeals(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var b Breaker

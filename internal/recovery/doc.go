@@ -7,7 +7,7 @@
 //	                      └─ signature (fingerprint of a failure)
 //	             plaintext (bounded reading of foreign text) serves all three
 //
-// All packages here are pure: they do not do I/O, start goroutines, or use randomness. Jitter is a hash of the caller's
-// seed, and Evidence.At is the only clock. Values are immutable, so the methods of Tally and Breaker return new values.
-// This package imports only the standard library.
+// All packages here are pure: they do no I/O, start no goroutines, and use no randomness. Jitter is a hash of the
+// caller's seed, and Evidence.At is the only clock. Values are immutable, so the methods of Tally and Breaker return
+// new ones. This package imports only the standard library.
 package recovery

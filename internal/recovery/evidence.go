@@ -13,12 +13,12 @@ type Evidence struct {
 	Tool       string // base name of the program that ran, or of a known agent CLI
 	Provider   string
 	ExitCode   *int
-	Unended    bool              // the program was ended by force, so it has no exit code
+	Unended    bool              // set if the program was ended by force, and so has no exit code
 	Signal     string            // "SIGKILL", …
-	OOM        bool              // the stage ran out of memory, according to a flag, event or cgroup count
+	OOM        bool              // set if the stage ran out of memory, according to a flag, event or cgroup count
 	HTTPStatus int               // 0 if unknown
 	Headers    map[string]string // lower-case names
-	Message    string            // one line by the worker
+	Message    string            // one line from the worker
 	Stdout     string            // tails of the output
 	Stderr     string
 	Question   string        // an agent's question to a person, which makes the reason NeedsHuman
@@ -31,7 +31,7 @@ type Evidence struct {
 type Assertion struct {
 	ErrorType                  string
 	Transient, Retry, Escalate bool
-	// Explicit means that the reporter set the flags deliberately. Our worker derives them from ErrorType.
+	// Explicit means that the reporter set the flags deliberately. Our own worker derives them from ErrorType.
 	Explicit bool `json:",omitempty"`
 }
 
@@ -47,10 +47,10 @@ func (a Assertion) Disagrees(again bool) bool {
 	return a.Explicit && (a.Escalate && again || a.Retry != again)
 }
 
-// Now is the stated wait if the next request is allowed at once. A wait of 0 means that none was stated.
+// Now is the stated wait that allows the next request at once, because a wait of 0 means that none was stated.
 const Now = time.Millisecond
 
-// LongestWait limits every stated wait, because the limits of providers last at most a month.
+// LongestWait limits every stated wait, because no provider's limit lasts longer than a month.
 const LongestWait = 31 * 24 * time.Hour
 
 // Finding is the result of classification.

@@ -20,7 +20,7 @@ type filler struct {
 	holds     func(key string) string
 	quote     string // encloses an untrusted value
 	limit     int    // maximum length of a value, in characters
-	onlyNames bool   // a value that is not a plain name counts as missing
+	onlyNames bool   // set if a value that is not a plain name counts as missing
 }
 
 // nameLetters are the characters of a plain name.

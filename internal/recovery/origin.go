@@ -37,7 +37,7 @@ func (o Origin) Resource(r Reason) string {
 		return o.Uses
 	case r == DiskFull:
 		return Host
-	case about.Scope == OneHost, about.Scope == OneCluster: // an engine or cluster used by the command itself
+	case about.Scope == OneHost, about.Scope == OneCluster: // the command itself used an engine or cluster
 		return ""
 	case o.Provider != "":
 		return ModelPrefix + o.Provider

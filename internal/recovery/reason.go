@@ -58,8 +58,8 @@ type Class string
 
 // The classes.
 const (
-	Transient Class = "transient" // time solves it, so a limited number of retries helps
-	Permanent Class = "permanent" // the same input fails again, so retries do not help
+	Transient Class = "transient" // it passes with time, so a limited number of retries helps
+	Permanent Class = "permanent" // the same input would fail again, so retries do not help
 	NeedHuman Class = "human"     // only a person can decide
 )
 
@@ -278,7 +278,7 @@ var Reasons = []About{
 	},
 }
 
-// Deterministic reports whether the same work in the same repository fails again, regardless of time.
+// Deterministic reports whether the same work in the same repository would fail again at any time.
 func (r Reason) Deterministic() bool {
 	a, _ := Describe(r)
 	return a.Scope == OneRepository && a.Class != Transient

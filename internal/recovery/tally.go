@@ -34,7 +34,7 @@ func short(name string) string {
 
 func ofCall(counter string) bool { return strings.HasPrefix(counter, callCounter) }
 
-// Limits of a tally's lists, which drop their oldest entries first. The engine's limit on attempts (see Decide) does
+// Limits of a tally's lists, which drop the oldest entries first. The engine's limit on attempts (see Decide) does
 // not depend on these lists.
 const (
 	maxCounts     = 64
@@ -71,7 +71,7 @@ type Took struct {
 	N      int    `json:"n"`
 }
 
-// Taken returns the number of times that the counter led to an action.
+// Taken returns how often the counter led to an action.
 func (c *Count) Taken(a Action) int {
 	for i := range c.Took {
 		if c.Took[i].Action == a {
@@ -89,7 +89,8 @@ type Usage struct {
 	CostUSD   float64 `json:"cost_usd,omitempty"`
 }
 
-// Max merges two reports about one attempt's usage. Usage only rises, so the lower report is older. Nil means unknown.
+// Max merges two reports about one attempt's usage. Usage only rises, so the lower report is the older one. Nil means
+// unknown.
 func (u *Usage) Max(v *Usage) *Usage {
 	switch {
 	case u == nil:
@@ -113,7 +114,7 @@ func (u Usage) Plus(v Usage) Usage {
 	}
 }
 
-// After returns the tally after one failure and its verdict. The verdict contains its charges, so old verdicts give the
+// After returns the tally after one failure and its verdict. A verdict contains its charges, so old verdicts give the
 // old tally even under a new policy.
 func (t Tally) After(f Finding, v Verdict) Tally {
 	signature := ""
@@ -163,9 +164,8 @@ func (t Tally) Succeeded() Tally {
 	return t
 }
 
-// Delivered returns the tally after a delivery for review. Unlike Succeeded, it also resets the counters of rows. The
-// counters of the task and session, and all budgets, stay, because they limit the number of deliveries that fail
-// review.
+// Delivered returns the tally after a delivery for review. Unlike Succeeded, it also resets the counters of rows. It
+// keeps the counters of the task and session and all budgets, because they limit how many deliveries may fail review.
 func (t Tally) Delivered() Tally {
 	t.Consecutive, t.Signatures = 0, nil
 	t.Counts = slices.DeleteFunc(slices.Clone(t.Counts),
@@ -203,7 +203,7 @@ func (t *Tally) Counter(of string) Count {
 	return find(t.Counts, of)
 }
 
-// find returns a counter, or the zero counter. It corrects a damaged counter, which must not grant attempts.
+// find returns a counter, or the zero counter. It corrects damaged counters, which must not grant attempts.
 func find(cs []Count, of string) Count {
 	for i := range cs {
 		if cs[i].Of == of {

@@ -24,6 +24,6 @@ func TestDeliveredKeepsTheBudgets(t *testing.T) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	if len(before.Counts) != 4 {
-		t.Error("the tally before is another one now")
+		t.Error("the earlier tally was changed")
 	}
 }

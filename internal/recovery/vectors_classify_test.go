@@ -144,7 +144,7 @@ func checkContainerExit(_ *testing.T, c *classify.Classifier, v vector) string {
 	want, _ := v.Expected["class"].(string)
 	about, _ := recovery.Describe(f.Reason)
 	ok := strings.HasPrefix(want, string(about.Class))
-	if strings.HasPrefix(want, "success") { // this is not a failure, only missing work
+	if strings.HasPrefix(want, "success") { // not a failure, only missing work
 		ok = f.Reason == recovery.NoProgress
 	}
 	if !ok {

@@ -70,7 +70,7 @@ func checkFatal(t *testing.T, _ *classify.Classifier, v vector) string {
 		caller = fields(operation).text("operation")
 	}
 	if strings.HasPrefix(in.text("type"), "BugfixSession") {
-		r = recovery.Validation // a check of one step's input, not of the session
+		r = recovery.Validation // it checks one step's input, not the session
 	}
 	p := preset(t, "prp").With(policy.Limits{
 		MaxRetries:      recovery.Unlimited,

@@ -27,11 +27,11 @@ const (
 // AboutAction describes an action. It does not depend on the policy.
 type AboutAction struct {
 	Action Action
-	Again  bool // the action leads to another attempt
-	Free   bool // the attempt is not charged
-	Same   bool // the attempt uses the same provider, so a stated wait counts
+	Again  bool // set if the action leads to another attempt
+	Free   bool // set if the attempt is not charged
+	Same   bool // set if the attempt uses the same provider, so that a stated wait counts
 	Means  string
-	Done   string // the completed action in a history, such as "tried again"
+	Done   string // the action in the past tense, for a history, such as "tried again"
 }
 
 // Actions lists every action once.
@@ -88,7 +88,7 @@ var noAction AboutAction
 // Again reports whether the action leads to another attempt.
 func (a Action) Again() bool { return a.about().Again }
 
-// Unlimited is the count of a rung without a limit in the policy. The engine still has a limit.
+// Unlimited is the count of a step without a limit in the policy. The engine still has a limit.
 const Unlimited = -1
 
 // Verdict is the decision about a failure, with its explanation.
@@ -111,6 +111,6 @@ type Verdict struct {
 	Cools       string `json:"cools,omitempty"`         // resource to close for everybody for Delay
 	Ask         string `json:"ask,omitempty"`           // the policy's question to a person
 	Counter     string `json:"counter,omitempty"`       // the tally's counter for this failure
-	Error       bool   `json:"error,omitempty"`         // this failure counts as a consecutive error
-	Restarts    bool   `json:"restarts,omitempty"`      // backoffs restart at their first step
+	Error       bool   `json:"error,omitempty"`         // set if this failure counts as a consecutive error
+	Restarts    bool   `json:"restarts,omitempty"`      // set if backoffs restart at their first step
 }

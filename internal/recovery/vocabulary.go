@@ -88,7 +88,7 @@ func ReasonOf(errorType string) (r Reason, ok bool) {
 func ErrorType(r Reason) string {
 	about, _ := Describe(r)
 	word := about.words.reviewcat
-	narrower := strings.HasPrefix(word, "github_") // the term implies GitHub, but the reason may have another origin
+	narrower := strings.HasPrefix(word, "github_") // the term implies GitHub, but the failure may have another origin
 	if means, _ := FromWord("reviewcat", word); means == about.Reason && !narrower {
 		return word
 	}

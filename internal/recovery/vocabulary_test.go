@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestWordsMapBothWays checks that every word has a reason, and every reason a word.
+// TestWordsMapBothWays checks that every word has a reason and every reason a word.
 func TestWordsMapBothWays(t *testing.T) {
 	for _, h := range fromPresetWord {
 		r, ok := FromWord(h.preset, h.word)
@@ -23,7 +23,7 @@ func TestWordsMapBothWays(t *testing.T) {
 				t.Errorf("%s has no word for %s", preset, a.Reason)
 			}
 			if _, ok := FromWord(preset, word); !ok {
-				t.Errorf("%s calls %s %q and does not understand that", preset, a.Reason, word)
+				t.Errorf("%s calls %s %q, which it does not understand", preset, a.Reason, word)
 			}
 		}
 	}
@@ -94,7 +94,7 @@ func TestEveryColumnIsFilled(t *testing.T) {
 			t.Errorf("%s: %+v", a.Reason, a)
 		}
 		if a.Retryable && a.Class != Transient {
-			t.Errorf("%s is retryable, and time does not heal it", a.Reason)
+			t.Errorf("%s is retryable, but not transient", a.Reason)
 		}
 	}
 	if about, _ := Describe(QuotaExhausted); about.Retryable {

@@ -92,7 +92,7 @@ var accessWordings = []wording{
 	},
 	{
 		PolicyViolation, isNamed, "git refuses the name {path}",
-		"Some file systems take this name for git's own folder. This comment asks the agent to rename it.",
+		"Some file systems take this name for git's own directory. This comment asks the agent to rename it.",
 		"/agent retry Rename or remove files with names that git refuses[, such as {path}].",
 	},
 	{

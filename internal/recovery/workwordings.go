@@ -239,7 +239,8 @@ var workWordings = []wording{
 	},
 	{
 		CorruptState, inAgent, "stored data of {agent} is damaged",
-		"Check the file that the cause names. If workers share its folder (`containers.mounts`), move the file away.",
+		"Check the file that the cause names. If workers share its directory (`containers.mounts`), move the file " +
+			"away.",
 		onceDone,
 	},
 	{

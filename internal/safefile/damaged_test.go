@@ -33,11 +33,11 @@ func TestLoadSetsAsideWhatIsDamaged(t *testing.T) {
 		t.Errorf("set aside as %s: %v", damaged.Aside, err)
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("it is still there: %v", err)
+		t.Errorf("the damaged file still exists: %v", err)
 	}
 	for _, part := range []string{path, damaged.Aside, "unexpected end"} {
 		if !strings.Contains(err.Error(), part) {
-			t.Errorf("%q does not say %q", err, part)
+			t.Errorf("%q lacks %q", err, part)
 		}
 	}
 }
@@ -56,7 +56,7 @@ func TestMkdirAllAndRename(t *testing.T) {
 	}
 	onlyThese(t, filepath.Join(dir, "g"), "a", "g")
 	if err := MkdirAll(filepath.Join(dir, "g", "h"), 0o700); err == nil {
-		t.Error("a folder in a file")
+		t.Error("a directory in a file")
 	}
 	if err := Rename(filepath.Join(dir, "none"), filepath.Join(dir, "x")); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)

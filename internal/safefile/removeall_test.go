@@ -92,7 +92,7 @@ func TestRemoveAllOfDeepFolders(t *testing.T) {
 		if _, err := os.Lstat(dir); !os.IsNotExist(err) {
 			t.Errorf("still there: %v", err)
 		}
-		t.Logf("%d folders removed in %s, %d descriptors more at most", c.depth, took.Round(time.Millisecond),
+		t.Logf("removed %d directories in %s, with at most %d more descriptors", c.depth, took.Round(time.Millisecond),
 			most-before)
 		if most > before+openLevels+6 || took > time.Minute {
 			t.Errorf("%d descriptors, %d before; %s", most, before, took)
@@ -142,7 +142,7 @@ func TestRemoveAllOfHostileFolders(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(outside); err != nil {
-		t.Errorf("outside of the tree: %v", err)
+		t.Errorf("outside the tree: %v", err)
 	}
 	if err := RemoveAll(dir); err != nil {
 		t.Errorf("once more: %v", err)
@@ -173,7 +173,7 @@ func TestRemoveAllBesideAnother(t *testing.T) {
 			}
 		}
 		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
-			t.Fatalf("it is there: %v", err)
+			t.Fatalf("the directory still exists: %v", err)
 		}
 	}
 }

@@ -106,7 +106,7 @@ func onlyThese(t *testing.T, beside string, want ...string) {
 		got = append(got, e.Name())
 	}
 	if err != nil || strings.Join(got, " ") != strings.Join(want, " ") {
-		t.Errorf("in the folder: %v, %v; want %v", got, err, want)
+		t.Errorf("in the directory: %v, %v; want %v", got, err, want)
 	}
 }
 
@@ -181,6 +181,6 @@ func TestCreatedProgramIsNotBusy(t *testing.T) {
 		t.Errorf("%v, want exit code 7", err)
 	}
 	if err := Create(program, 0o500, from); !errors.Is(err, fs.ErrExist) {
-		t.Errorf("once more: %v, want that it exists", err)
+		t.Errorf("a second Create: %v, want fs.ErrExist", err)
 	}
 }

@@ -37,7 +37,7 @@ func (s *seen) Visit(e *Entry) error {
 	}
 	var st unix.Stat_t
 	if err := unix.Fstatat(e.Dir, e.Name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil || st.Ino != e.Stat.Ino {
-		return fmt.Errorf("not in the folder of Dir: %w", err)
+		return fmt.Errorf("not in the directory of Dir: %w", err)
 	}
 	if s.visit != nil {
 		return s.visit(e)
@@ -97,7 +97,7 @@ func TestWalk(t *testing.T) {
 	}
 	slices.Sort(want)
 	if slices.Sort(s.paths); !slices.Equal(s.paths, want) || s.left != folders {
-		t.Errorf("%d paths, want %d; left %d folders, want %d", len(s.paths), len(want), s.left, folders)
+		t.Errorf("%d paths, want %d; left %d directories, want %d", len(s.paths), len(want), s.left, folders)
 	}
 	skipped := seen{t: t, visit: func(e *Entry) error {
 		if e.IsDir() {
@@ -106,7 +106,7 @@ func TestWalk(t *testing.T) {
 		return nil
 	}}
 	if err := Walk(t.Context(), dir, &skipped); err != nil || skipped.deep != 1 || skipped.count != 5 {
-		t.Errorf("with folders skipped: %v, %d entries at depth %d", err, skipped.count, skipped.deep)
+		t.Errorf("with directories skipped: %v, %d entries at depth %d", err, skipped.count, skipped.deep)
 	}
 	stop := errors.New("stop")
 	ended := seen{t: t, visit: func(*Entry) error { return stop }}
@@ -137,7 +137,7 @@ func TestWalkOfDeepFolders(t *testing.T) {
 	if err := Walk(t.Context(), dir, &s); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d folders in %s, %d descriptors more at most", depth, time.Since(began).Round(time.Millisecond),
+	t.Logf("%d directories in %s, with at most %d more descriptors", depth, time.Since(began).Round(time.Millisecond),
 		s.most-before)
 	if s.deep != depth+1 || s.left != depth || s.most > before+openLevels+3 {
 		t.Errorf("depth %d, %d left, %d descriptors (%d before)", s.deep, s.left, s.most, before)

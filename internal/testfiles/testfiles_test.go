@@ -129,7 +129,7 @@ func TestReaderMeetsTheUnknown(t *testing.T) {
 		t.Errorf("read: %s", got)
 	}
 	if !strings.HasPrefix(f.openAPI, own) {
-		t.Errorf("%s: want the project's file, because the folder lacks it", f.openAPI)
+		t.Errorf("%s: want the project's file, because the directory lacks it", f.openAPI)
 	}
 }
 

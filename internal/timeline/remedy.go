@@ -55,7 +55,7 @@ var remedies = []struct {
 }
 
 // anyComment ends the instructions of a question if a comment without a command answers it.
-const anyComment = " Any comment will do. Retake passes the first one from a person with write access to the agent."
+const anyComment = " A plain comment is enough. Retake gives the agent the first comment by a person with write access."
 
 // can lists a person's options for a task in a state, requested actions first. takesReply means that a comment
 // without a command answers the question.

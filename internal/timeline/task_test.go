@@ -274,7 +274,7 @@ func TestABookIsBounded(t *testing.T) {
 		t.Errorf("%d events, gap %v", len(all), gap)
 	}
 	if _, gap := b.Events(all[0].ID, ""); gap {
-		t.Error("a gap after an event that is there")
+		t.Error("a gap after an existing event")
 	}
 	add(fsm.TaskQueued{Task: "acme/widgets#100", Nonce: "again", Title: "x"})
 	if s, _ := b.Task("Acme/Widgets#100", at); s.Claims != 2 || s.Over {

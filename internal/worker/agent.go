@@ -69,7 +69,7 @@ func (a *attempt) runAgent(ctx context.Context, s wire.StagePlan, f *failure) ex
 	c.argv, c.env = a.agentCommand(s, model, c.env)
 	c.stdout, c.stderr, c.finished = m.tap("stdout"), m.tap("stderr"), m.linger.over
 	e := a.start(ctx, c)
-	if m.linger.stop() && e.timedOut { // the program waited after its result
+	if m.linger.stop() && e.timedOut { // the program waited instead of exiting after its result
 		e.timedOut, e.lingered, e.code, e.signal = false, true, 0, ""
 	}
 	f.agent.outcome = m.close()
@@ -79,7 +79,7 @@ func (a *attempt) runAgent(ctx context.Context, s wire.StagePlan, f *failure) ex
 	if text := f.agent.outcome.LastWords(); s.Name == wire.StageCode && text != "" {
 		a.answer = text
 	}
-	if e.err == nil { // the program ran, so the call was paid for
+	if e.err == nil { // the program ran, so the call counts as paid
 		a.used = a.used.Plus(usageOf(s, f.agent.outcome.Usage(), true))
 		a.onUsage(a.used)
 	}
@@ -135,7 +135,7 @@ func (a *attempt) agentCommand(s wire.StagePlan, model string, env []string) (ar
 	argv, preset := agent.Command(s, model, agent.Prompt(a.task(s), s.Agent.PromptBytes),
 		filepath.Join(a.plan.Workdir, agentFiles))
 	set := environment{}
-	for _, kv := range slices.Concat(preset, env) { // container and configuration override presets
+	for _, kv := range slices.Concat(preset, env) { // the container and the configuration override presets
 		name, value, _ := strings.Cut(kv, "=")
 		set[name] = value
 	}
@@ -169,7 +169,7 @@ func onWire(u agent.Usage) *wire.Usage {
 	return &wire.Usage{Tokens: u.Tokens, CostUSD: u.CostUSD, PaidCalls: int(u.PaidCalls), CacheHits: int(u.CacheHits)}
 }
 
-// addEvidence adds the agent's account of its failure to a report. An error from which the agent recovered does not
+// addEvidence adds the agent's account of its failure to a report. Errors from which the agent recovered do not
 // count.
 func (r *agentRun) addEvidence(e *wire.WorkerError, mask *redact.Redactor) {
 	e.Tool, e.Provider, e.HTTPStatus = r.profile.Name, r.provider, r.httpStatus

@@ -95,12 +95,13 @@ func TestAgentStage(t *testing.T) {
 			return h.Usage != nil && *h.Usage == want && h.State.Stage == wire.StageCode &&
 				h.State.Progress.Step == "Edit parser.go"
 		}) {
-			t.Errorf("no heartbeat with the usage while it runs: %+v", bus.beats)
+			t.Errorf("no heartbeat has the usage while the agent runs: %+v", bus.beats)
 		}
 	})
 }
 
-// TestStepsAreFewEnough checks that steps are reported at intervals, and the newest one at the end.
+// TestStepsAreFewEnough checks that steps are reported only at intervals, and that the newest one is reported at the
+// end.
 func TestStepsAreFewEnough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := agentPlan(t, "claude-code", nil)
@@ -119,7 +120,7 @@ func TestStepsAreFewEnough(t *testing.T) {
 				steps++
 			}
 		}
-		if steps < 4 || steps > 7 { // 20 s of steps, and the one at the beginning
+		if steps < 4 || steps > 7 { // 20 s of steps, plus the one at the beginning
 			t.Errorf("%d steps: %q", steps, bus.story())
 		}
 	})
@@ -157,8 +158,8 @@ func TestEvidenceOfAnAgent(t *testing.T) {
 	})
 }
 
-// TestSummaryIsTheAgentsLastWords checks that the summary comes from the last CODE run with a message. It is masked and
-// bounded, without control sequences. Other stages have no summary.
+// TestSummaryIsTheAgentsLastWords checks that the summary comes from the last CODE run with a message, and is masked,
+// bounded and free of control sequences. Other stages have no summary.
 func TestSummaryIsTheAgentsLastWords(t *testing.T) {
 	says := func(text string) string {
 		line, _ := json.Marshal(map[string]any{
@@ -205,8 +206,8 @@ func TestSummaryIsTheAgentsLastWords(t *testing.T) {
 	}
 }
 
-// TestValidateFirstTellsTheAgent checks that the prompt of the first CODE run has the reason of the refusal and
-// mentions the merge of the base branch.
+// TestValidateFirstTellsTheAgent checks that the prompt of the first CODE run gives the reason of the refusal
+// and mentions the merge of the base branch.
 func TestValidateFirstTellsTheAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := agentPlan(t, "claude-code", nil)
@@ -261,7 +262,7 @@ func TestRejectionOfACleanContainerIsTold(t *testing.T) {
 	})
 }
 
-// TestAgentThatIsMissing checks that a missing agent does not cost a paid call, and gets a second try.
+// TestAgentThatIsMissing checks that a missing agent is searched for twice, and does not cost a paid call.
 func TestAgentThatIsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := agentPlan(t, "codex", nil)
@@ -274,7 +275,7 @@ func TestAgentThatIsMissing(t *testing.T) {
 	})
 }
 
-// TestPlanOfAnUnknownFormat checks that such a plan is refused before anything starts.
+// TestPlanOfAnUnknownFormat checks that a plan with an unknown format is refused before anything starts.
 func TestPlanOfAnUnknownFormat(t *testing.T) {
 	p := testPlan(t)
 	p.Stages[0].Agent = &wire.PlanAgent{Name: "x", Format: "xml"}

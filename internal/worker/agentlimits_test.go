@@ -12,8 +12,8 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// TestLimitIsReportedWhileTheAgentRuns checks that the shared guard gets a limit at once, even after the end of the
-// first lease.
+// TestLimitIsReportedWhileTheAgentRuns checks that the shared guard learns of a limit at once, even after the first
+// lease has ended.
 func TestLimitIsReportedWhileTheAgentRuns(t *testing.T) {
 	for name, before := range map[string]time.Duration{"with its lease": 0, "long after": 10 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -130,8 +130,8 @@ func TestOutOfTimeWhileLimited(t *testing.T) {
 	}
 }
 
-// TestNextRoundAndNextModel checks that the prompt of a fix round has the reason of the refusal, and that a verdict's
-// other model is used.
+// TestNextRoundAndNextModel checks that the prompt of a fix round gives the reason of the refusal, and that the other
+// model of a verdict is used.
 func TestNextRoundAndNextModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := agentPlan(t, "claude-code", func(s *agent.Stage) { s.Model, s.AlternativeModel = "opus", "sonnet" })

@@ -36,7 +36,7 @@ func (p logPlace) String() string {
 // stageLogs are the log files of a stage's program before it ran.
 type stageLogs struct {
 	paths   []string
-	folders map[bool]string // by inHome
+	folders map[bool]string // indexed by inHome
 	before  map[logPlace]fs.FileInfo
 	log     *zap.Logger
 }
@@ -58,7 +58,7 @@ func (l stageLogs) list() map[logPlace]fs.FileInfo {
 		glob, inHome := strings.CutPrefix(glob, "~/")
 		root, err := os.OpenRoot(l.folders[inHome])
 		if err != nil {
-			continue // without the directory there are no logs
+			continue // if the directory is missing, so are the logs
 		}
 		_ = doublestar.GlobWalk(root.FS(), glob, func(name string, d fs.DirEntry) error {
 			if info, err := d.Info(); err == nil && info.Mode().IsRegular() {
@@ -106,8 +106,8 @@ func (l stageLogs) written() string {
 	return fmt.Sprintf("--- %s ---\n%s\n", newest, strings.TrimRight(text, "\n"))
 }
 
-// read returns the end of a log file, beginning with a whole line, because the redactor does not recognize half of a
-// secret.
+// read returns the end of a log file, beginning with a whole line, because the redactor would not recognize half of
+// a secret.
 func (l stageLogs) read(place logPlace, from int64) (string, error) {
 	root, err := os.OpenRoot(l.folders[place.inHome])
 	if err != nil {

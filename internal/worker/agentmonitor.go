@@ -12,7 +12,7 @@ import (
 	"retake/internal/secrets/redact"
 )
 
-// stepEvery is the minimum time between two published steps of an agent. People read the steps, and heartbeats carry
+// stepEvery is the minimum time between two published steps of an agent. Steps are for people, and heartbeats carry
 // the newest one anyway.
 const stepEvery = 5 * time.Second
 
@@ -24,7 +24,7 @@ type agentMonitor struct {
 	onStep  func(text string) // the newest step, at most every stepEvery
 	onUsage func(agent.Usage) // receives the usage of this invocation so far
 
-	wake       chan struct{} // one token, if a step, usage or a limit waits for publish
+	wake       chan struct{} // holds one token while a step, usage or a limit waits for publish
 	done       chan struct{} // closed when the agent has ended
 	publishing sync.WaitGroup
 	taps       map[string]*streamTap // by stream
@@ -32,8 +32,8 @@ type agentMonitor struct {
 
 	mu       sync.Mutex // guards the fields below, since two goroutines copy the streams
 	out      agent.Outcome
-	newStep  string           // not yet published
-	newLimit *agent.RateLimit // not yet reported
+	newStep  string           // steps not yet published
+	newLimit *agent.RateLimit // limits not yet reported
 	newUsage bool             // usage changed since it was published
 }
 
@@ -88,7 +88,7 @@ func (m *agentMonitor) record(events []agent.Event) {
 		case agent.RateLimit:
 			m.newLimit = &e
 		case agent.Failure:
-			if agent.IsLimitStatus(e.Status) && !e.Retryable { // a retryable error has a separate event
+			if agent.IsLimitStatus(e.Status) && !e.Retryable { // retryable errors have separate events
 				m.newLimit = &agent.RateLimit{Status: e.Status, RetryAfter: e.RetryAfter, Headers: e.Headers}
 			}
 		}
@@ -114,8 +114,8 @@ func (m *agentMonitor) close() agent.Outcome {
 	return out
 }
 
-// publish sends usage and limits at once, and steps at most every stepEvery. If it cannot report a limit, it retries,
-// so that the director learns of the limit while the agent silently retries.
+// publish sends usage and limits at once, and steps at most every stepEvery. It retries until it has reported a
+// limit, so that the director learns of it while the agent is silently waiting.
 func (m *agentMonitor) publish(ctx context.Context) {
 	var last time.Time
 	var later <-chan time.Time

@@ -89,7 +89,7 @@ func TestExitZeroIsNoSuccess(t *testing.T) {
 	}
 }
 
-// TestFixRoundWithoutChange checks that validation decides if the first round has left work.
+// TestFixRoundWithoutChange checks that, if the first round has left work, validation decides.
 func TestFixRoundWithoutChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := agentPlan(t, "claude-code", nil)
@@ -116,8 +116,8 @@ func writeFile(t *testing.T, p *wire.Plan, name, text string) {
 	}
 }
 
-// TestFingerprint checks that a fingerprint covers the work. It omits an agent's own files and ignored files, unless
-// the base has them.
+// TestFingerprint checks that a fingerprint covers the work. It omits an agent's own files, and ignored files,
+// unless the base has them.
 func TestFingerprint(t *testing.T) {
 	p := testPlan(t)
 	p.StatePaths, p.Tracked = []string{".crush"}, []string{".crush/shared.json", "kept.log"}

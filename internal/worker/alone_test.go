@@ -8,7 +8,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// Without a director the worker makes the same report, which can be read like a report on the bus.
+// Without a director, the worker makes the same report, in the form that it has on the bus.
 func TestAloneWritesTheReport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

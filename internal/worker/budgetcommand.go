@@ -23,7 +23,7 @@ const (
 	envWorker   = "RETAKE_WORKER" // path of this program, for its budget command
 )
 
-// Exit codes of the budget command. As for all our commands, they mean yes, no and failure.
+// Exit codes of the budget command: yes, no and failure, as for all our commands.
 const (
 	leaseDone   = 0
 	leaseNo     = 1
@@ -42,8 +42,8 @@ $RETAKE_BUDGET_RESOURCE, else model.default. The worker listens at $RETAKE_BUDGE
 such as {"op":"acquire","resource":"model.default","patience_seconds":60}.
 `
 
-// BudgetCommand implements a small client of the lease socket, for wrappers of agents that prefer a program to a
-// socket. It returns the exit code.
+// BudgetCommand is a small client of the lease socket, for wrapper scripts that would rather run a program than
+// use a socket. It returns the exit code.
 func BudgetCommand(args []string, getenv func(string) string, stdout, stderr io.Writer) int {
 	q, err := parseLease(args, getenv)
 	if errors.Is(err, flag.ErrHelp) {
@@ -120,7 +120,7 @@ func askWorker(socket string, q leaseRequest) (line []byte, a leaseAnswer, err e
 		return nil, a, fmt.Errorf("the worker is not listening at %s: %w", socket, err)
 	}
 	defer func() { _ = c.Close() }()
-	// Add the worker's patience, and one last request to the director.
+	// Allow for the worker's patience, and for one last request to the director.
 	patience := duration(q.PatienceSeconds, 0) + directorWait + socketTimeout
 	if err = c.SetDeadline(time.Now().Add(patience)); err != nil {
 		return nil, a, err

@@ -21,7 +21,7 @@ import (
 const (
 	chunksAtOnce      = 8
 	checkpointTimeout = time.Minute
-	checkpointTries   = 3 // if the director lost chunks, or a directory moved during the scan
+	checkpointTries   = 3 // tries if the director lost chunks, or a directory moved during the scan
 )
 
 // checkpointer fetches an attempt's checkout and sends its changes. Its methods are called one after the other, except
@@ -32,10 +32,10 @@ type checkpointer struct {
 	dir       string
 	bus       Bus
 	log       *zap.Logger
-	due       chan struct{} // a stage has ended; room for one token
+	due       chan struct{} // holds one token after a stage has ended
 	scan      *checkpoint.Scanner
-	root      checkpoint.Digest // root of the last valid checkpoint
-	lastError string            // last error in the log, or empty after a successful checkpoint
+	root      checkpoint.Digest // root of the last accepted checkpoint
+	lastError string            // last error that was logged, or empty after a successful checkpoint
 
 	before map[checkpoint.Digest]int64 // sizes of the previous checkpoint's chunks
 
@@ -69,7 +69,7 @@ func permanent(err error) bool {
 	return refused && r.Why != wire.RefusedBusy
 }
 
-// patiently repeats a request until the director answers, refuses permanently, or ctx is done.
+// patiently repeats a request until the director accepts it or refuses it permanently, or until ctx is done.
 func patiently(ctx context.Context, timeout time.Duration, ask func(context.Context) error) error {
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = backoffInitial, backoffMax
@@ -182,8 +182,8 @@ func (c *checkpointer) note(err error) {
 	c.lastError = text
 }
 
-// last sends the final checkpoint after all processes have ended. It reads every file again. It returns when the
-// checkpoint is valid, or cannot become valid.
+// last sends the final checkpoint after all processes have ended. It reads every file again, and returns once
+// the checkpoint is accepted or can no longer be.
 func (c *checkpointer) last(ctx context.Context) error {
 	return patiently(ctx, 24*time.Hour, func(ctx context.Context) error {
 		err := c.save(ctx, true)
@@ -222,7 +222,7 @@ func (c *checkpointer) save(ctx context.Context, final bool) error {
 		if _, over := errors.AsType[*checkpoint.Exceeded](err); over || permanent(err) || ctx.Err() != nil {
 			return err
 		}
-		if err == nil { // the director lost chunks, so read everything again
+		if err == nil { // the director has lost chunks, so read everything again
 			err = fmt.Errorf("worker: %d chunks are missing", len(missing))
 			c.forget(missing)
 		}
@@ -292,7 +292,7 @@ func (c *checkpointer) saveOnce(ctx context.Context, final bool) (missing []stri
 	return missing, err
 }
 
-// keep records that the director now has the chunks of m and of the checkpoint before.
+// keep records that the director now has the chunks of m and of the previous checkpoint.
 func (c *checkpointer) keep(m *checkpoint.Manifest) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

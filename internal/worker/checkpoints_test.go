@@ -15,7 +15,7 @@ import (
 	"retake/internal/checkpoint"
 )
 
-// travels makes the plan's checkout travel. The workdir is empty, and the bus has a README.md.
+// travels makes the plan's checkout travel. The workdir is empty, and the checkout on the bus has a README.md.
 func (w *world) travels(every float64) {
 	w.t.Helper()
 	cred, err := w.bus.AuthorizeCheckout(w.t.Context(), w.plan.WorkerID)
@@ -81,7 +81,7 @@ func (w *world) arrived() (state bus.CheckoutState, files []string) {
 	return state, files
 }
 
-// TestWholeCheckoutTravels checks that the director has the work before the report, and also the report in the spool.
+// TestWholeCheckoutTravels checks that the director gets the work before the report, and the report also in the spool.
 func TestWholeCheckoutTravels(t *testing.T) {
 	w := newWorld(t)
 	w.travels(60)
@@ -100,8 +100,8 @@ func TestWholeCheckoutTravels(t *testing.T) {
 	}
 }
 
-// TestWholeCheckpointsWhileAStageRuns checks that the work of a running agent is sent, and that a disconnected director
-// gets it later.
+// TestWholeCheckpointsWhileAStageRuns checks that a running agent's work is sent, later if the director is
+// disconnected.
 func TestWholeCheckpointsWhileAStageRuns(t *testing.T) {
 	w := newWorld(t)
 	w.travels(0.2)

@@ -58,12 +58,12 @@ func (r *reporter) circumstances(a *attempt, f *failure, e *wire.WorkerError, fo
 	return out
 }
 
-// providerReasons lists the failures that a provider's answer causes.
+// providerReasons lists the failures that a provider's answer can cause.
 var providerReasons = []recovery.Reason{
 	recovery.AuthError, recovery.RateLimited, recovery.QuotaExhausted, recovery.Overloaded, recovery.ContextOverflow,
 }
 
-// provider adds the provider's part in the failure. It trusts the output of agents with text output.
+// provider adds the provider's part in the failure. For agents that print text, it trusts their output.
 func (c *circumstancesOnWire) provider(f *failure, e *wire.WorkerError, found recovery.Reason) {
 	if f.closedModel != "" {
 		c.Provider, c.Refused = strings.TrimPrefix(f.closedModel, recovery.ModelPrefix), true
@@ -148,7 +148,7 @@ func (r *reporter) limit(f *failure, reason string) *circumstances.Limit {
 	return &l
 }
 
-// span formats a duration without zero units.
+// span formats a duration and omits units that are zero.
 func span(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {

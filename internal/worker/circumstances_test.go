@@ -25,7 +25,7 @@ const fails = "echo 'it failed' >&2; exit 1"
 var recorded = []struct {
 	name   string
 	stage  agent.Stage
-	script string // of the stage's program, or empty if the program is missing
+	script string // script of the stage's program, or empty if the program is missing
 	env    []string
 	more   func(*wire.Plan)
 }{

@@ -39,7 +39,7 @@ func (w *worker) onEnding(e *ending) (ExitCode, bool) {
 	w.log.Info("stopping", zap.String("reason", e.reason))
 	switch {
 	case w.stopStages != nil:
-		w.stopRunning(&stopCause{e.reason, e.grace}) // onStagesEnded follows
+		w.stopRunning(&stopCause{e.reason, e.grace}) // onStagesEnded comes next
 		return 0, false
 	case w.reporting && e.wantsReport && e.code != ExitWatchdog:
 		w.ackTimeout = time.After(e.ackTimeout)
@@ -69,7 +69,7 @@ func (w *worker) reportPanic(ctx context.Context, fault error) ExitCode {
 	if w.bus == nil || w.reporting {
 		return ExitBroken
 	}
-	defer func() { _ = recover() }() // the same fault may occur again below
+	defer func() { _ = recover() }() // reporting may panic as well
 	limited, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	f := &failure{kind: failedPanic, stage: w.position.progress().Stage, number: 1, err: fault}
@@ -81,7 +81,7 @@ func (w *worker) reportPanic(ctx context.Context, fault error) ExitCode {
 }
 
 // syncNotice is the content of .retake/sync_required.json. It informs the agent that its branch is behind its base. The
-// agent can then keep its change small, but need not react, because the director merges before the next attempt.
+// agent may keep its change small, but need not react, because the director merges before the next attempt.
 type syncNotice struct {
 	At wire.Time `json:"at"`
 	wire.SyncRequired

@@ -23,7 +23,7 @@ func TestNothingBeforeTheWelcome(t *testing.T) {
 			synctest.Wait()
 			entries, _ := os.ReadDir(p.Workdir)
 			if len(r.runs) > 0 || len(entries) > 0 {
-				t.Errorf("%s: %d runs, in the workspace: %v", when, len(r.runs), entries)
+				t.Errorf("%s: %d runs, and in the workspace: %v", when, len(r.runs), entries)
 			}
 		}
 		time.Sleep(5 * time.Minute)
@@ -98,7 +98,7 @@ func TestStop(t *testing.T) {
 				done := make(chan ExitCode)
 				go func() { done <- testWorker(t, p, bus, r).run(t.Context()) }()
 				time.Sleep(time.Minute)
-				bus.worker().Control(&wire.Welcome{}) // not acted on, not an end
+				bus.worker().Control(&wire.Welcome{}) // must be ignored and not end the worker
 				began := time.Now()
 				bus.worker().Control(&wire.Stop{Reason: reason, GraceSeconds: 4})
 				if code := <-done; code != ExitStopped {

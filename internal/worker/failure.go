@@ -20,8 +20,8 @@ const (
 	failedQuestion                // the agent asks a question
 	failedStart                   // a stage could not start for another reason
 	failedMemory                  // the kernel killed the program for lack of memory
-	failedStopped                 // stopped from outside, or the attempt ran out of time
-	failedPanic                   // a fault of the worker
+	failedStopped                 // the attempt was stopped from outside, or ran out of time
+	failedPanic                   // the worker itself failed
 	failedNoSuccess               // a program returned 0 without success
 	failedClosedModel             // the cooldown of the agent's model is too long to wait
 	failedNoCalls                 // the task has used up its paid calls
@@ -36,16 +36,16 @@ type failure struct {
 	stage       string
 	number      int // number of this run of the stage, from 1
 	command     []string
-	plan        *wire.StagePlan // plan of the stage, or nil
+	plan        *wire.StagePlan // plan of the failed stage, or nil
 	exit        exit
 	err         error  // for failedNoProgram, failedStart and failedPanic
 	question    string // for failedQuestion
 	timeout     time.Duration
-	noSuccess   string        // why exit code 0 is a failure, or empty
+	noSuccess   string        // why exit code 0 counts as a failure, or empty
 	agent       *agentRun     // the agent's output, or nil
 	closedModel string        // resource of failedClosedModel
 	wait        time.Duration // for failedClosedModel
-	unlent      bool          // the lease socket refused the program, because the task has used up its paid calls
+	unlent      bool          // set if the lease socket refused the program because the task has used up its paid calls
 	log         string        // end of the program's log file, not yet redacted
 }
 
@@ -94,7 +94,7 @@ type lastFailure struct {
 	Stage      string    `json:"stage"`
 	Command    []string  `json:"command"`
 	ExitCode   int       `json:"exit_code"`
-	FixRound   int       `json:"fix_round"` // number of the refused CODE run, from 1; 0 for older work
+	FixRound   int       `json:"fix_round"` // number of the refused CODE run, from 1; 0 for work of an earlier attempt
 	At         wire.Time `json:"at"`
 	Message    string    `json:"message"`
 	StdoutTail string    `json:"stdout_tail"`

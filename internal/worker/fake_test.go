@@ -23,17 +23,17 @@ import (
 type fakeBus struct {
 	mu       sync.Mutex
 	down     bool
-	away     bool // reports that it is not connected, but would still accept messages
+	away     bool // reports that it is disconnected, but would still accept messages
 	answer   func(wire.Hello) wire.Payload
 	ack      func(wire.Payload) error // nil: acknowledged
 	seen     []string                 // "hello", "heartbeat CODE", "progress CODE", "worker_error.v1 <id>", …
-	at       []time.Time              // of seen
+	at       []time.Time              // times of the entries in seen
 	reports  []wire.Payload
 	beats    []wire.Heartbeat
 	listener Listener
 	closed   bool
 	returns  uint64                                       // number of reconnections
-	budget   func(wire.Payload) (wire.BudgetGrant, error) // nil means no answer
+	budget   func(wire.Payload) (wire.BudgetGrant, error) // answers a lease request; nil means no answer
 }
 
 func newFakeBus() *fakeBus {
@@ -107,7 +107,7 @@ func (b *fakeBus) Report(_ context.Context, p wire.Payload) error {
 	return nil
 }
 
-// A checkout does not travel over this bus.
+// Checkouts do not travel over this bus.
 func (b *fakeBus) Chunk(context.Context, string) ([]byte, error) { return nil, errDown }
 func (b *fakeBus) PutChunk(context.Context, []byte) error        { return errDown }
 func (b *fakeBus) SaveCheckpoint(context.Context, wire.Checkpoint) ([]string, error) {
@@ -165,7 +165,7 @@ func (b *fakeBus) story() []string {
 	return append([]string(nil), b.seen...)
 }
 
-// only returns the single acknowledged report.
+// only returns the one report, which must have been acknowledged.
 func (b *fakeBus) only(t *testing.T) wire.Payload {
 	t.Helper()
 	b.mu.Lock()
@@ -185,7 +185,7 @@ func (b *fakeBus) onlyError(t *testing.T) *wire.WorkerError {
 	return e
 }
 
-// fakeRunner simulates programs. Each run takes the time and has the result of its script. A run without a script lasts
+// fakeRunner simulates programs. A script determines how long each run takes and how it ends. A run without one lasts
 // until it is stopped.
 type fakeRunner struct {
 	script []exit

@@ -80,7 +80,7 @@ func (f *folder) remove(names ...string) error {
 	return errs
 }
 
-// read returns at most limit bytes of a regular file, or nil if the file does not exist. It does not block on pipes or
+// read returns at most limit bytes of a regular file, or nil if the file does not exist. It never blocks on pipes or
 // devices.
 func (f *folder) read(name string, limit int64) ([]byte, error) {
 	file, err := f.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)

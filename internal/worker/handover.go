@@ -8,8 +8,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// runAttempt runs the stages. It first fetches a checkout that travels, and sends checkpoints of that checkout while
-// the stages run.
+// runAttempt runs the stages. If the checkout travels, it first fetches it, and sends checkpoints while the stages
+// run.
 func (w *worker) runAttempt(ctx context.Context) *failure {
 	if w.checkouts == nil {
 		return w.attempt.runStages(ctx)
@@ -66,7 +66,7 @@ func (w *worker) onSaved(err error) (ExitCode, bool) {
 		return w.endCode(ExitBroken), true
 	case err != nil && success:
 		f := &failure{kind: failedCheckpoint, stage: wire.StageDone, number: 1, err: err}
-		if !permanent(err) { // the time was up
+		if !permanent(err) { // out of time
 			f.kind = failedStopped
 		}
 		if w.report, err = w.makeReport(f); err != nil {

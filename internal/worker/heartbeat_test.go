@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestHeartbeatsKeepTheirInterval measures the time between heartbeats while two stages run. It is never longer than
-// the 15 s that the director asks for, and shorter only where a stage begins.
+// TestHeartbeatsKeepTheirInterval measures the time between heartbeats while two stages run. It must never exceed
+// the 15 s that the director asks for, and may be shorter only where a stage begins.
 func TestHeartbeatsKeepTheirInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bus := newFakeBus()

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// beInit runs in the other half of TestAsPID1, as PID 1 of a new namespace that runs programs like the worker.
+// beInit runs in the other half of TestAsPID1, as PID 1 of a new namespace, and runs programs as the worker does.
 func beInit() int {
 	if os.Getpid() != 1 {
 		fmt.Println("not PID 1")
@@ -40,7 +40,7 @@ func beInit() int {
 				e.stderr.text(1000))
 			return 1
 		}
-		left, err := filepath.Glob("/proc/[0-9]*") // zombies, too
+		left, err := filepath.Glob("/proc/[0-9]*") // including zombies
 		if err != nil || len(left) != 1 {
 			fmt.Printf("%s: left in the namespace: %v (%v), want only PID 1\n", name, left, err)
 			return 1

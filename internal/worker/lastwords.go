@@ -7,10 +7,11 @@ import (
 	"retake/internal/recovery/classify"
 )
 
-// sameMoment is the time within which two streams count as written together, because the kernel does not order them.
+// sameMoment is the time within which two streams count as written together, because the kernel does not preserve their
+// order.
 const sameMoment = 200 * time.Millisecond
 
-// lastWords returns the stream with the latest output. If both ended in the same moment, it returns both.
+// lastWords returns the stream with the latest output. If both ended at the same moment, it returns both.
 func (e exit) lastWords() []string {
 	switch d := e.outAt.Sub(e.errAt); {
 	case d > sameMoment:
@@ -25,7 +26,7 @@ func (e exit) lastWords() []string {
 const maxQuote = 300
 
 // stoppedAtLimit returns the reason why a program with exit code 0 did not finish its work, if its last words state a
-// rate limit or a quota. It returns "" for other words.
+// rate limit or a quota. Otherwise it returns "".
 func stoppedAtLimit(words ...string) string {
 	if !slices.ContainsFunc(words, classify.HintsAtLimit) {
 		return ""

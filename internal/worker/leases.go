@@ -25,7 +25,7 @@ var defaultBudget = wire.PlanBudget{MaxConcurrent: 1, SpacingSeconds: 1, Cooldow
 
 // leaseClient gets leases on models for the stages from the director. While the director does not answer, it uses a
 // local pool with the same limits. The pool also knows the director's grants and cooldowns, so the limits stay in force
-// without the director. Its methods are safe for concurrent use.
+// while the director is silent. Its methods are safe for concurrent use.
 type leaseClient struct {
 	bus    Bus
 	worker string
@@ -33,7 +33,7 @@ type leaseClient struct {
 
 	mu         sync.Mutex
 	pool       *budget.Pool
-	unanswered bool // the last request got no answer
+	unanswered bool // set if the last request got no answer
 }
 
 func newLeaseClient(p *wire.Plan, b Bus, log *zap.Logger) *leaseClient {
@@ -47,7 +47,7 @@ func newLeaseClient(p *wire.Plan, b Bus, log *zap.Logger) *leaseClient {
 	})}
 }
 
-// acquire asks for a lease once, without waiting for one.
+// acquire asks for a lease once, and does not wait for one.
 func (c *leaseClient) acquire(ctx context.Context, resource string) wire.BudgetGrant {
 	g, answered := c.ask(ctx, wire.BudgetAcquire{Resource: resource, WorkerID: c.worker})
 	c.mu.Lock()
@@ -65,8 +65,8 @@ func (c *leaseClient) acquire(ctx context.Context, resource string) wire.BudgetG
 	return g
 }
 
-// await asks until there is a lease, ctx is done, or patience returns 0. patience gets each refusal with the minimum
-// wait, and returns the maximum wait.
+// await asks until there is a lease, ctx is done, or patience returns 0. patience is called with each refusal and
+// its minimum wait, and returns the maximum wait.
 func (c *leaseClient) await(ctx context.Context, resource string,
 	patience func(wire.BudgetGrant, time.Duration) time.Duration,
 ) wire.BudgetGrant {
@@ -125,8 +125,8 @@ func (c *leaseClient) drop(ctx context.Context) {
 	}
 }
 
-// ask asks the director with a short timeout. It returns false without an answer. It logs when the director stops and
-// resumes answering.
+// ask asks the director with a short timeout. It returns false without an answer. It logs when the director stops
+// answering and when it resumes.
 func (c *leaseClient) ask(ctx context.Context, p wire.Payload) (wire.BudgetGrant, bool) {
 	limited, cancel := context.WithTimeout(ctx, directorWait)
 	defer cancel()
@@ -148,7 +148,7 @@ func (c *leaseClient) ask(ctx context.Context, p wire.Payload) (wire.BudgetGrant
 }
 
 // lease is an agent's lease on its model. Leases limit the rate at which agents start. A lease ends when it expires or
-// the agent ends, so a long run outlasts its lease. A nil lease is not held.
+// the agent ends, so a long run outlasts its lease. A nil lease means that none is held.
 type lease struct {
 	leases   *leaseClient
 	resource string

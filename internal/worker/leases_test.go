@@ -38,7 +38,7 @@ func (l *lender) answer(p wire.Payload) (wire.BudgetGrant, error) {
 	return wire.BudgetGrant{}, nil
 }
 
-// peek returns the answer that another worker would get now. It changes the state only if the answer is a lease.
+// peek returns the answer that another worker would get now. Only if that is a lease does it change the state.
 func peek(p *budget.Pool, resource string) budget.Grant {
 	g := p.Acquire(time.Now(), resource, "peek")
 	p.Drop(time.Now(), "peek")
@@ -97,7 +97,7 @@ func TestLeaseClientByItself(t *testing.T) {
 			t.Errorf("%+v", g)
 		}
 		bus.set(func() { bus.down = false })
-		time.Sleep(2 * time.Minute) // there, the lease that could not be released has to expire
+		time.Sleep(2 * time.Minute) // the lease that could not be released must first expire there
 		if g := k.acquire(t.Context(), "model.x"); g.GrantID != "run_1.2" {
 			t.Errorf("the director rules again: %+v, %q", g, l.said)
 		}
@@ -119,8 +119,8 @@ func TestLeaseClientRemembersTheDirectorsCooldown(t *testing.T) {
 	})
 }
 
-// TestLeaseClientRemembersALift checks that a lease of the director shows that the resource is open again, even after
-// the director stops answering.
+// TestLeaseClientRemembersALift checks that a lease from the director proves the resource open again, even after the
+// director stops answering.
 func TestLeaseClientRemembersALift(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, bus, l := testLeaseClient(t)

@@ -20,10 +20,10 @@ import (
 	"go.uber.org/zap"
 )
 
-// Limits of the socket. The agent is untrusted and must only be able to harm its own attempt.
+// Limits of the socket. The agent is untrusted, and must not be able to harm more than its own attempt.
 const (
 	maxLeaseConns   = 32       // concurrent
-	maxRequestBytes = 64 << 10 // per request, including headers
+	maxRequestBytes = 64 << 10 // time per request, including headers
 	socketTimeout   = 5 * time.Second
 )
 
@@ -33,13 +33,13 @@ type leaseSocket struct {
 	leases   *leaseClient
 	dir      string
 	listener net.Listener
-	slots    chan struct{} // one for each connection
+	slots    chan struct{} // one token for each connection
 	mayLend  bool          // false if a lease would exceed the task's paid calls
 	onLent   func()        // called for each lease
 
 	lent, refused atomic.Bool
 
-	ctx     context.Context // ends the connections
+	ctx     context.Context // closes the connections
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 }
@@ -48,7 +48,7 @@ type leaseSocket struct {
 type leaseRequest struct {
 	Op       string `json:"op"`                 // acquire, release or report
 	Resource string `json:"resource,omitempty"` // acquire; model.default if absent
-	// acquire: the maximum time until the answer; absent means an immediate answer
+	// acquire: the maximum time to wait for a lease; absent means not to wait
 	PatienceSeconds float64 `json:"patience_seconds,omitempty"`
 	wire.BudgetReport
 }
@@ -85,7 +85,7 @@ func listenLeaseSocket(c *leaseClient, mayLend bool, onLent func(), below ...str
 	return nil, fmt.Errorf("worker: no directory for a socket: %w", errs)
 }
 
-// openLeaseSocket opens the socket of a stage. The stage can run without it.
+// openLeaseSocket opens the socket of a stage. If that fails, the stage runs without it.
 func (a *attempt) openLeaseSocket(s wire.StagePlan) *leaseSocket {
 	if !a.offersLeases {
 		return nil

@@ -20,8 +20,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// testLeaseSocket returns a lease socket on the real file system, with limits that a test can wait for. The director
-// behind it answers if lent.
+// testLeaseSocket returns a lease socket on the real file system, with limits short enough for a test. The director
+// behind it answers if lent is set.
 func testLeaseSocket(t *testing.T, bus *fakeBus) *leaseSocket {
 	t.Helper()
 	p := testPlan(t)
@@ -111,7 +111,7 @@ func TestLeaseSocket(t *testing.T) {
 		a.WaitSeconds < 599 || time.Since(began) > 10*time.Second {
 		t.Errorf("a long cooldown is not answered at once: %+v after %s", a, time.Since(began))
 	}
-	if a := ask(`{"op":"acquire"}`); a.GrantID == "" { // model.default is open
+	if a := ask(`{"op":"acquire"}`); a.GrantID == "" { // model.default is still open
 		t.Errorf("%+v", a)
 	}
 }
@@ -177,7 +177,7 @@ func TestLeaseSocketAfterAStage(t *testing.T) {
 	dir := filepath.Dir(d.socket())
 	d.close(t.Context())
 	_ = waiting.SetReadDeadline(time.Now().Add(10 * time.Second))
-	if _, err := io.Copy(io.Discard, waiting); os.IsTimeout(err) { // it may be answered before it ends
+	if _, err := io.Copy(io.Discard, waiting); os.IsTimeout(err) { // the request may be answered before the stage ends
 		t.Errorf("still connected: %v", err)
 	}
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {

@@ -12,15 +12,15 @@ type linger struct {
 	over  chan struct{} // closed when the bound has passed
 
 	mu      sync.Mutex
-	last    time.Time // output of any kind
+	last    time.Time // signals output of any kind
 	streams map[*streamTap]streamState
 	timer   *time.Timer
 	expired bool
 }
 
 type streamState struct {
-	atEnd bool // the output so far is complete
-	ended bool // the stream has a result, and the agent has not resumed
+	atEnd bool // the stream's output may be complete
+	ended bool // the stream has a result and the agent has not resumed
 }
 
 func newLinger(bound time.Duration) *linger {
@@ -46,7 +46,7 @@ func (l *linger) wrote(t *streamTap) {
 	}
 }
 
-// any reports whether in holds for any stream. The caller holds l.mu.
+// any reports whether in is true for any stream. The caller holds l.mu.
 func (l *linger) any(in func(streamState) bool) bool {
 	for _, s := range l.streams {
 		if in(s) {
@@ -56,7 +56,7 @@ func (l *linger) any(in func(streamState) bool) bool {
 	return false
 }
 
-// expire ends the wait, unless there was output while the timer fired.
+// expire ends the wait, unless output arrived while the timer fired.
 func (l *linger) expire() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

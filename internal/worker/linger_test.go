@@ -128,7 +128,7 @@ func TestDeliversWhatIsStillGoingOn(t *testing.T) {
 	}
 }
 
-// TestRefusedAnUnfinishedStream ends streams in the middle, with half a change and exit code 0.
+// TestRefusedAnUnfinishedStream refuses work if the stream ends in the middle, with half a change and exit code 0.
 func TestRefusedAnUnfinishedStream(t *testing.T) {
 	for name, row := range map[string]struct{ profile, script string }{
 		"claude":      {"claude-code", `echo '{"type":"assistant","message":{"content":[]}}'`},
@@ -179,7 +179,7 @@ func TestResultAtTheTimeLimit(t *testing.T) {
 	}
 }
 
-// TestRefusedAtALimit ends programs with half a change and exit code 0. A limit as their last words holds it back.
+// TestRefusedAtALimit refuses half a change from a program with exit code 0 whose last words state a limit.
 func TestRefusedAtALimit(t *testing.T) {
 	const half = "echo x >parser.go\n"
 	for name, row := range map[string]struct{ profile, script, want string }{

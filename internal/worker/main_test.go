@@ -55,7 +55,7 @@ var stagePrograms = map[string]func() int{
 	"leaver":   leaver,
 }
 
-// speak prints TEST_OUT and TEST_ERR, then the environment if asked to, and returns TEST_EXIT.
+// speak prints TEST_OUT, TEST_ERR and, if asked to, the environment. It returns TEST_EXIT.
 func speak() int {
 	fmt.Print(os.Getenv("TEST_OUT"))
 	fmt.Fprint(os.Stderr, os.Getenv("TEST_ERR"))
@@ -80,7 +80,7 @@ func orphans() int {
 		if err := cmd.Start(); err != nil {
 			return 1
 		}
-		// not waited for, so it becomes an orphan, or our zombie until we end
+		// never waited for, so it becomes an orphan, or our zombie until we end
 	}
 	return 3
 }
@@ -221,7 +221,7 @@ func stubbornPID(t *testing.T, dir string) (pid int) {
 	return pid
 }
 
-// eventually waits for a condition that real processes bring about.
+// eventually waits for a condition that depends on real processes.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {

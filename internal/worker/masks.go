@@ -14,7 +14,7 @@ import (
 // maskCommand begins an output line that requests hiding a value, as for GitHub Actions.
 const maskCommand = "::add-mask::"
 
-// Limits on values to hide, so that an agent cannot hide everything.
+// Limits on the values to hide, so that an agent cannot hide everything.
 const (
 	shortestMask = 8       // bytes; shorter values occur in words
 	longestMask  = 4 << 10 // bytes
@@ -55,7 +55,7 @@ func (m *masks) begin(stage string) {
 	}
 }
 
-// add reports whether a line of output names a value. It hides the value within the limits.
+// add reports whether a line of output names a value, and hides that value within the limits.
 func (m *masks) add(line []byte) bool {
 	text, ok := strings.CutPrefix(string(bytes.TrimRight(line, "\r\n")), maskCommand)
 	if !ok {
@@ -114,7 +114,7 @@ func (s *maskedStream) Pass(text string) string {
 type maskLines struct {
 	masks   *masks
 	to      *redact.Writer
-	held    []byte // start of a line that may name a value
+	held    []byte // held start of a line that may name a value
 	midLine bool
 }
 

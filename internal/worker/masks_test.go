@@ -26,8 +26,8 @@ func masked(m *masks, stage, text string, n int) string {
 	return out.String()
 }
 
-// TestMaskThatAStageNames checks that the value is hidden in every encoding, stream and report, beginning with the line
-// that names it.
+// TestMaskThatAStageNames checks that the value is hidden in every encoding, stream and report, from the line on that
+// names it.
 func TestMaskThatAStageNames(t *testing.T) {
 	for _, n := range []int{1, 3, 17, 1000} {
 		m := newMasks("given-Secret-1")
@@ -64,7 +64,7 @@ func TestMasksOfTheAgent(t *testing.T) {
 	}
 }
 
-// TestMasksAreBounded checks that a stage can hide only a bounded number of values, and that a refused line is not
+// TestMasksAreBounded checks that a stage can hide only a limited number of values, and that a refused line is not
 // shown.
 func TestMasksAreBounded(t *testing.T) {
 	m := newMasks()
@@ -78,6 +78,6 @@ func TestMasksAreBounded(t *testing.T) {
 		masked(m, wire.StageValidate, fmt.Sprintf("::add-mask::value-%04d-x7Kq\n", i), 1000)
 	}
 	if m.redactor().Text("value-0063-x7Kq value-0064-x7Kq") != redact.Marker+" value-0064-x7Kq" {
-		t.Error("there is no bound")
+		t.Error("the number of masks is unlimited")
 	}
 }

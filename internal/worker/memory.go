@@ -16,14 +16,14 @@ type memory struct {
 	peak  uint64 // bytes, or 0 if unknown
 }
 
-// layout names the files and keys of one version of control groups.
+// layout names the files and keys of one cgroup version.
 type layout struct {
 	cgroup.Hierarchy
 
 	kills, limit, peak cgroup.Counter
 }
 
-// layouts begins with version 2. On a host with both versions, only one has the memory controller.
+// layouts tries version 2 first. On a host with both versions, only one has the memory controller.
 var layouts = []layout{
 	{
 		cgroup.Hierarchy{Mount: "sys/fs/cgroup"},
@@ -39,7 +39,7 @@ var layouts = []layout{
 	},
 }
 
-// noLimit is above every real limit. For a group without a limit, version 1 reports the largest number of pages.
+// noLimit is above every real limit. Version 1 reports the largest number of pages for a group without a limit.
 const noLimit = 1 << 60
 
 // containerMemory reads the container's numbers. It returns false unless the worker is PID 1, because the worker

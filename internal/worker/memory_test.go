@@ -11,7 +11,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// kernel creates a file system with control groups.
+// kernel creates a fake file system of control groups.
 func kernel(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -86,8 +86,8 @@ func TestShortage(t *testing.T) {
 	}
 }
 
-// TestOutOfMemoryIsSaid checks that a lack of memory is reported only if the kernel counted a kill, and only if that
-// explains the failure.
+// TestOutOfMemoryIsSaid checks that a lack of memory is reported only if the kernel counted a kill that explains the
+// failure.
 func TestOutOfMemoryIsSaid(t *testing.T) {
 	killed := &shortage{1, 64 << 20, 64 << 20}
 	const unknown = "tests_failed" // the fake classifier's reason

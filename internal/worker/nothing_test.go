@@ -13,7 +13,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// novel sets a profile of an unknown agent that prints text, played by real programs.
+// novel adds the profile of an unknown agent that prints text, played by real programs.
 func (w *world) novel(leaves map[string]string, out string, exitCode string) {
 	w.t.Helper()
 	program := filepath.Join(w.t.TempDir(), "novel")
@@ -146,8 +146,8 @@ var runsWithoutWork = map[string]struct {
 	"an answer, work before": {"It is done.\n", cutStream, nil, false, false, "", ""},
 }
 
-// TestWholeNoWorkAtAll checks an agent that prints an error and returns 0. Without earlier work it fails in its stage,
-// and its output is the cause. With earlier work, validation decides. A script around an agent counts as an agent.
+// TestWholeNoWorkAtAll checks an agent that prints an error and returns 0. Without earlier work, its stage fails with
+// that output as the cause. With earlier work, validation decides. A script around an agent counts as an agent.
 func TestWholeNoWorkAtAll(t *testing.T) {
 	for name, row := range runsWithoutWork {
 		t.Run(name, func(t *testing.T) {
@@ -223,7 +223,8 @@ func TestWholeLogOfThisRun(t *testing.T) {
 	}
 }
 
-// TestLogIsCut checks that the end of a log comes before stderr. It begins at a line and has at most maxLogBytes.
+// TestLogIsCut checks that the end of a log comes before stderr. It begins at the start of a line and has at most
+// maxLogBytes.
 func TestLogIsCut(t *testing.T) {
 	w := newWorld(t)
 	w.novel(map[string]string{"~/.novel/logs/run.log": strings.Repeat("one line of it\n", 5000) + "the last\n"}, "",
@@ -238,8 +239,8 @@ func TestLogIsCut(t *testing.T) {
 	}
 }
 
-// TestWholeNoOtherRepository checks a checkout within another repository, which the agent must not use. That is the
-// default location of data_dir for plain processes.
+// TestWholeNoOtherRepository checks a checkout inside another repository, which the agent's git must not find. That
+// is the default location of data_dir for plain processes.
 func TestWholeNoOtherRepository(t *testing.T) {
 	git, err := exec.LookPath("git")
 	if err != nil {

@@ -45,7 +45,7 @@ func (c *console) line(text string) {
 	c.put([]byte(text))
 }
 
-// stageMarks marks the beginning of stages in the output for the director. At that time, the previous stage and its
+// stageMarks marks the beginning of stages in the output for the director. By then, the previous stage and its
 // processes have ended, and the console has all their output.
 type stageMarks struct {
 	plan           *wire.Plan
@@ -93,7 +93,7 @@ func (t tail) text(limit int) string {
 	}
 	s := strings.ToValidUTF8(string(kept), "\uFFFD")
 	if dropped > 0 {
-		s = fmt.Sprintf("…[%d bytes cut]…%s", dropped, s) // in the format of wire.CutTail, which adds to it
+		s = fmt.Sprintf("…[%d bytes cut]…%s", dropped, s) // in wire.CutTail's format, so that it can add to the number
 	}
 	return wire.CutTail(s, limit)
 }

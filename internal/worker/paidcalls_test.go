@@ -33,7 +33,7 @@ func TestWhatPays(t *testing.T) {
 	p := testPlan(t)
 	p.Stages[1].Paid = "sometimes"
 	if err := complete(p); err == nil || !strings.Contains(err.Error(), "stages[1].paid") {
-		t.Errorf("%v; want the bad value", err)
+		t.Errorf("%v; want an error with the bad value", err)
 	}
 }
 
@@ -44,7 +44,7 @@ func paidPlan(t *testing.T) *wire.Plan {
 	return p
 }
 
-// TestEachRunOfAPaidStageCounts checks that a run counts however it ends. Other stages are free.
+// TestEachRunOfAPaidStageCounts checks that a run counts however it ends, and that other stages are free.
 func TestEachRunOfAPaidStageCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bus, r := newFakeBus(), &fakeRunner{script: []exit{minute(0), minute(2), minute(0), minute(0)}}
@@ -72,11 +72,11 @@ func TestEachRunOfAPaidStageCounts(t *testing.T) {
 		bus, r := newFakeBus(), &fakeRunner{script: []exit{missing, missing}}
 		testWorker(t, paidPlan(t), bus, r).run(t.Context())
 		if e := bus.onlyError(t); e.Usage != nil {
-			t.Errorf("%+v of a program that is not there, want nothing", e.Usage)
+			t.Errorf("%+v for a missing program, want nothing", e.Usage)
 		}
 		for _, h := range bus.beats {
 			if h.Usage != nil {
-				t.Errorf("a heartbeat counts %+v for a program that is not there", h.Usage)
+				t.Errorf("a heartbeat counts %+v for a missing program", h.Usage)
 			}
 		}
 	})
@@ -130,7 +130,7 @@ func TestAnAttemptGetsWhatIsLeft(t *testing.T) {
 			}
 			if row.runs == 0 && (e.ErrorType != "needs_human" || e.ExitCode != nil ||
 				!strings.Contains(e.Message, "recovery.paid_call_budget")) {
-				t.Errorf("%+v; want what to raise", e)
+				t.Errorf("%+v; want the setting to raise", e)
 			}
 		})
 	}

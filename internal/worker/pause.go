@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// pauseSwitch pauses the attempt before a stage. It never interrupts a running stage, because that would break an
+// pauseSwitch pauses the attempt before a stage. It never interrupts a running stage, which would break an
 // agent's connection.
 type pauseSwitch struct {
 	mu      sync.Mutex
@@ -58,7 +58,7 @@ func (p *pauseSwitch) wait(ctx context.Context, waiting func()) {
 type pausableTimer struct {
 	*time.Timer
 	ends   time.Time
-	left   time.Duration // while paused
+	left   time.Duration // time left, while paused
 	paused bool
 }
 

@@ -39,7 +39,7 @@ func TestPauseWaitsForTheStagesEnd(t *testing.T) {
 		}
 		var before int
 		bus.set(func() { before = len(bus.beats) })
-		time.Sleep(3 * time.Hour) // the watchdog ends after one
+		time.Sleep(3 * time.Hour) // the watchdog would expire after one hour
 		bus.set(func() {
 			if beats := bus.beats[before:]; len(beats) < 3*60*4-2 || beats[0].State.Progress.Step != wire.StepPaused {
 				t.Errorf("%d heartbeats while paused, %+v", len(beats), beats[0].State.Progress)
@@ -62,7 +62,7 @@ func TestWatchdogGoesOnAfterAPause(t *testing.T) {
 		p, bus, r := testPlan(t), newFakeBus(), &fakeRunner{script: []exit{minute(0)}} // VALIDATE never ends
 		began := time.Now()
 		done := paused(t, p, bus, r)
-		time.Sleep(10*time.Hour - 90*time.Second) // it stopped at the end of the first minute
+		time.Sleep(10*time.Hour - 90*time.Second) // the pause began after the first minute
 		bus.worker().Control(&wire.Resume{})
 		if code := <-done; code != ExitWatchdog {
 			t.Errorf("exit %d", code)
@@ -91,7 +91,7 @@ func TestStoppedWhilePaused(t *testing.T) {
 	})
 }
 
-// TestPauseHoldsNoReportBack checks that a report does not wait, because no stage follows.
+// TestPauseHoldsNoReportBack checks that a pause does not hold back a report, because no stage follows it.
 func TestPauseHoldsNoReportBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, bus, r := testPlan(t), newFakeBus(), &fakeRunner{script: []exit{minute(1)}}
@@ -132,7 +132,7 @@ func TestSyncRequiredReachesTheAgent(t *testing.T) {
 		}
 		r.onRun = func(command) {
 			if _, err := os.Stat(old); len(r.runs) == 1 && err == nil {
-				t.Error("an earlier attempt's is still there")
+				t.Error("an earlier attempt's file still exists")
 			}
 		}
 		done := make(chan ExitCode, 1)
@@ -149,7 +149,7 @@ func TestSyncRequiredReachesTheAgent(t *testing.T) {
 			got.MainSHAExpected != "abc123" || got.Policy.MaxCommitsBehind != 20 {
 			t.Errorf("%+v, %v", got, err)
 		}
-		if code := <-done; code != ExitResult || len(r.runs) != 2 { // it continues
+		if code := <-done; code != ExitResult || len(r.runs) != 2 { // the worker continues
 			t.Errorf("exit %d, %d stages", code, len(r.runs))
 		}
 	})

@@ -24,7 +24,7 @@ import (
 // ErrPlan is the error of an unusable plan.
 var ErrPlan = errors.New("worker: bad plan")
 
-// planMax is the maximum size of a plan in bytes. A plan with an issue body of 64 KiB is much smaller.
+// planMax is the maximum size of a plan in bytes. Even a plan with an issue body of 64 KiB is much smaller.
 const planMax = 4 << 20
 
 // Default durations, from the configuration reference.
@@ -41,8 +41,8 @@ const planPatience = 30 * time.Second
 // FromStdin is the name of a plan on standard input.
 const FromStdin = "-"
 
-// loadPlan reads and checks the plan, then makes its secrets unreadable for the stages. If that fails, the plan is
-// still usable, and removeErr holds the cause.
+// loadPlan reads and checks the plan, then makes its secrets unreadable for the stages. If only the latter fails,
+// the plan is still usable, and removeErr is the cause.
 func loadPlan(ctx context.Context, o Options) (plan *wire.Plan, removeErr, err error) {
 	name, remove := o.PlanFile, func() error { return removePlan(o.PlanFile) }
 	var data []byte
@@ -169,7 +169,7 @@ func complete(p *wire.Plan) error {
 
 func numberOf(key string) int {
 	_, n, _ := strings.Cut(key, "#")
-	number, _ := strconv.Atoi(n) // the caller refuses 0
+	number, _ := strconv.Atoi(n) // the caller refuses a number of 0
 	return number
 }
 

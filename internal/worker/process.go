@@ -29,7 +29,7 @@ const tailBytes = 32 << 10
 const leftoverGrace = 2 * time.Second
 
 // killWait is the maximum wait for killed processes and their streams. Only a disk or network operation in the kernel
-// delays them longer, and then further waiting does not help.
+// can delay them longer, and then further waiting does not help.
 const killWait = 5 * time.Second
 
 // command is one run of a program.
@@ -61,8 +61,8 @@ type exit struct {
 	code     int   // 128 + signal number if a signal ended it
 	signal   string
 	timedOut bool
-	stopped  bool      // the context ended it
-	lingered bool      // it had finished and was ended because it did not exit; code and signal are then empty
+	stopped  bool      // set if the context ended it
+	lingered bool      // set if it had finished and was ended because it did not exit; code and signal are then empty
 	shortage *shortage // evidence of a lack of memory, or nil
 	stdout   tail
 	stderr   tail
@@ -80,9 +80,9 @@ func (e exit) failedByItself() bool {
 }
 
 // outOfMemory reports whether a stage's program failed for lack of memory. The kernel's count shows that some process
-// was killed. It was the program itself if the program died of SIGKILL or returned 137. VALIDATE runs compilers and
-// tests, which the kernel kills first, so for VALIDATE the count suffices. An agent may continue after the death of one
-// of its commands, so CODE needs the stronger evidence.
+// was killed. That was the program itself if it died of SIGKILL or returned 137. VALIDATE runs compilers and tests,
+// which the kernel kills first, so there the count suffices. An agent may survive the death of one of its commands, so
+// CODE needs the stronger evidence.
 func (e exit) outOfMemory(stage string) bool {
 	if e.shortage == nil || e.err != nil || e.code == 0 || e.timedOut || e.stopped {
 		return false
@@ -100,8 +100,8 @@ type processRunner struct {
 }
 
 // run starts the command in a new process group. It returns when the leader, its group and all detached processes have
-// ended. The end of ctx stops the group with SIGTERM. After the grace of the context's cause (see stopCause) or of the
-// command, it gets SIGKILL.
+// ended. When ctx is done, the group gets SIGTERM and, after the grace of ctx's cause (see stopCause) or of the
+// command, SIGKILL.
 func (p *processRunner) run(ctx context.Context, c command) exit {
 	began := time.Now()
 	p.masks.begin(c.stage)
@@ -203,7 +203,7 @@ func (p *processRunner) end(pid int, ended <-chan syscall.WaitStatus, grace time
 	case s := <-ended:
 		return s
 	case <-time.After(killWait):
-		return syscall.WaitStatus(syscall.SIGKILL) // the kernel delays its end, but the process will end
+		return syscall.WaitStatus(syscall.SIGKILL) // the kernel delays the end, but the process will end
 	}
 }
 
@@ -215,8 +215,8 @@ func (e exit) with(s syscall.WaitStatus) exit {
 	return e
 }
 
-// sweep ends the leftover processes of a stage. As PID 1 or subreaper we are the parent of every orphan, so "no child
-// left" is the kernel's confirmation that no process survived.
+// sweep ends the leftover processes of a stage. As PID 1 or subreaper we are the parent of every orphan, so once we
+// have no children, the kernel has confirmed that no process survived.
 func (p *processRunner) sweep(grace time.Duration) {
 	if p.reaper.childless() {
 		return
@@ -232,8 +232,8 @@ func (p *processRunner) sweep(grace time.Duration) {
 	}
 }
 
-// childlessWithin waits for the end of all children. It calls again after every child that ended, and every 20 ms,
-// because it does not notice a fork between listing and signal.
+// childlessWithin waits for the end of all children. It signals again after every child that ended, and every 20
+// ms, because it would miss a fork between listing and signal.
 func (p *processRunner) childlessWithin(d time.Duration, again func()) bool {
 	limit := time.NewTimer(d)
 	defer limit.Stop()
@@ -277,7 +277,7 @@ func newCapture(m *masks, onward, listener io.Writer) (*capture, error) {
 	}, nil
 }
 
-// begin closes our copy of the writing end, and copies until the last writer has closed the stream.
+// begin closes our copy of the writing end, and copies until the last writer has closed its own.
 func (c *capture) begin() {
 	_ = c.write.Close()
 	go func() {
@@ -302,7 +302,7 @@ func (s stamped) Write(p []byte) (int, error) {
 	return s.Writer.Write(p)
 }
 
-// end returns the tail. All writers are dead unless the kernel delays the end of one, so end stops reading after a
+// end returns the tail. All writers are dead unless the kernel delays one's end, so end stops reading after a
 // while.
 func (c *capture) end() tail {
 	_ = c.read.SetReadDeadline(time.Now().Add(killWait))

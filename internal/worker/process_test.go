@@ -15,7 +15,7 @@ import (
 	"retake/internal/secrets/redact"
 )
 
-// bench runs programs in this process, which is therefore a subreaper during the test.
+// bench runs programs from this process, which is therefore a subreaper during the test.
 type bench struct {
 	*processRunner
 	t        *testing.T
@@ -113,7 +113,7 @@ func TestTimeoutKillsWhoIgnoresSIGTERM(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(b.dir, "stubborn")); err == nil {
 			break
 		}
-		// On a busy machine it was killed before it could ignore SIGTERM.
+		// On a busy machine, it may be killed before it ignores SIGTERM.
 	}
 	if !e.timedOut || e.signal != "SIGKILL" || e.code != 137 || e.failedByItself() {
 		t.Fatalf("got %+v", e)
@@ -173,7 +173,7 @@ func TestReaperDoesNotStealExitCodes(t *testing.T) {
 		}
 	}
 	if b.reaper.orphans == 0 {
-		t.Error("no orphan was reaped, so the test proves nothing")
+		t.Error("no orphan was reaped, so this test is inconclusive")
 	}
 }
 

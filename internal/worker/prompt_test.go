@@ -13,8 +13,8 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// TestPromptForAProgramOfOnesOwn checks that CODE gets the prompt as a file, in each round with the reason of the last
-// refusal. Files of an earlier attempt are removed.
+// TestPromptForAProgramOfOnesOwn checks that CODE gets the prompt as a file, which in each round has the reason of the
+// last refusal. Files of an earlier attempt are removed.
 func TestPromptForAProgramOfOnesOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, r := testPlan(t), &fakeRunner{script: []exit{minute(0), minute(0), minute(1), minute(0), minute(0)}}

@@ -15,7 +15,7 @@ import (
 )
 
 // reaper waits for all children of this process. It is the only caller of wait4, so that each exit status reaches the
-// run that started the child. No other code may start children, because os/exec would wait for them.
+// run that started the child. No other code may start children, because os/exec would wait for them as well.
 type reaper struct {
 	mu      sync.Mutex // held while a child is created or reaped, so that a leader is registered before its end is seen
 	leaders map[int]chan<- syscall.WaitStatus
@@ -40,7 +40,7 @@ func refuseRings() error {
 	if on, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0); err != nil || on == 0 {
 		return err
 	}
-	filter := []unix.SockFilter{ // the three numbers are equal on all architectures, except for the bit of x32
+	filter := []unix.SockFilter{ // the three numbers are the same on all architectures, except for x32's bit
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS},
 		{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: ^uint32(0x40000000)},
 		{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, K: unix.SYS_IO_URING_SETUP, Jf: 2},
@@ -75,7 +75,7 @@ func startReaper() *reaper {
 	signal.Notify(r.sigchld, syscall.SIGCHLD)
 	go func() {
 		defer close(r.stopped)
-		r.drain() // children that ended earlier
+		r.drain() // reap children that ended earlier
 		for range r.sigchld {
 			r.drain()
 		}
@@ -86,7 +86,7 @@ func startReaper() *reaper {
 // stop ends the reaping and waits for it.
 func (r *reaper) stop() {
 	signal.Stop(r.sigchld)
-	close(r.sigchld) // safe, since Stop ends the sending
+	close(r.sigchld) // safe, since Stop ends all sends
 	<-r.stopped
 }
 
@@ -146,11 +146,11 @@ func (r *reaper) signalGroup(leader int, sig syscall.Signal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, running := r.leaders[leader]; running {
-		_ = syscall.Kill(-leader, sig) // ESRCH means that the group is ending
+		_ = syscall.Kill(-leader, sig) // ESRCH means that the group is already ending
 	}
 }
 
-// childless reports whether no child is left, running or zombie.
+// childless reports whether we have no children left, running or zombie.
 func (r *reaper) childless() bool {
 	r.drain()
 	r.mu.Lock()
@@ -174,7 +174,7 @@ func signalDescendants(sig syscall.Signal) {
 }
 
 // signalEverybody signals all processes of the namespace, as the last resort of PID 1. The kernel does so atomically,
-// so not even a fork bomb escapes. The signal also ends a person's shell in the container.
+// so not even a fork bomb escapes. It also ends a person's shell in the container.
 func signalEverybody(sig syscall.Signal) {
 	if os.Getpid() == 1 {
 		_ = syscall.Kill(-1, sig)

@@ -14,7 +14,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// reasonsOf lists, by kind, the reasons as which a recorded failure may be reported.
+// reasonsOf lists, by kind of recording, the reasons that may be reported for it.
 var reasonsOf = map[string][]string{
 	"401":      {"auth_error"},
 	"429":      {"rate_limited", "quota_exhausted"}, // gemini's message mentions a quota
@@ -27,8 +27,8 @@ var reasonsOf = map[string][]string{
 	"cut-while-limited": {"rate_limited"},
 }
 
-// TestReasonsOfRecordedStreams plays the recorded output of every profile to a whole worker. A success must have a
-// result, and every failure must be reported with its reason.
+// TestReasonsOfRecordedStreams plays the recorded output of every profile to a complete worker. A success must
+// have a result, and every failure must be reported with its reason.
 func TestReasonsOfRecordedStreams(t *testing.T) {
 	files, err := filepath.Glob("../agent/testdata/streams/*.txt")
 	if err != nil || len(files) == 0 {
@@ -75,7 +75,7 @@ func TestReasonsOfRecordedStreams(t *testing.T) {
 				case !known && n == 0 && failed:
 					t.Errorf("got %+v", e)
 				case !known && n != 0 && !failed:
-					t.Errorf("exit code %d passes for a success", n)
+					t.Errorf("exit code %d counts as a success", n)
 				}
 			})
 		})

@@ -81,7 +81,7 @@ func (r *reporter) stderrTail(f *failure) string {
 	return log + r.mask.Text(f.agent.withoutQuotes("stderr", f.exit.stderr.text(tailBytes-min(len(log), maxLogBytes))))
 }
 
-// knownReasons are kinds of failure that the worker understands without evidence.
+// knownReasons are the kinds of failure whose reason the worker knows without evidence.
 var knownReasons = map[kind]recovery.Reason{
 	failedTimeout: recovery.Timeout, failedNoProgram: recovery.ToolNotFound, failedQuestion: recovery.NeedsHuman,
 	failedMemory:     recovery.OOMKilled,
@@ -122,7 +122,7 @@ func (r *reporter) assess(e *wire.WorkerError, f *failure, reason string) recove
 	a := recovery.Assert(found)
 	e.ErrorType, e.IsTransient, e.ShouldRetry, e.EscalateToHuman = a.ErrorType, a.Transient, a.Retry, a.Escalate
 	if found == recovery.Unknown && (e.ExitCode == nil || *e.ExitCode == 0) {
-		e.ErrorType = string(found) // the usual name of an unknown failure implies an exit code
+		e.ErrorType = string(found) // the usual name for an unknown failure implies an exit code
 	}
 	return found
 }
@@ -136,7 +136,7 @@ func waitOf(e *wire.WorkerError) time.Duration {
 
 // fit cuts a report to the bus's limit and renders it. It returns the exact bytes of the message.
 func fit(p *wire.Plan, report wire.Payload, now time.Time) (wire.Payload, []byte, error) {
-	// The sequence number is longer than any real one, which is assigned later.
+	// The real sequence number is assigned later, so reserve room for the longest.
 	data, err := wire.EncodeWithin(sender(p), 1<<53, now, report, p.Bus.MaxMessageBytes)
 	if err != nil {
 		return nil, nil, fmt.Errorf("worker: %w", err)
@@ -184,8 +184,8 @@ type spool struct {
 	log     *zap.Logger
 }
 
-// add writes a report, rendered as data, before the worker sends it. A full disk must not suppress its own report. If
-// the write fails, add only logs the error.
+// add writes a report, rendered as data, before the worker sends it. If the write fails, it only logs the error,
+// because a full disk must not suppress its own report.
 func (s *spool) add(report wire.Payload, data []byte) {
 	if s.folder == nil {
 		return

@@ -36,7 +36,7 @@ func rings() int {
 			return 1
 		}
 	}
-	if _, _, e := unix.Syscall(unix.SYS_PIDFD_SEND_SIGNAL, 1<<20, 0, 0); e != unix.EBADF { // 424, the number below
+	if _, _, e := unix.Syscall(unix.SYS_PIDFD_SEND_SIGNAL, 1<<20, 0, 0); e != unix.EBADF { // 424 is the number below
 		fmt.Println("pidfd_send_signal:", e)
 		return 1
 	}

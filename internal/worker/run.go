@@ -90,7 +90,7 @@ func newLog(p *wire.Plan, to zapcore.WriteSyncer) *zap.Logger {
 	return log
 }
 
-// ExitCode is the exit code of the worker. The report has the exit codes of stages.
+// ExitCode is the exit code of the worker. The exit codes of stages are in the report.
 type ExitCode int
 
 // The exit codes. 2 is reserved for panics of the Go runtime.
@@ -109,7 +109,7 @@ const (
 type ExitRow struct {
 	Code  ExitCode
 	Means string
-	Sent  string // the messages that the director got
+	Sent  string // the messages that the director got, for people
 }
 
 // Exits lists every exit code once.

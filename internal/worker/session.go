@@ -59,7 +59,7 @@ func DialBus(p *wire.Plan, l Listener) (Bus, error) {
 	}
 	err = c.OnControl(func(cmd bus.Command) {
 		if _, probe := cmd.Payload.(*wire.Probe); probe {
-			_ = cmd.Reply(l.Alive()) // the director repeats an unanswered probe
+			_ = cmd.Reply(l.Alive()) // the director repeats unanswered probes
 			return
 		}
 		l.Control(cmd.Payload)
@@ -72,7 +72,7 @@ func DialBus(p *wire.Plan, l Listener) (Bus, error) {
 }
 
 // Backoff after errors of the bus, ±50 %. An embedded bus returns within a second of its director. The jitter spreads
-// the reconnections of workers that lost the bus together.
+// the reconnections of workers that lost the bus at the same time.
 const (
 	backoffInitial = 200 * time.Millisecond
 	backoffMax     = 5 * time.Second
@@ -93,8 +93,8 @@ type session struct {
 	listener Listener
 	log      *zap.Logger
 
-	outbox      chan wire.Payload // has room for all reports
-	reconnected chan struct{}     // one token: the bus has reconnected
+	outbox      chan wire.Payload // buffered for all reports
+	reconnected chan struct{}     // holds one token after the bus has reconnected
 	welcomed    chan<- admission
 	delivered   chan<- struct{}
 	helloAt     uint64 // Reconnects at the last hello; unlike the token, the count is never late
@@ -190,11 +190,11 @@ func admit(p *wire.Plan, reply wire.Payload) admission {
 func (s *session) deliver(ctx context.Context, bus Bus, report wire.Payload) bool {
 	refused := false
 	sent := s.retry(ctx, "report not acknowledged", func(limited context.Context) error {
-		if !bus.Connected() { // after the next line, a reconnection could let the report precede its hello
+		if !bus.Connected() { // otherwise, after a reconnection, the report could precede its hello
 			return errDisconnected
 		}
 		if bus.Reconnects() != s.helloAt {
-			if refused = !s.hello(ctx, bus); refused { // outside callTimeout
+			if refused = !s.hello(ctx, bus); refused { // not within callTimeout
 				return nil
 			}
 			var cancel context.CancelFunc

@@ -29,7 +29,7 @@ func TestWholeStagesAreMarked(t *testing.T) {
 			if m, ok := wire.ReadStageMark(line, w.plan.SignKey, w.plan.WorkerID, stream); ok {
 				marks, stage = append(marks, fmt.Sprintf("%d %s %d", m.N, m.Stage, m.Run)), m.Stage
 			} else if strings.Contains(line, "was told") && stage != wire.StageCode {
-				t.Errorf("%s: %q is not of %q", stream, line, stage)
+				t.Errorf("%s: %q is not from %q", stream, line, stage)
 			} else if strings.HasPrefix(line, "--- FAIL") && stage == wire.StageValidate {
 				refused = true
 			}
@@ -65,10 +65,10 @@ func TestAMarkStandsOnItsOwn(t *testing.T) {
 		{plan.WorkerID, wire.StreamStdout, ""},
 	} {
 		if _, ok := wire.ReadStageMark(strings.TrimSuffix(line, "\n"), []byte(c.key), c.worker, c.stream); ok {
-			t.Errorf("a mark of %s on stdout counts for %+v", plan.WorkerID, c)
+			t.Errorf("a mark of %s on stdout counts as %+v", plan.WorkerID, c)
 		}
 	}
 	if unsigned := (wire.StageMark{N: 1, Stage: "CODE"}).Line(nil, plan.WorkerID, wire.StreamStdout); unsigned != "" {
-		t.Errorf("a mark that everybody could make: %q", unsigned)
+		t.Errorf("a mark without a key: %q", unsigned)
 	}
 }

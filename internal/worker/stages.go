@@ -39,7 +39,7 @@ func (s *stopCause) Error() string { return "worker: stopped: " + s.reason }
 type step struct {
 	stage  string
 	text   string
-	paused bool // the stages wait and the watchdog is paused
+	paused bool // set while the stages wait and the watchdog is paused
 	quiet  bool // without a log line
 
 	errorID string // error ID of the preceding failure, or empty
@@ -69,7 +69,7 @@ type attempt struct {
 	used     agent.Usage    // usage of ended invocations
 	rejected string         // why validation refused the last round, for the next prompt
 	answer   string         // the last message of the agent in CODE, not yet redacted
-	base     fingerprint    // fingerprint of a work tree without anything to deliver, or nil
+	base     fingerprint    // fingerprint of a work tree that has nothing to deliver, or nil
 }
 
 // runStages runs the stages in order and returns nil if all succeeded. If VALIDATE refuses the change, it returns to
@@ -83,7 +83,7 @@ func (a *attempt) runStages(ctx context.Context) *failure {
 	asItStands := a.plan.ValidateFirst
 	if asItStands && !slices.ContainsFunc(a.plan.Stages,
 		func(s wire.StagePlan) bool { return s.Name == wire.StageValidate }) {
-		return nil // without validation
+		return nil // no validation follows
 	}
 	for i := 0; i < len(a.plan.Stages); i++ {
 		if asItStands && a.plan.Stages[i].Name == wire.StageCode {
@@ -113,7 +113,7 @@ func (a *attempt) runStages(ctx context.Context) *failure {
 
 // prepare writes the files for the agent and removes files that an earlier attempt left in the checkout.
 func (a *attempt) prepare() error {
-	if err := a.folder.make(); err != nil { // the agent may write its question to this directory
+	if err := a.folder.make(); err != nil { // create the directory for the agent's question
 		return err
 	}
 	if err := a.folder.remove(promptFile, failureJSON, failureText); err != nil {
@@ -170,10 +170,10 @@ func (a *attempt) stage(ctx context.Context, s wire.StagePlan) *failure {
 		return f
 	}
 	if s.Name == wire.StageCode {
-		if err := a.folder.remove(questionFile); err != nil { // an answered or unrelated question
+		if err := a.folder.remove(questionFile); err != nil { // it was answered, or belongs to another stage
 			a.log.Warn("old question not removed", zap.Error(err))
 		}
-		if f.err = a.writePrompt(s); f.err != nil { // a run without a prompt would cost money
+		if f.err = a.writePrompt(s); f.err != nil { // a run without a prompt would cost money for nothing
 			f.kind = failedStart
 			return f
 		}
@@ -231,7 +231,7 @@ func (a *attempt) execute(ctx context.Context, s wire.StagePlan, f *failure) exi
 	e := a.start(ctx, a.command(s, f))
 	a.leaseSocket.close(context.WithoutCancel(ctx)) // no more leases
 	f.unlent = a.leaseSocket.hasRefused()
-	if e.err == nil { // the program ran, so the run counts
+	if e.err == nil { // the program ran, so it counts
 		a.used = a.used.Plus(usageOf(s, agent.Usage{}, a.leaseSocket.hasLent()))
 	}
 	if e.ok() && a.work(s.Name, nil) == agent.NoWork {

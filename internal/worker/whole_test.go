@@ -133,7 +133,7 @@ func TestWholeBusRestarts(t *testing.T) {
 			select {
 			case code := <-done:
 				t.Fatalf("exit %d although the report was not stored", code)
-			case <-time.After(300 * time.Millisecond): // long enough for a worker that gives up to end
+			case <-time.After(300 * time.Millisecond): // a worker that gave up would have ended by then
 			}
 			before := w.hellos
 			w.startBus()
@@ -259,7 +259,7 @@ func TestWholeLeaseBeyondTheBudget(t *testing.T) {
 	e := w.onlyError()
 	if e.ErrorType != "needs_human" || e.Usage != nil || !strings.Contains(e.Message, "got no lease") ||
 		!strings.Contains(e.Message, "recovery.paid_call_budget") {
-		t.Errorf("%+v; want what to raise", e)
+		t.Errorf("%+v; want the setting to raise", e)
 	}
 }
 

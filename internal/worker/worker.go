@@ -37,8 +37,8 @@ type worker struct {
 	steps        chan step
 	stagesEnded  chan *failure // nil on success
 	delivered    chan struct{}
-	saved        chan error // result of the last checkpoint
-	sessionPanic chan error // a panic of the session
+	saved        chan error // receives the result of the last checkpoint
+	sessionPanic chan error // receives a panic of the session
 	outbox       chan wire.Payload
 	reconnected  chan struct{} // one token
 
@@ -54,7 +54,7 @@ type worker struct {
 	stages     sync.WaitGroup
 	end        *ending
 	outcome    ExitCode         // exit code for the report that is being sent
-	reporting  bool             // the final report exists
+	reporting  bool             // set once the final report exists
 	ackTimeout <-chan time.Time // bounds the wait for an acknowledgement after an external stop; may be nil
 	heartbeats <-chan time.Time // nil before the welcome
 	terminated <-chan struct{}
@@ -125,7 +125,7 @@ func (w *worker) control(p wire.Payload) {
 	case *wire.Stop:
 		select {
 		case w.stops <- *v:
-		default: // the queue already has four stops
+		default: // the queue already holds four stops
 		}
 	case *wire.Pause:
 		if w.pauses.pause() {
@@ -138,7 +138,7 @@ func (w *worker) control(p wire.Payload) {
 	case *wire.SyncRequired:
 		select {
 		case w.syncs <- *v:
-		default: // the queue already has four notices
+		default: // the queue already holds four notices
 		}
 	default:
 		w.log.Info("unknown command", zap.String("event", p.MessageType()))

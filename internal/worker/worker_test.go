@@ -48,7 +48,7 @@ func TestAllStagesWell(t *testing.T) {
 			res.ResultID != "k3v9qx2m-1/result" || res.IssueNumber != 21 {
 			t.Errorf("result %+v", res)
 		}
-		if len(spoolFiles(t, p)) != 1 || !bus.closed { // it is kept, because the bus may lose stored messages
+		if len(spoolFiles(t, p)) != 1 || !bus.closed { // the report is kept, because the bus may lose stored messages
 			t.Errorf("spool %v, bus closed %v", spoolFiles(t, p), bus.closed)
 		}
 		story := bus.story()
@@ -215,8 +215,8 @@ func TestReportOutlivesTheBus(t *testing.T) {
 	})
 }
 
-// TestNoReportBeforeTheHello checks that no message is sent while the bus is disconnected. After a reconnection between
-// the check and the report, the report would otherwise precede the hello.
+// TestNoReportBeforeTheHello checks that no message is sent while the bus is disconnected. Otherwise, after a
+// reconnection between the check and the report, the report would precede the hello.
 func TestNoReportBeforeTheHello(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, bus, r := testPlan(t), newFakeBus(), &fakeRunner{script: []exit{minute(1)}}

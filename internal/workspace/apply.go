@@ -111,8 +111,8 @@ func (u *treeUpdate) checkBlocked() error {
 }
 
 // blocked lists the paths where untracked content blocks an update. Either a file would replace a directory with
-// ignored files, or a directory would replace an ignored file or link. An ignored file does not block another file,
-// because it can be regenerated.
+// ignored files, or a directory would replace an ignored file or link. An ignored file never blocks a file, because
+// it can be regenerated.
 func (u *treeUpdate) blocked() ([]string, error) {
 	var paths []string
 	for _, c := range u.changes {
@@ -196,7 +196,7 @@ func (u *treeUpdate) apply() error {
 	return nil
 }
 
-// remove removes a file, and then the parents that become empty. A submodule's directory stays while it has content.
+// remove removes a file, and then the parents that become empty. A submodule's directory stays unless it is empty.
 func (u *treeUpdate) remove(name string) error {
 	if replaced, err := u.replacedParent(name); err != nil || replaced != "" {
 		return err // the file is gone, since another file replaced its directory
@@ -252,7 +252,7 @@ func (u *treeUpdate) put(c change) error {
 }
 
 func (u *treeUpdate) copy(staged string, c change) error {
-	in, err := os.Open(staged) // written by git, in a directory that agents cannot reach
+	in, err := os.Open(staged) // git wrote it in a directory that agents cannot reach
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func TestServersThatAreAway(t *testing.T) {
 		Nonce: nonceB, Repo: repo, RemoteURL: page.URL + "/x.git",
 		BaseBranch: "main",
 	})
-	if !errors.Is(err, ErrNotThere) { // counts only if it persists
+	if !errors.Is(err, ErrNotThere) { // transient at first, and counted only if it persists
 		t.Error(err)
 	}
 	for name, url := range map[string]string{

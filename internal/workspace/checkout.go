@@ -14,7 +14,7 @@ type Request struct {
 	Nonce      string // claim nonce, the checkout's permanent name
 	Repo       string // owner/name, and the mirror's name
 	RemoteURL  string // http(s):// or an absolute path, without credentials
-	BaseBranch string // validated with the configuration
+	BaseBranch string // already validated with the configuration
 	Task       string // issue key
 	// Attempt is the attempt that the checkout is prepared for, or zero. A director that has lost its journal reads the
 	// attempt from the record.
@@ -30,7 +30,7 @@ func (q Request) check(op string) (remote, error) {
 type Checkout struct {
 	Path    string // absolute
 	BaseSHA string // base commit of the work: the first one, or the last that Sync merged
-	Reused  bool   // an earlier attempt may have left changes in it
+	Reused  bool   // set if an earlier attempt may have left changes in it
 }
 
 const (
@@ -97,7 +97,7 @@ func (w *Workspaces) checkoutOnce(ctx context.Context, op string, q Request, r r
 	return Checkout{Path: t.checkout(), BaseSHA: t.rec.BaseSHA, Reused: reused}, nil
 }
 
-// reuse prepares the checkout of an earlier attempt for another one.
+// reuse prepares an earlier attempt's checkout for another attempt.
 func (w *Workspaces) reuse(ctx context.Context, t *task, q Request) error {
 	if err := t.rec.belongs(t.op, q); err != nil {
 		return err
@@ -108,12 +108,12 @@ func (w *Workspaces) reuse(ctx context.Context, t *task, q Request) error {
 	if t.rec.Remote == q.RemoteURL {
 		return nil
 	}
-	t.rec.Remote = q.RemoteURL // an earlier version wrote the record, or the server moved
+	t.rec.Remote = q.RemoteURL // an earlier version wrote the record without Remote, or the server has moved
 	return t.save()
 }
 
-// newCheckout creates a work tree. After Fresh it keeps the task's git directory, which has the pushed commits.
-// Otherwise it removes the remains of an interrupted call.
+// newCheckout creates a work tree. After Fresh it keeps the task's git directory, because that has the pushed
+// commits. Otherwise it removes the remains of an interrupted call.
 func (w *Workspaces) newCheckout(ctx context.Context, t *task, q Request, r remote) error {
 	remake := t.rec.Fresh
 	if remake {
@@ -152,7 +152,7 @@ func (w *Workspaces) newCheckout(ctx context.Context, t *task, q Request, r remo
 	return nil
 }
 
-// Fresh discards a task's work tree, so that the next Checkout starts from the base branch of that time. The record
+// Fresh discards a task's work tree, so that the next Checkout starts from the then current base branch. The record
 // keeps pushed commits, and a later delivery is a child of them. A missing checkout is not an error. No worker may be
 // running in the checkout.
 func (w *Workspaces) Fresh(ctx context.Context, nonce string) error {

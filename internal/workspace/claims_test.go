@@ -34,7 +34,7 @@ func TestClaimsOfCheckouts(t *testing.T) {
 	}
 }
 
-// Branches are listed by their directory, even if it has no checkout.
+// Branches are listed below a folder even if no checkout exists.
 func TestBranchesOfARemote(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})

@@ -23,9 +23,9 @@ const (
 type merge struct {
 	Ours      string     `json:"ours"`   // tree
 	Merged    string     `json:"merged"` // tree
-	To        string     `json:"to"`     // commit, the new base
+	To        string     `json:"to"`     // the new base commit
 	Branch    string     `json:"branch,omitempty"`
-	Tip       string     `json:"tip,omitempty"` // commit of Branch that the work tree contains afterwards
+	Tip       string     `json:"tip,omitempty"` // commit of Branch that the work tree will contain
 	Conflicts []leftover `json:"conflicts,omitempty"`
 }
 
@@ -41,7 +41,7 @@ func (m merge) refused(op string, before []leftover) error {
 // leftover is a file in which a merge left a conflict.
 type leftover struct {
 	Path   string `json:"path"`   // escaped as in a URL, since a name may not be UTF-8
-	Marked bool   `json:"marked"` // the file contains git's conflict markers
+	Marked bool   `json:"marked"` // set if the file contains git's conflict markers
 	Note   string `json:"note"`   // explains the conflict to people
 	Tree   string `json:"tree"`   // result of the merge
 }

@@ -41,7 +41,7 @@ func conflicting(t *testing.T, w *Workspaces) (o origin, c Checkout, head string
 	return o, c, head
 }
 
-// fixture is the content of a file that contains markers without a conflict.
+// fixture is a file that contains conflict markers as ordinary content.
 const fixture = "<<<<<<< a\nx\n=======\ny\n>>>>>>> b\n"
 
 func relink(t *testing.T, dir, name, target string) {
@@ -61,7 +61,7 @@ func keep(t testing.TB, w *Workspaces, o origin) Synced {
 	return s
 }
 
-// leftThere describes the conflicts of conflicting.
+// leftThere is the expected description of the conflicts that conflicting makes.
 var leftThere = []string{
 	"\"bad\\xff.txt\": has conflict markers",
 	"both.txt: has conflict markers",
@@ -74,7 +74,7 @@ var leftThere = []string{
 	"\"new\\nline.txt\": has conflict markers",
 }
 
-// unfinishedWorkIsShown: people see the work with its markers, but a failed check still prevents the push.
+// unfinishedWorkIsShown: it is pushed with its markers, so that people can see it, unless Check refuses it.
 func unfinishedWorkIsShown(t *testing.T, w *Workspaces, o origin) {
 	t.Helper()
 	unfinished := request(o, nonceB)
@@ -142,7 +142,7 @@ func TestKeptConflicts(t *testing.T) {
 
 	unfinishedWorkIsShown(t, w, o)
 
-	// The agent resolves the conflicts, in one file by a deletion, in another one with a line of a marker as content.
+	// The agent resolves the conflicts, by a deletion in one file, and in another with a marker line as content.
 	put(t, c.Path, "both.txt", lines(map[int]string{4: "both"}))
 	put(t, c.Path, "bad\xff.txt", "=======\nboth\n=======\n")
 	if err := os.Remove(filepath.Join(c.Path, "new\nline.txt")); err != nil {
@@ -153,8 +153,8 @@ func TestKeptConflicts(t *testing.T) {
 	}
 }
 
-// TestInterruptedConflictIsTold: the process ended during the merge. The next call finishes it and returns the
-// conflicts.
+// TestInterruptedConflictIsTold: if the process ends during the merge, the next call finishes it and returns
+// the conflicts.
 func TestInterruptedConflictIsTold(t *testing.T) {
 	t.Parallel()
 	for _, done := range []int{0, 1, 2, 4} {
@@ -183,7 +183,7 @@ func TestMergeable(t *testing.T) {
 	put(t, c.Path, "a.txt", lines(map[int]string{1: "agent's"}))
 	for _, step := range []struct {
 		theirs map[string]string
-		agent  string // a file of the agent
+		agent  string // a file that the agent made
 		want   string
 	}{
 		{nil, "new.txt", ""},

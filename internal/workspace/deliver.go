@@ -25,13 +25,13 @@ type DeliverRequest struct {
 	RemoteURL  string
 	Branch     string // wanted name, retake/<issue>-a<attempt>
 	BaseBranch string // never pushed to
-	// Onto is a commit that this claim pushed to Branch before, or that Join found there. The parents of the new commit
-	// are the branch's head, and the base if Sync has merged it since. Empty means a first delivery.
+	// Onto is a commit that this claim pushed to Branch before, or that Join found there. The new commit is a child of
+	// the branch's head, and also of the base if Sync has merged it since. Empty means a first delivery.
 	Onto    string
 	Message string // of the commit
 	// Unfinished allows conflict markers in the work, so that a person can see the current state.
 	Unfinished bool
-	// Shown is a commit that is already visible on GitHub, or empty. If the work tree equals Shown, there is nothing to
+	// Shown is a commit that is already visible on GitHub, or empty. If the work tree equals it, there is nothing to
 	// deliver.
 	Shown string
 	// Validated is the attempt that validated the work. Deliver returns ErrNotValidated unless the tree equals the
@@ -51,8 +51,8 @@ type Delivery struct {
 	ChangedFiles int // files that differ from the base, at least 1
 }
 
-// Deliver commits the work tree on top of the checkout's base and pushes the commit. Repeating Deliver has the same
-// result, even after a crash. If someone else has pushed a branch of the wanted name, that branch stays unchanged.
+// Deliver commits the work tree on top of the checkout's base and pushes the commit. Deliver is idempotent, even
+// across a crash. If someone else has pushed a branch with the wanted name, that branch stays unchanged.
 // ErrNothingToDeliver means that the tree equals the base, or Shown. Deliver ignores the agent's commits and branches,
 // and files that match StatePaths. ErrMergeConflict means that the work has conflict markers of a merge and is not
 // Unfinished.
@@ -229,7 +229,7 @@ func (d *delivery) onto(ctx context.Context) (sha string, err error) {
 	return sha, err
 }
 
-// top returns the parent of a further delivery, and the branch's head. It fails with ErrBranchMoved unless we pushed
+// top returns the parent for another delivery, and the branch's head. It fails with ErrBranchMoved unless we pushed
 // the head, the work contains the head, or the caller named it in Onto. If the branch was deleted, the push recreates
 // it, and the head is "".
 func (d *delivery) top(ctx context.Context) (parent, there string, err error) {
@@ -278,8 +278,8 @@ func (d *delivery) push(ctx context.Context, op, branch, sha, expect string) err
 	return err
 }
 
-// ErrBranchMoved is wrapped when people have pushed to one of our branches since Join. After another Join, the delivery
-// includes their commits.
+// ErrBranchMoved is wrapped when people have pushed to one of our branches since Join. Call Join again to include their
+// commits.
 var ErrBranchMoved = errors.New("workspace: the branch moved")
 
 func moved(op, branch string) error {
@@ -295,7 +295,7 @@ func identity(at time.Time) []string {
 	}
 }
 
-// cleanMessage turns any text into a message that git accepts.
+// cleanMessage turns any text into a commit message that git accepts.
 func cleanMessage(m string) string {
 	m = strings.TrimSpace(strings.ToValidUTF8(strings.ReplaceAll(m, "\x00", ""), "?"))
 	if m == "" {

@@ -72,7 +72,7 @@ func TestDeliverIsIdempotent(t *testing.T) {
 	w := open(t, Options{Dir: dir})
 	put(t, checkout(t, w, o, nonceB).Path, "b.txt", "x")
 	first := deliver(t, w, o, nonceB)
-	// The push succeeded, then the director died without recording it. The next process delivers again.
+	// The push succeeded, but the director died before it recorded the push. The next process delivers again.
 	task := loaded(t, w, nonceB)
 	task.rec.Pushed = nil
 	if err := task.save(); err != nil {
@@ -100,7 +100,7 @@ func TestDeliverReplacesOnlyItsOwnBranch(t *testing.T) {
 	if second.Branch != branch || sh(t, o.bare, "show", branch+":b.txt") != "better" {
 		t.Errorf("ours was not replaced: %+v", second)
 	}
-	// Another claim of the same issue counts its attempts from 1 again.
+	// Another claim of the same issue numbers its attempts from 1 again.
 	other := checkout(t, w, o, "bbbbbbb3")
 	put(t, other.Path, "c.txt", "other")
 	d := deliver(t, w, o, "bbbbbbb3")
@@ -110,7 +110,7 @@ func TestDeliverReplacesOnlyItsOwnBranch(t *testing.T) {
 	if again := deliver(t, w, o, "bbbbbbb3"); again != d {
 		t.Errorf("again %+v, first %+v", again, d)
 	}
-	// A person uses even that name.
+	// A person has taken even that name.
 	sh(t, o.bare, "branch", "-f", branch+"-bbbbbbb3", "main")
 	put(t, other.Path, "c.txt", "newer")
 	_, err := w.Deliver(t.Context(), request(o, "bbbbbbb3"))
@@ -173,7 +173,7 @@ func TestRetakeIsNeverCommitted(t *testing.T) {
 	}
 }
 
-// TestBytesAreDeliveredAsTheyLie: converting attributes have no effect on checkout or commit.
+// TestBytesAreDeliveredAsTheyLie: attributes that convert content have no effect on checkout or commit.
 func TestBytesAreDeliveredAsTheyLie(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"unix.txt": "a\nb\n", "win.bat": "a\nb\n", "id.txt": "$Id$\n"})

@@ -1,6 +1,6 @@
 // Package workspace gives every task a checkout and keeps it across the task's attempts. It turns the agent's changes
-// into a commit on a branch of the remote. Each further delivery adds a child of that commit. The package runs the git
-// program, but never a program from a repository or an agent.
+// into a commit on a branch of the remote, and each further delivery into a child of that commit. The package runs the
+// git program, but never a program from a repository or an agent.
 //
 //	<dir>/mirrors/<owner>/<repo>.git   objects of one repository, fetched before each new checkout, never pruned
 //	<dir>/tasks/<nonce>/checkout       the work tree, the only directory that a worker sees, and untrusted afterwards
@@ -17,13 +17,13 @@
 // without anything named .git, and commit that directory. They never link directories or the targets of symbolic links.
 // As a result, git never reads the agent's hooks, filters, fsmonitor programs or nested repositories. A nested
 // repository becomes plain files and cannot turn into a gitlink. A submodule of the base stays at its commit. Check
-// gets the files that a commit cannot contain: in directories of submodules, with names that git refuses, and the .git
-// of nested repositories.
+// gets the files that a commit cannot contain: files in submodules, files whose names git refuses, and the .git of
+// nested repositories.
 //
-// After a worker's run, the package measures a checkout before it reads a file in it. A checkout that exceeds Limits is
-// ErrTooMuch and stays unchanged. A base that exceeds Limits is ErrLimitTooLow, before a worker gets the checkout.
-// Walks use descriptors, and their memory does not grow with the tree. Each git process is limited from its start, has
-// a deadline, and its output is bounded or processed record by record.
+// After a worker's run, the package measures a checkout before it reads a file in it. A checkout that exceeds Limits
+// causes ErrTooMuch and stays unchanged. A base that exceeds Limits causes ErrLimitTooLow before a worker gets the
+// checkout. Walks use descriptors, and their memory does not grow with the tree. Each git process has resource limits
+// from its start and a deadline, and its output is bounded or processed record by record.
 //
 // Commits contain the exact bytes of the work tree. Converting attributes (text, eol, ident, filter,
 // working-tree-encoding) are off in checkouts and commits, so that the delivered bytes equal the validated bytes.
@@ -34,26 +34,26 @@
 // DeliverRequest.Check reads the same objects that Deliver pushes.
 //
 // A validating attempt gets the tree that Deliver would commit, written by git from its objects into a separate
-// directory. The directory excludes all other files of the checkout. The record names the tree first, and Deliver of
-// the validated work delivers that tree or fails.
+// directory. The directory contains no other files of the checkout. The record names the tree first, and Deliver
+// delivers exactly that tree as validated work, or fails.
 //
 // A delivered branch only moves forward. A further delivery is a child of the branch's head, and of the base if Sync
 // has merged the base since. Other people's commits are never overwritten: Join merges them into the work first, and a
 // push between Join and Deliver is ErrBranchMoved.
 //
-// Names are unique forever because the nonce is. Callers choose all names. Mirrors are never pruned or collected
+// Names are unique forever, because nonces are. Callers choose all names. Mirrors are never pruned or collected
 // (gc.auto=0), because the tasks' git directories depend on their objects.
 //
 // Sync merges the base branch into a checkout that has drifted from it, as a three-way merge of trees in objects. It
 // either succeeds as a whole or touches no file. If the caller keeps conflicts, it writes git's conflict markers into
 // the files instead. The record lists those files, and Deliver refuses work that is not Unfinished while one of them
 // has all three markers of a conflict. Sync records the result of a merge before it changes the first file. The next
-// operation finishes an interrupted merge, so callers never see a half-merged tree. Sync writes files through os.Root
-// and never through an agent's link.
+// operation finishes an interrupted merge, so callers never see a half-merged tree. Sync writes files through os.Root,
+// never through an agent's link.
 //
 // The caller guarantees that no worker runs in a checkout during Checkout, Sync, Mergeable, Join, Deliver, Patch,
-// Unchanged, Fresh and Remove. First, the worker's container must be confirmed gone. During Sweep, no task may need a
-// new checkout. Drift and WriteState are safe with a running worker. Locks are flock(2), and git inherits them. If the
+// Unchanged, Fresh and Remove. That is, the worker's container is confirmed gone. During Sweep, no task may need a new
+// checkout. Drift and WriteState are safe with a running worker. Locks are flock(2), and git inherits them. If the
 // director is killed while git runs, the next director waits for that git before it touches the same directory, and may
 // then remove leftover lock files.
 //

@@ -11,8 +11,8 @@ import (
 type Drift struct {
 	HeadSHA string // the current base branch
 	Commits int    // commits of the branch that the base lacks
-	// Behind is the age of the oldest of those commits on the branch's first-parent line, by its committer date. It is
-	// zero if Commits is zero or that date is in the future.
+	// Behind is the age of the oldest of those commits on the branch's first-parent line, according to its committer
+	// date. It is zero if Commits is zero or that date is in the future.
 	Behind time.Duration
 }
 
@@ -22,7 +22,7 @@ type SyncPolicy struct {
 	MaxBehind  time.Duration
 }
 
-// BehindMain is the reason for synchronizing a checkout that has drifted too far.
+// BehindMain is the reason for a Sync of a checkout that has drifted too far.
 const BehindMain = "behind_main"
 
 // Reason returns why the drift requires a Sync, or "". It tolerates a drift equal to the policy's values.
@@ -79,7 +79,7 @@ func (w *Workspaces) driftOnce(ctx context.Context, op string, q Request, r remo
 	return d, nil
 }
 
-// unixTime parses a date as git prints it. Committers may claim any date, so a date before 1970 or an unreadable one
+// unixTime parses a date as git prints it. Committers may claim any date. A date that is unreadable or before 1970
 // becomes the first second of 1970.
 func unixTime(text string) time.Time {
 	seconds, err := strconv.ParseInt(text, 10, 64)

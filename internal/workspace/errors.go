@@ -26,13 +26,13 @@ var ErrDiskFails = errors.New("workspace: disk fails")
 // ErrRefused is wrapped when a rule of the remote refuses a push, such as a hook, a protected branch or a secret scan.
 var ErrRefused = errors.New("workspace: the remote's rules refuse the push")
 
-// ErrNotPermitted is an ErrRefused because the token lacks a permission.
+// ErrNotPermitted is the ErrRefused of a token that lacks a permission.
 var ErrNotPermitted = fmt.Errorf("workspace: the token may not push this: %w", ErrRefused)
 
 // ErrNotThere is wrapped when the remote lacks a repository or branch, which is a configuration error.
 var ErrNotThere = errors.New("workspace: no such repository or branch")
 
-// ErrNoBranch is an ErrNotThere that the remote has confirmed: the repository has no such branch.
+// ErrNoBranch is the ErrNotThere of a repository that, as the remote confirms, lacks the branch.
 var ErrNoBranch = fmt.Errorf("workspace: missing branch: %w", ErrNotThere)
 
 // errNoCommit is wrapped when the remote lacks a commit or refuses to serve it.
@@ -68,7 +68,7 @@ const (
 	Limited   Kind = "limited"   // the remote asked for a pause
 )
 
-// Error is the error of every operation of this package.
+// Error is the error that every operation of this package returns.
 type Error struct {
 	Kind   Kind
 	Op     string // the operation, such as "fetch acme/widgets"
@@ -202,8 +202,8 @@ var gitMeanings = map[gitwords.Meaning]struct {
 	gitwords.Unknown:      {Permanent, "", nil},
 }
 
-// gitFailed returns the error of a failed git. If push is set, a message that this package does not know is transient,
-// because the server may recover.
+// gitFailed returns the error of a failed git. If push is set, an unknown message counts as transient, because the
+// server may recover.
 func gitFailed(op, tail string, push bool, cause error) *Error {
 	own := gitwords.Local(strings.ToLower(tail))
 	e := &Error{Kind: Permanent, Op: op, Detail: tail, Err: cause}
@@ -214,7 +214,7 @@ func gitFailed(op, tail string, push bool, cause error) *Error {
 		e.Kind, e.Next, e.Err = ours.Kind, ours.Next, ours.Err
 		return e
 	}
-	if diskfault.InWords(strings.ToLower(tail)) != diskfault.None { // the disk of the server
+	if diskfault.InWords(strings.ToLower(tail)) != diskfault.None { // the server's disk
 		e.Kind = Transient
 		return e
 	}

@@ -283,7 +283,7 @@ func TestSystemErrorsSayWhatToDo(t *testing.T) {
 	}
 	wantKind(t, system("x", &os.PathError{Op: "mkdir", Path: "/d", Err: syscall.EACCES}), Permanent,
 		"director.data_dir")
-	// another process still writes there
+	// another process is still writing there
 	wantKind(t, system("x", &os.PathError{Op: "remove", Path: "/d", Err: syscall.ENOTEMPTY}), Transient,
 		"stop the process")
 	if system("x", nil) != nil {

@@ -35,8 +35,8 @@ const (
 	headLines   = 4 // lines at the start of that output, in which a server names its rule
 	headBytes   = 512
 
-	versionTimeout = 10 * time.Second // for `git --version` at Open
-	pipeGrace      = 5 * time.Second  // for children of a killed git to close their pipes
+	versionTimeout = 10 * time.Second // time limit of `git --version` at Open
+	pipeGrace      = 5 * time.Second  // time for the children of a killed git to close their pipes
 )
 
 // program runs git in a private environment.
@@ -54,22 +54,22 @@ type program struct {
 type call struct {
 	op      string      // for errors
 	dir     string      // working directory, never in a checkout that a worker has touched
-	gitDir  string      // always explicit, so that git does not search for it
+	gitDir  string      // git directory, always explicit so that git does not search for it
 	env     []string    // more environment
 	config  [][2]string // more configuration, through the environment
 	args    []string
 	stdin   io.Reader
-	lock    *fileLock // inherited by git
+	lock    *fileLock // git inherits it
 	secrets []string  // masked in git's messages
 	asks    bool      // exit code 1 is an answer; run returns the output and errNo
 	most    int       // bytes of output to keep; zero means all, failing beyond maxAnswer
-	remote  bool      // talks to a server, so its limits do not concern the agent's work
+	remote  bool      // talks to a server, so exceeding a limit is not the fault of the agent's work
 	base    bool      // reads only objects that no agent has made
 	// unbounded output is processed record by record and not stored
 	unbounded bool
 }
 
-// errNo is returned when git answers no, by exit code 1, to a call with asks.
+// errNo is returned if a call with asks ends with exit code 1, by which git answers no.
 var errNo = errors.New("workspace: git returned a negative answer")
 
 // passedOn lists the director's environment variables that git may see. They locate programs, temporary files, proxies
@@ -215,7 +215,7 @@ func (p *program) run(ctx context.Context, c call) (string, error) {
 }
 
 // records runs git and passes its output to each, in records that end in end. A record is valid only during the call.
-// After an error of each, records stops, and git ends with a broken pipe.
+// If each returns an error, records stops reading, and git ends with a broken pipe.
 func (p *program) records(ctx context.Context, c call, end byte, each func(record []byte) error) error {
 	out := &splitter{end: end, each: each, call: c, bounded: !c.unbounded}
 	err := p.feed(ctx, c, out)
@@ -277,7 +277,7 @@ func (p *program) feed(ctx context.Context, c call, out answer) error {
 	}
 	failed := gitFailed(c.op, said, slices.Contains(c.args, "push"), err)
 	p.server.read(failed, c, trace, started)
-	if !exit.Exited() { // not killed by this process
+	if !exit.Exited() { // this process did not kill it
 		failed.Kind, failed.Detail = Transient, strings.TrimSpace("git was killed: "+exit.String()+"\n"+said)
 	}
 	return failed
@@ -311,7 +311,7 @@ func tooMuchSaid(c call) error {
 	return c.beyond("git's answer is longer than %d bytes: the work has too many files", maxAnswer)
 }
 
-// maxRecord is the maximum size of a record in bytes. A record is a path with git's data about it.
+// maxRecord is the maximum size of a record in bytes. A record is a path and git's data about it.
 const maxRecord = 64 << 10
 
 // splitter passes on records.
@@ -373,8 +373,8 @@ func onlyRejections(stdout string) string {
 	return strings.Join(keep, "\n")
 }
 
-// essence shortens a text for an error to its first and last lines. It drops the server's blank lines and git's hints
-// for users of a terminal.
+// essence shortens a text to its first and last lines, for an error. It drops the server's blank lines and git's
+// hints for interactive users.
 func essence(text string) string {
 	text = strings.ToValidUTF8(strings.ReplaceAll(text, "\r", "\n"), "?")
 	var lines []string

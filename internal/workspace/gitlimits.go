@@ -30,9 +30,8 @@ func (p *program) timeFor(c call) time.Duration {
 }
 
 // start starts git with resource limits. It uses prlimit(2), which does not need privileges for a child of the same
-// user. Git waits for the limits, because its global configuration is a pipe that start closes after setting them. Git
-// reads its configuration before it starts other programs, so its children have the limits too, even if the director is
-// killed.
+// user. Git's global configuration is a pipe that start closes only after it has set the limits. Git reads its
+// configuration before it starts other programs, so its children have the limits too, even if the director is killed.
 func (p *program) start(cmd *exec.Cmd, c call) error {
 	gate, open, err := os.Pipe()
 	if err != nil {
@@ -55,7 +54,7 @@ func (p *program) bound(pid int, c call) error {
 	for _, l := range []struct {
 		resource int
 		value    uint64
-		more     uint64 // beyond value, between the signal and the kill
+		more     uint64 // processor time between the signal at value and the kill
 	}{
 		{unix.RLIMIT_AS, uint64(p.limits.GitMemory), 0},              //nolint:gosec // positive
 		{unix.RLIMIT_CPU, uint64(2 * p.timeFor(c) / time.Second), 5}, //nolint:gosec // positive
@@ -84,8 +83,9 @@ func (c call) beyond(format string, args ...any) error {
 	return tooMuch(c.op, format, args...)
 }
 
-// tookTooLong returns the error about a git that exceeded its deadline. used is the processor time of git. Below half
-// of the deadline, it blames other load, because git gets half of the time when one other process competes.
+// tookTooLong returns the error about a git that exceeded its deadline. used is git's processor time. If that is
+// below half of the deadline, the error blames other load, because git gets half of the time even when one other
+// process competes.
 func (p *program) tookTooLong(c call, used time.Duration) error {
 	switch {
 	case c.remote:
@@ -142,14 +142,14 @@ func (p *program) largest(c call) int64 {
 	return p.limits.WorkBytes + maxAnswer
 }
 
-// Waits after a limit. A server that does not state a wait gets a minute, which doubles up to half an hour.
+// Waits after a limit. If the server does not state one, the wait is a minute, and doubles up to half an hour.
 const (
 	limitFirst  = time.Minute
 	limitMost   = 30 * time.Minute
 	limitStated = 24 * time.Hour
 )
 
-// answers is the trace of a server's answers, because git's messages omit the header Retry-After.
+// answers traces the headers of a server's answers, because git's messages omit Retry-After.
 type answers struct{ file *os.File }
 
 // traceAnswers makes git write the headers of the server's answers to memory. Without memory, limits have no stated
@@ -184,7 +184,7 @@ func (a answers) end() string {
 		return ""
 	}
 	last := make([]byte, min(info.Size(), 64<<10))
-	n, _ := a.file.ReadAt(last, info.Size()-int64(len(last))) // a shorter trace is also good
+	n, _ := a.file.ReadAt(last, info.Size()-int64(len(last))) // a shorter trace is fine
 	return string(last[:n])
 }
 
@@ -195,7 +195,7 @@ type serverLimit struct {
 	at    time.Time
 }
 
-// answered notes the success of a call, and returns nil.
+// answered records the success of a call, and returns nil.
 func (l *serverLimit) answered(c call) error {
 	if c.remote {
 		l.mu.Lock()
@@ -205,7 +205,7 @@ func (l *serverLimit) answered(c call) error {
 	return nil
 }
 
-// read adds the server's limit to the error of a call that began at the given time.
+// read adds the server's limit, if any, to the error of a call that began at the given time.
 func (l *serverLimit) read(e *Error, c call, a answers, began time.Time) {
 	stated, limited := gitwords.LimitAnswer(a.end())
 	if limited {

@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// TestGitHasLimits prints the limits of a program that git starts as an alias, so they were set before git started a
-// program.
+// TestGitHasLimits prints the limits of a program that git runs as an alias, to show that they are set before git
+// starts a program.
 func TestGitHasLimits(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	w := open(t, Options{Limits: Limits{GitMemory: 3 << 30, GitTime: time.Minute, WorkBytes: 1 << 30, Bytes: 1 << 32}})
 	checkout(t, w, o, nonceB)
-	for range 20 { // another process sets the limits, which must not be a race
+	for range 20 { // git must wait for the process that sets the limits
 		for remote, files := range map[bool]int64{false: 1<<30 + maxAnswer, true: 1 << 32} {
 			c := w.tasks.at("", nonceB).call("-c", "alias.limits=!cat /proc/self/limits", "limits")
 			c.remote = remote
@@ -51,7 +51,7 @@ func TestGitHasLimits(t *testing.T) {
 	}
 }
 
-// TestGitBeyondItsLimits: each limit ends git and is named in the error.
+// TestGitBeyondItsLimits: each limit ends git, and the error names it.
 func TestGitBeyondItsLimits(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})

@@ -116,7 +116,7 @@ func TestCanceledGitEndsWithItsChildren(t *testing.T) {
 	defer cancel()
 	cancelled := make(chan time.Time, 1)
 	go func() {
-		_, _ = os.ReadFile(fifo) // returns once git runs
+		_, _ = os.ReadFile(fifo) // opening it blocks until git runs
 		cancelled <- time.Now()
 		cancel()
 	}()
@@ -131,7 +131,7 @@ func TestCanceledGitEndsWithItsChildren(t *testing.T) {
 	}
 }
 
-// TestLockIsHeldByOrphanedGit: a killed director leaves a running git, and the next director waits for it.
+// TestLockIsHeldByOrphanedGit: the next director waits for the git that a killed director left running.
 func TestLockIsHeldByOrphanedGit(t *testing.T) {
 	requireGit(t)
 	dir := t.TempDir()

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// trap is a program that creates the file sprung when it runs.
+// trap is a program that creates the file sprung if anything runs it.
 type trap struct{ program, sprung string }
 
 func newTrap(t *testing.T) trap {

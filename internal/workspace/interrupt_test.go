@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestInterruptedMergeIsFinished: the process ended after any number of changes. The next operation finishes the merge.
+// TestInterruptedMergeIsFinished: after however many changes the process ends, the next operation finishes the merge.
 func TestInterruptedMergeIsFinished(t *testing.T) {
 	t.Parallel()
 	nexts := []func(*testing.T, *Workspaces, origin){
@@ -31,7 +31,7 @@ func interrupt(t *testing.T, done int, next func(*testing.T, *Workspaces, origin
 	w := open(t, Options{Dir: dir})
 	c := checkout(t, w, o, nonceB)
 	put(t, c.Path, "both.txt", lines(map[int]string{1: "agent's"}))
-	// A directory becomes a link to another directory. A careless repetition would remove files there.
+	// A directory becomes a link to another directory. Naively repeating the merge would remove files there.
 	if err := errors.Join(
 		os.Remove(filepath.Join(o.clone, "gone.txt")), os.RemoveAll(filepath.Join(o.clone, "dir")),
 		os.Symlink("other", filepath.Join(o.clone, "dir")), os.Rename(filepath.Join(o.clone, "other/y"),

@@ -72,7 +72,7 @@ var obstacles = map[string]struct {
 	},
 }
 
-// TestSyncWhatGitDoesNotKnow: the base branch now has something at the paths of ignored files and links.
+// TestSyncWhatGitDoesNotKnow: the base branch now has entries at the paths of ignored files and links.
 func TestSyncWhatGitDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	outside := t.TempDir()
@@ -103,10 +103,10 @@ func TestSyncWhatGitDoesNotKnow(t *testing.T) {
 				}
 			}
 			if got, _ := os.ReadFile(filepath.Join(dir, "src/a.txt")); string(got) != "a\n" {
-				t.Errorf("a link within was followed: %q", got)
+				t.Errorf("a link inside the tree was followed: %q", got)
 			}
 			if got, _ := os.ReadFile(filepath.Join(outside, "victim")); string(got) != "untouched" {
-				t.Errorf("a link out was followed: %q", got)
+				t.Errorf("a link out of the tree was followed: %q", got)
 			}
 		})
 	}

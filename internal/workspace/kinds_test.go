@@ -118,7 +118,7 @@ func TestFilesUnderAFilter(t *testing.T) {
 	} {
 		put(t, c.Path, name, "raw\x00"+name)
 	}
-	put(t, c.Path, "sub/.gitattributes", "*.dat filter=other\n") // the agent's
+	put(t, c.Path, "sub/.gitattributes", "*.dat filter=other\n") // the agent wrote it
 	if err := errors.Join(os.Rename(filepath.Join(c.Path, "moved.bin"), filepath.Join(c.Path, "to.bin")),
 		os.Remove(filepath.Join(c.Path, "gone.bin")), os.Chmod(filepath.Join(c.Path, "run.bin"), 0o755),
 		os.Symlink("a.txt", filepath.Join(c.Path, "link.bin"))); err != nil {

@@ -44,7 +44,7 @@ func TestSHA256(t *testing.T) {
 	}
 }
 
-// TestRepositoryThatChangedItsFormat: the error names both formats. The mirror stays, because tasks depend on it.
+// TestRepositoryThatChangedItsFormat: the error names both formats. The mirror is kept, because tasks depend on it.
 func TestRepositoryThatChangedItsFormat(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
@@ -85,7 +85,7 @@ func TestBranchesThatAreMissing(t *testing.T) {
 	wantKind(t, err, Permanent, "couldn't find remote ref", "github.base_branch")
 }
 
-// TestOddNames: tags and branches with any name that git allows do not disturb.
+// TestOddNames: tags and branches may have any name that git allows.
 func TestOddNames(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
@@ -203,7 +203,7 @@ func TestSignaturesThatAServerRequires(t *testing.T) {
 	}
 }
 
-// TestLargeRepositories runs by night: 200,000 files, and a history of 2 GB.
+// TestLargeRepositories covers 200,000 files and a history of 2 GB, in the nightly run.
 func TestLargeRepositories(t *testing.T) {
 	if os.Getenv("RETAKE_NIGHTLY") != "1" {
 		t.Skip("takes minutes and 6 GB of disk: RETAKE_NIGHTLY=1")

@@ -23,19 +23,20 @@ var ErrTooMuch = errors.New("workspace: limits exceeded")
 // Error.Detail names the limit.
 var ErrLimitTooLow = errors.New("workspace: a limit is too low for the repository")
 
-// ErrSlow is wrapped, as transient, when git exceeded its time but used little processor time, because other load
-// delayed it.
+// ErrSlow is wrapped when git exceeded its deadline but used little processor time, so other load must have
+// delayed it. It is transient.
 var ErrSlow = errors.New("workspace: git was slow")
 
 // Limits are the maximum content of an agent's checkout, and the maximum resources that our git may spend on it. Zero
 // means the default.
 type Limits struct {
-	Files     int           // files, links and directories; 500,000
-	Entries   int           // entries of one directory; 100,000
-	Depth     int           // nesting of directories; 200
-	PathBytes int           // length of a path relative to the checkout; 1024, at most 4000, which is git's maximum
-	Bytes     int64         // total of all files, apparent or on disk, whichever is more; 20 GiB
-	WorkBytes int64         // total of files that git would store, so not ignored files and agents' state; 4 GiB
+	Files     int   // files, links and directories; 500,000
+	Entries   int   // entries of one directory; 100,000
+	Depth     int   // nesting of directories; 200
+	PathBytes int   // length of a path relative to the checkout; 1024, at most 4000, which is git's maximum
+	Bytes     int64 // total of all files, apparent or on disk, whichever is more; 20 GiB
+	// total of files that git would store, which excludes ignored files and agents' state; 4 GiB
+	WorkBytes int64
 	GitTime   time.Duration // wall time of a local git, which may use twice as much processor time; 5 minutes
 	GitMemory int64         // address space of a git process; 4 GiB
 }
@@ -69,7 +70,7 @@ type size struct {
 
 	files          int
 	apparent, used int64
-	entries        []int // so far, by depth
+	entries        []int // entries so far, by depth
 }
 
 // Visit counts one entry.
@@ -85,7 +86,7 @@ func (s *size) Visit(e *safefile.Entry) error {
 		own = e.Stat.Size
 	}
 	s.apparent += own
-	s.used += e.Stat.Blocks * 512 // including directories, since a million names take megabytes
+	s.used += e.Stat.Blocks * 512 // directories count too, since a million names take megabytes
 	over := s.limits.tree().Check(checkpoint.Seen{
 		Files: s.files, InFolder: s.entries[e.Depth-1], Depth: e.Depth, Path: e.Path, Size: own,
 		IsFile: mode == unix.S_IFREG, Apparent: s.apparent, Used: s.used,
@@ -151,7 +152,7 @@ type usage struct {
 	most int64
 }
 
-// Visit counts one entry.
+// Visit adds the disk usage of one entry.
 func (u *usage) Visit(e *safefile.Entry) error {
 	u.Bytes += e.Stat.Blocks * 512
 	if u.Files++; u.Files > u.most {

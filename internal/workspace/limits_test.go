@@ -189,8 +189,8 @@ var excesses = []struct {
 	}, "checkout.max_bytes"},
 }
 
-// TestLimits: delivery, patch and the next attempt refuse a checkout beyond a limit before they read it. It can still
-// be removed.
+// TestLimits: delivery, patch and the next attempt refuse a checkout beyond a limit before they read its files.
+// Remove still works.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	for _, c := range excesses {
@@ -264,7 +264,7 @@ func TestWithinLimits(t *testing.T) {
 }
 
 // TestMemoryOfManyLongPaths: 20,000 files have paths of nearly the maximum length. The default limits refuse them at
-// once. With higher limits, git's list exceeds maxAnswer. Both cases need little memory.
+// once, and with higher limits git's list exceeds maxAnswer. Neither case may need much memory.
 func TestMemoryOfManyLongPaths(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: this test creates 20,000 files")
@@ -325,8 +325,8 @@ func memoryDir(t testing.TB) string {
 	return dir
 }
 
-// TestNeighbourOfAHostileCheckout checks that Deliver works while git is busy with another checkout. The deadline ends
-// the busy git.
+// TestNeighbourOfAHostileCheckout checks that Deliver works while git is busy with another checkout, until the
+// deadline ends the busy git.
 func TestNeighbourOfAHostileCheckout(t *testing.T) {
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	dir, limits := t.TempDir(), Limits{WorkBytes: 1 << 40, Bytes: 1 << 41}
@@ -375,7 +375,7 @@ func TestWithdrawnEndsGit(t *testing.T) {
 	began := time.Now()
 	cancel(errors.New("the issue was closed"))
 	err := <-done
-	if took := time.Since(began); took > 10*time.Second { // its own deadline is minutes away
+	if took := time.Since(began); took > 10*time.Second { // git's own deadline is minutes away
 		t.Errorf("ended after %s", took)
 	}
 	wantKind(t, err, Transient, "the issue was closed")

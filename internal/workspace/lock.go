@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// lockPoll is the interval between two attempts to take a busy lock. It is much shorter than a fetch and much longer
-// than one attempt.
+// lockPoll is the interval between two attempts to take a busy lock. It is much shorter than a fetch, and much
+// longer than it takes to try the lock.
 const lockPoll = 20 * time.Millisecond
 
-// fileLock is an exclusive flock(2). It excludes other processes and other calls of this one. Children that inherit the
-// file hold the lock, so a new director waits for the git of a killed one.
+// fileLock is an exclusive flock(2). It excludes other processes as well as other calls in this one. Children that
+// inherit the file hold the lock, so a new director waits for the git of a killed one.
 type fileLock struct {
 	file *os.File
 	path string

@@ -43,7 +43,7 @@ func lost(op string, why error) error {
 	return &Error{Kind: Permanent, Op: op, Detail: "the work so far is lost: " + why.Error(), Err: ErrLost}
 }
 
-// mend recreates a task's repositories. It returns why if the record does not name the remote.
+// mend recreates a task's repositories. If the record does not name the remote, it returns why.
 func (s *repairs) mend(ctx context.Context, op, nonce string, why error) error {
 	t, err := s.tasks.lock(ctx, op, nonce)
 	if err != nil {

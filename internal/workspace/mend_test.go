@@ -82,7 +82,7 @@ func TestDamagedRepositoriesAreMadeAgain(t *testing.T) {
 			w := open(t, Options{Dir: dir})
 			c := checkout(t, w, o, nonceA)
 			put(t, c.Path, "work.txt", "work\n")
-			if _, err := w.Patch(t.Context(), nonceA); err != nil { // creates objects that the mirror lacks
+			if _, err := w.Patch(t.Context(), nonceA); err != nil { // create objects that the mirror lacks
 				t.Fatal(err)
 			}
 			damage(t, w)
@@ -164,8 +164,8 @@ func read(t *testing.T, path string) string {
 	return string(data)
 }
 
-// TestDamageIsNotTheNetworks: a damaged local object is recognised although the server's messages come last. Messages
-// of a server about its repository do not mean local damage.
+// TestDamageIsNotTheNetworks: a damaged local object is recognised even if the server's messages come last. A
+// server's messages about its own repository do not mean local damage.
 func TestDamageIsNotTheNetworks(t *testing.T) {
 	t.Parallel()
 	for said, want := range map[string]error{
@@ -237,7 +237,7 @@ func TestServerThatIsAwayLosesNothing(t *testing.T) {
 	if err := w.mirrors.at("test", repo, nil).init(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
-	// Another task has caused a refetch, before the base branch was rewritten.
+	// Another task caused a refetch before the base branch was rewritten.
 	w.mirrors.renewed.Store(repo, time.Now())
 	q := request(o, nonceA)
 	q.RemoteURL = url

@@ -49,8 +49,8 @@ func (s *remotes) fetch(ctx context.Context, o objects, r remote, args ...string
 	return err
 }
 
-// obtain reports whether a git directory has a commit, and fetches the commit if necessary. Only the server's answer
-// proves that the commit is missing, so an outage is an error.
+// obtain reports whether a git directory has a commit, and fetches the commit if necessary. An outage is an error,
+// because only the server's answer proves that it lacks the commit.
 func (s *remotes) obtain(ctx context.Context, o objects, sha string, r remote) (bool, error) {
 	there, err := o.hasTree(ctx, sha)
 	if there || err != nil {
@@ -66,7 +66,7 @@ func (s *remotes) obtain(ctx context.Context, o objects, sha string, r remote) (
 	return o.hasTree(ctx, sha)
 }
 
-// missing extends the error about a missing branch. It adds that the repository is empty, or the name of its default
+// missing adds to the error about a missing branch that the repository is empty, or else the name of its default
 // branch.
 func (s *remotes) missing(ctx context.Context, o objects, branch string, r remote, err error) error {
 	e, ok := errors.AsType[*Error](err)
@@ -112,7 +112,7 @@ func (m *mirrors) lock(ctx context.Context, repo string) (*fileLock, error) {
 	return lockFile(ctx, filepath.Join(m.dir, "locks", "mirror-"+strings.ReplaceAll(repo, "/", "+")))
 }
 
-// head updates the mirror and returns the commit of a branch. Callers of the same repository take turns.
+// head updates the mirror and returns the commit of a branch. Calls for the same repository take turns.
 func (m *mirrors) head(ctx context.Context, repo, branch string, r remote) (sha string, err error) {
 	lock, err := m.lock(ctx, repo)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 )
 
 var (
-	// Generated nonces contain only a-z and 2-7. The form accepts all digits because the usual example k3v9qx2m has a
-	// 9.
+	// Generated nonces contain only a-z and 2-7. The form accepts all digits, because the example k3v9qx2m of the
+	// documentation has a 9.
 	nonceForm = regexp.MustCompile(`^[a-z0-9]{8}$`)
 	// Names of managed users contain underscores. Later checks refuse the names "." and "..".
 	repoForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,99}/[A-Za-z0-9._-]{1,100}$`)
@@ -38,7 +38,7 @@ func checkRepo(op, repo string) error {
 type remote struct {
 	url    string
 	scheme string // the only transport that git may use
-	origin string // scheme://host[:port]/, the only receiver of the credentials; empty unless http or https
+	origin string // scheme://host[:port]/, the only address that gets the credentials; empty unless http or https
 }
 
 func parseRemote(op, raw string) (remote, error) {
@@ -48,7 +48,7 @@ func parseRemote(op, raw string) (remote, error) {
 	const next = "want http:// or https:// without credentials, or an absolute path"
 	u, err := url.Parse(raw)
 	if err != nil {
-		return remote{}, refuse(op, next, "cannot parse the remote URL") // err would quote credentials
+		return remote{}, refuse(op, next, "cannot parse the remote URL") // err would quote the credentials
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
 		return remote{}, refuse(op, next, "remote URL %.120q", redact.Text(raw))
@@ -67,7 +67,7 @@ func (r remote) config(user, token string) (config [][2]string, secrets []string
 	config = append(
 		config,
 		[2]string{"http." + r.origin + ".extraHeader", "Authorization: Basic " + basic},
-		// Git would send the header to the target of a redirect.
+		// Git would also send the header to the target of a redirect.
 		[2]string{"http.followRedirects", "false"},
 	)
 	return config, []string{token, basic}

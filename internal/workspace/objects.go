@@ -13,7 +13,7 @@ import (
 	"retake/internal/safefile"
 )
 
-// objects is one git directory during one operation. Git runs on its objects and refs, without a work tree.
+// objects is one git directory during one operation. Git works on its objects and refs, without a work tree.
 type objects struct {
 	git    *program
 	op     string // for errors
@@ -112,7 +112,7 @@ func (o objects) resolve(ctx context.Context, rev string) (string, error) {
 	return sha, err
 }
 
-// hasTree reports whether a commit or tree is present. A failure of git itself is an error.
+// hasTree reports whether a commit or tree is present. It returns an error only if git itself fails.
 func (o objects) hasTree(ctx context.Context, sha string) (bool, error) {
 	if sha == "" {
 		return false, nil
@@ -208,7 +208,7 @@ func (o objects) blob(ctx context.Context, sha string) (string, error) {
 	return o.git.run(ctx, c)
 }
 
-// files lists the files of a commit that are wanted.
+// files lists the files of a commit that wanted selects.
 func (o objects) files(ctx context.Context, commit string, wanted func(name string) bool) (names []string, err error) {
 	c := o.call("ls-tree", "-r", "-z", "--name-only", commit)
 	c.unbounded, c.base = true, true

@@ -20,7 +20,7 @@ func delivered(t *testing.T, w *Workspaces) (o origin, dir string, first Deliver
 	return o, dir, deliver(t, w, o, nonceB)
 }
 
-// push commits files on a branch as a person does.
+// push commits files to a branch as a person would.
 func (o origin) push(t *testing.T, branch string, files map[string]string) string {
 	t.Helper()
 	sh(t, o.clone, "fetch", "-q", "origin")
@@ -82,7 +82,7 @@ func TestFollowUpIsAChild(t *testing.T) {
 	if again := deliverOnto(t, open(t, Options{Dir: dir}), o, first.SHA); again != second {
 		t.Errorf("again: %+v, want %+v", again, second)
 	}
-	// The same applies if another attempt has worked since.
+	// The same holds if another attempt has worked since.
 	put(t, work, "b.txt", "third\n")
 	third := deliverOnto(t, w, o, first.SHA)
 	if got := o.parents(t, third.SHA); !slices.Equal(got, []string{second.SHA}) {
@@ -150,7 +150,7 @@ func TestPeoplesCommitsAreKept(t *testing.T) {
 	}
 }
 
-// TestPeopleMergedTheBase: the merged changes count as the base rather than as our work.
+// TestPeopleMergedTheBase: the merged changes count as part of the base, not as our work.
 func TestPeopleMergedTheBase(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
@@ -248,7 +248,7 @@ func TestJoinOfSubmodules(t *testing.T) {
 	}
 }
 
-// TestInterruptedJoinIsFinished: the merge is on record, but has not changed any file yet.
+// TestInterruptedJoinIsFinished: the merge is recorded, but has not changed a file yet.
 func TestInterruptedJoinIsFinished(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -299,7 +299,7 @@ func TestBranchThatIsGone(t *testing.T) {
 	}
 }
 
-// TestLostCheckoutIsJoined: a new checkout gets the work from the branch.
+// TestLostCheckoutIsJoined: Join brings the branch's work into a new checkout.
 func TestLostCheckoutIsJoined(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})

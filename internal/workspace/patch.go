@@ -75,7 +75,7 @@ func (p *Patch) Files(ctx context.Context) ([]PatchFile, error) {
 			ask.WriteString(c.is + "\n")
 		}
 	}
-	next := 0 // index of the file in the next answer
+	next := 0 // index of the file that the next answer is about
 	skip := func() {
 		for next < len(files) && !p.changes[next].hasContent() {
 			next++
@@ -102,9 +102,9 @@ func (p *Patch) Files(ctx context.Context) ([]PatchFile, error) {
 }
 
 const (
-	batchBytes = 8 << 20 // read at a time, unless one file is larger
-	batchFiles = 10_000  // read at a time
-	maxHead    = 32      // bytes around a file: its size in digits, and two line breaks
+	batchBytes = 8 << 20 // bytes to read at a time, unless one file is larger
+	batchFiles = 10_000  // files to read at a time
+	maxHead    = 32      // bytes around a file in the answer: its size in digits, and two line breaks
 )
 
 // Read passes the contents of files, which are a subset of Files, to each in order.
@@ -146,8 +146,8 @@ func (p *Patch) ReadBase(ctx context.Context, f PatchFile) (string, error) {
 	return p.objects.blob(ctx, f.was)
 }
 
-// Filtered is a changed file with an attribute "filter" in the .gitattributes files of the delivered tree. A git with
-// that filter, such as LFS, would store the file in another form. Retake runs no filters.
+// Filtered is a changed file to which the delivered tree's .gitattributes assign a filter. A git with that filter,
+// such as LFS, would store the file in another form. Retake does not run filters.
 type Filtered struct {
 	Path   string
 	Filter string
@@ -188,8 +188,8 @@ func (p *Patch) Filtered(ctx context.Context) ([]Filtered, error) {
 	return left, nil
 }
 
-// filters returns the files of a tree that have a filter. names is the NUL-terminated list of files to check. The
-// separate git directory has no info/attributes, so git sees the attributes of the tree.
+// filters returns the files of a tree that have a filter. names is the NUL-terminated list of files to check. It
+// uses a separate git directory without info/attributes, so that git sees the attributes of the tree.
 func (t *task) filters(ctx context.Context, tree, names string) (all []Filtered, err error) {
 	dir := filepath.Join(t.dir, "attributes")
 	index := filepath.Join(dir, "index")
@@ -217,7 +217,7 @@ func (t *task) filters(ctx context.Context, tree, names string) (all []Filtered,
 			return nil
 		}
 		switch value := fields[2]; value {
-		case "unspecified", "unset", "set": // not names of filters
+		case "unspecified", "unset", "set": // these values are not names of filters
 		default:
 			all = append(all, Filtered{fields[0], value})
 		}

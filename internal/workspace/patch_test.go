@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestPatch: people can read the work of an attempt regardless of its end, and files of the checkout cannot prevent it.
+// TestPatch: people can read an attempt's work however it ended, and files in the checkout cannot prevent that.
 func TestPatch(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})

@@ -16,8 +16,8 @@ import (
 )
 
 // A quota gives each checkout a separate file system in the file tasks/<nonce>/checkout.img, mounted at
-// tasks/<nonce>/checkout. The apparent size of the file is the quota, but the file occupies only as much disk space as
-// the written data.
+// tasks/<nonce>/checkout. The file's apparent size is the quota, but it occupies only as much disk space as the data
+// written to it.
 
 // mountTime is the maximum time for creating or mounting a file system, which does not depend on its size.
 const mountTime = time.Minute
@@ -77,8 +77,8 @@ func mountTool(ctx context.Context, name string, args ...string) error {
 	return nil
 }
 
-// unmount unmounts a checkout's file system, unless the checkout is a plain directory. The file system exists until
-// every process has closed its files on it.
+// unmount unmounts a checkout's file system, unless the checkout is a plain directory. The file system lives on
+// until every process has closed its files there.
 func (t *task) unmount() error {
 	mounted, err := isMount(t.checkout())
 	if err != nil || !mounted {

@@ -55,8 +55,8 @@ func fill(t *testing.T, full string) (written int) {
 	return written
 }
 
-// TestQuota: the quota stops an agent's writes without affecting other checkouts. Delivery still works, files survive a
-// restart of the machine, and a removal is complete.
+// TestQuota: the quota stops an agent's writes without affecting other checkouts. Delivery still works, the files
+// survive a restart of the machine, and Remove removes everything.
 func TestQuota(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
@@ -74,14 +74,14 @@ func TestQuota(t *testing.T) {
 	}
 	var st unix.Stat_t
 	if err := unix.Stat(c.Path, &st); err != nil || st.Uid != 1000 {
-		t.Errorf("it belongs to %d: %v", st.Uid, err)
+		t.Errorf("the checkout belongs to %d: %v", st.Uid, err)
 	}
 	put(t, c.Path, "b.txt", "x")
 	full := filepath.Join(c.Path, "full")
 	written := fill(t, full)
 	if used, err := w.Used(t.Context(), nonceB); err != nil || !used.Whole || used.Bytes < int64(written)/2 ||
 		used.Bytes > testQuota {
-		t.Errorf("uses %+v of the disk: %v", used, err)
+		t.Errorf("the checkout uses %+v of the disk: %v", used, err)
 	}
 	put(t, checkout(t, w, o, nonceA).Path, "c.txt", "other checkouts have room")
 	if err := os.Remove(full); err != nil {

@@ -25,8 +25,8 @@ type record struct {
 	// both.
 	Task    string `json:"task,omitempty"`
 	Attempt int    `json:"attempt,omitempty"`
-	// Pushed lists, by branch, the commits that we may have pushed. They are recorded before the push, to distinguish
-	// our branch from someone else's branch of the same name.
+	// Pushed lists, by branch, the commits that we may have pushed. They are recorded before the push, to tell our
+	// branch from someone else's of the same name.
 	Pushed map[string][]string `json:"pushed,omitempty"`
 	// Tips is, by branch, the newest commit whose content the work tree contains: our last push, or the commit that
 	// Join merged.
@@ -44,8 +44,8 @@ type record struct {
 	Manifest *checkpoint.Digest `json:"manifest,omitempty"`
 	// Changed says that a merge or a new checkout has changed the work tree since Manifest.
 	Changed bool `json:"changed,omitempty"`
-	// Remade counts how often a director with other storage has restored the checkout. Of two records, the one with the
-	// higher count is newer.
+	// Remade counts how often a director with other storage has restored the checkout. The record with the higher count
+	// is the newer one.
 	Remade int `json:"remade,omitempty"`
 	// Merge is a merge whose changes may be in the work tree already, at least in part. workTrees.settle finishes
 	// it.

@@ -34,7 +34,8 @@ while (line := read()) is not None: refs.append(line.decode().split()[2])
 	}
 }
 
-// TestRefusedPushIsTheRemotesWord checks that an unknown reason is transient, and that a known rule is not.
+// TestRefusedPushIsTheRemotesWord checks that a push refused for an unknown reason is transient, and one refused by a
+// known rule is not.
 func TestRefusedPushIsTheRemotesWord(t *testing.T) {
 	t.Parallel()
 	for reason, rule := range map[string]bool{
@@ -61,7 +62,7 @@ func TestRefusedPushIsTheRemotesWord(t *testing.T) {
 	}
 }
 
-// TestRefusedPushKeepsItsHead: GitHub names the rule first, and the details fill more lines than an error keeps.
+// TestRefusedPushKeepsItsHead: GitHub names the rule first, followed by more lines of details than an error keeps.
 func TestRefusedPushKeepsItsHead(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
@@ -88,7 +89,7 @@ func TestRefusedName(t *testing.T) {
 	}
 }
 
-// TestGitWordsAreRead reads every example of the table that the classifier also uses.
+// TestGitWordsAreRead reads every example in the table that the classifier also uses.
 func TestGitWordsAreRead(t *testing.T) {
 	t.Parallel()
 	for _, row := range gitwords.Rows {
@@ -102,7 +103,7 @@ func TestGitWordsAreRead(t *testing.T) {
 	}
 }
 
-// TestUnknownWordsClaimNoDamage: an unknown message is an error without a claim of damage. A push is tried again.
+// TestUnknownWordsClaimNoDamage: an unknown message does not count as damage, and makes a failed push transient.
 func TestUnknownWordsClaimNoDamage(t *testing.T) {
 	t.Parallel()
 	for _, said := range []string{"fatal: the moon is in the wrong phase", ""} {

@@ -12,7 +12,7 @@ import (
 	"retake/internal/safefile"
 )
 
-// Remove removes a task's directory with its content. A missing task is not an error.
+// Remove removes a task's directory and everything in it. A missing task is not an error.
 func (w *Workspaces) Remove(ctx context.Context, nonce string) error {
 	t, err := w.tasks.lock(ctx, "remove "+nonce, nonce)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 // snapshots turns untrusted work trees into tree objects, within limits.
 type snapshots struct {
 	limits Limits
-	state  atomic.Pointer[worktree.Globs] // files that agents write for their own use
+	state  atomic.Pointer[worktree.Globs] // globs of files that agents write for their own use
 	log    *zap.Logger
 }
 
@@ -60,7 +60,7 @@ func (s *snapshots) take(ctx context.Context, t *task, base string) (shot snapsh
 	if err != nil {
 		return shot, err
 	}
-	// With this exclusion, a .retake that the base has stays unchanged.
+	// This exclusion leaves a .retake of the base unchanged.
 	if _, err := t.git.run(ctx, t.staged("", "add", "--all", "--", ".", ":(exclude,top)"+retakeDir)); err != nil {
 		return shot, err
 	}
@@ -106,10 +106,10 @@ func (s *snapshots) leaveOut(ctx context.Context, t *task, base string) (func(na
 	}, nil
 }
 
-// copyLimit is the maximum number of bytes to copy from one checkout, except holes.
+// copyLimit is the maximum number of bytes to copy from one checkout, not counting holes.
 type copyLimit struct {
 	bytes int64
-	key   string // of the configuration
+	key   string // from the configuration
 }
 
 // copyLimit returns the capacity of the checkout's own file system, or checkout.max_bytes. Files of a separate file
@@ -126,8 +126,8 @@ func (s *snapshots) measure(ctx context.Context, t *task) error {
 	return system(t.op, safefile.Walk(ctx, t.checkout(), &size{limits: s.limits, op: t.op}))
 }
 
-// measureBase measures a new checkout. The checkout contains only the base, so an exceeded limit is ErrLimitTooLow and
-// not the agent's fault.
+// measureBase measures a new checkout. The checkout contains only the base, so an exceeded limit is not the agent's
+// fault but ErrLimitTooLow.
 func (s *snapshots) measureBase(ctx context.Context, t *task) error {
 	counted := size{limits: s.limits, op: t.op}
 	err := system(t.op, safefile.Walk(ctx, t.checkout(), &counted))
@@ -142,7 +142,7 @@ func (s *snapshots) measureBase(ctx context.Context, t *task) error {
 }
 
 // measureWork counts the bytes of the staging directory that git will store. The index holds the base. folders reports
-// whether a path of the index is a directory, as for a submodule.
+// whether the index has a path that is a directory on disk, such as a submodule.
 func (s *snapshots) measureWork(ctx context.Context, t *task) (folders bool, err error) {
 	stage, err := unix.Open(t.stage(), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

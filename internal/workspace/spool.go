@@ -15,9 +15,9 @@ import (
 const maxSpooled = 4
 
 // Spooled returns the unacknowledged reports that an attempt's worker left in its spool, oldest first, each at most
-// maxBytes long. They are the files <attempt>.0001.json and so on in .retake/spool, of the checkout and of the copy for
+// maxBytes long. They are the files .retake/spool/<attempt>.0001.json and so on, in the checkout and in the copy for
 // validation. Spooled never follows links or reads other files. The agent may have forged the reports, so the caller
-// must verify their signatures. Spooled skips an unreadable report, and adds an error.
+// must verify their signatures. Spooled skips unreadable reports and mentions them in its error.
 func (w *Workspaces) Spooled(nonce, attempt string, maxBytes int64) (reports [][]byte, err error) {
 	const op = "read the spool"
 	t, err := w.tasks.find(op, nonce)

@@ -30,7 +30,7 @@ const (
 type State struct {
 	SchemaVersion string        `json:"schema_version"` // set by WriteState
 	CreatedAt     time.Time     `json:"created_at"`     // of the file; set by WriteState
-	UpdatedAt     time.Time     `json:"updated_at"`     // when the state was current
+	UpdatedAt     time.Time     `json:"updated_at"`     // time at which the state was current
 	LastSeen      LastSeen      `json:"last_seen"`
 	Director      DirectorState `json:"director"`
 	Worker        *WorkerState  `json:"worker,omitempty"` // nil without a running attempt
@@ -103,8 +103,8 @@ func (w *Workspaces) writeState(op, nonce string, s State) error {
 	return replaceState(dir, append(data, '\n'))
 }
 
-// openRetakeDir opens the checkout's .retake, after replacing it if it is not a directory. The result refers to the
-// same directory even if an agent moves it.
+// openRetakeDir opens the checkout's .retake, and first replaces it if it is not a directory. The result refers to
+// the same directory even if an agent moves it.
 func (t *task) openRetakeDir() (*os.Root, error) {
 	checkout, err := os.OpenRoot(t.checkout())
 	if err != nil {
@@ -130,7 +130,7 @@ func (t *task) openRetakeDir() (*os.Root, error) {
 
 // readState reads a file that an agent may have replaced.
 func readState(dir *os.Root) (s State, err error) {
-	f, err := dir.OpenFile(stateFile, os.O_RDONLY|syscall.O_NONBLOCK, 0) // does not wait for the other end of a pipe
+	f, err := dir.OpenFile(stateFile, os.O_RDONLY|syscall.O_NONBLOCK, 0) // do not wait for the other end of a pipe
 	if err != nil {
 		return State{}, err
 	}
@@ -148,7 +148,7 @@ func readState(dir *os.Root) (s State, err error) {
 	return s, err
 }
 
-// replaceState writes STATE.json. It renames a directory of that name.
+// replaceState writes STATE.json. It renames a directory of that name out of the way.
 func replaceState(dir *os.Root, data []byte) error {
 	if info, err := dir.Lstat(stateFile); err == nil && info.IsDir() {
 		if err := dir.Rename(stateFile, fmt.Sprintf("%s.in-the-way-%08x", stateFile, rand.Uint32())); err != nil {

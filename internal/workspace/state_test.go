@@ -23,7 +23,7 @@ func statePlace(t *testing.T) (w *Workspaces, dir string, logs *observer.Observe
 	return w, checkout(t, w, o, nonceB).Path, logs
 }
 
-// stateIn reads STATE.json like any reader of the checkout. ok is false if the file is missing or malformed.
+// stateIn reads STATE.json as any reader of the checkout would. ok is false if the file is missing or malformed.
 func stateIn(t *testing.T, dir string) (s State, ok bool) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, retakeDir, stateFile))
@@ -183,7 +183,7 @@ func TestStateFollowsNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, ok := stateIn(t, dir); !ok {
-				t.Error("missing after the write")
+				t.Error("STATE.json is missing after the write")
 			}
 			if info, err := os.Lstat(filepath.Join(dir, retakeDir, stateFile)); err != nil || !info.Mode().IsRegular() {
 				t.Errorf("%v, %v", info, err)

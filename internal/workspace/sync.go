@@ -18,7 +18,7 @@ type SyncOptions struct {
 // Synced is the result of Sync or Join.
 type Synced struct {
 	// From and To are the old and new base. For Join, they are the branch's commits that the work contained before and
-	// contains now.
+	// contains afterwards.
 	From, To string
 	// Merged is false if the base was current, or if conflict markers of an earlier merge remain.
 	Merged bool
@@ -42,10 +42,10 @@ func (s Synced) waiting(files []leftover) Synced {
 // earlier state in the task's git directory under refs/retake/before/<new base>. Ignored files stay, unless the base
 // branch now has a file of that name.
 //
-// With ErrMergeConflict, of Kind Conflict with the names in its text, Sync has not changed any file. With
-// KeepConflicts, this happens only if ignored files block the merge. Sync does not merge into a work tree with conflict
-// markers of an earlier merge. ErrCannotMerge means that git is older than 2.38. No worker may be running in the
-// checkout. After a crash, the next operation on the checkout finishes the merge.
+// If Sync returns ErrMergeConflict, of Kind Conflict and with the files' names in its text, it has not changed any
+// file. With KeepConflicts, this happens only if ignored files block the merge. Sync does not merge into a work tree
+// with conflict markers of an earlier merge. ErrCannotMerge means that git is older than 2.38. No worker may be running
+// in the checkout. After a crash, the next operation on the checkout finishes the merge.
 func (w *Workspaces) Sync(ctx context.Context, q Request, o SyncOptions) (Synced, error) {
 	return onFetched(ctx, w, "sync "+q.Nonce, q, func(t *task, to string) (Synced, error) {
 		from := t.rec.BaseSHA
@@ -122,8 +122,8 @@ func onFetched[T any](ctx context.Context, w *Workspaces, op string, q Request,
 }
 
 // mergeBase merges the base branch at the commit to with the work tree, without touching files. m.To is empty if there
-// is nothing to merge or conflict markers remain. left contains the earlier conflicts. Both sides get the checkout's
-// base as their only parent, regardless of their history. So git merges a rewritten base branch by content.
+// is nothing to merge or if conflict markers remain. left contains the earlier conflicts. Both sides get the
+// checkout's base as their only parent, regardless of their history. So git merges a rewritten base branch by content.
 func (s *snapshots) mergeBase(ctx context.Context, t *task, to string) (m merge, left []leftover, err error) {
 	ours, left, err := s.current(ctx, t)
 	base := t.rec.BaseSHA
@@ -151,10 +151,10 @@ func (s *snapshots) mergeBase(ctx context.Context, t *task, to string) (m merge,
 }
 
 // Join merges the commits that people pushed to one of our branches into the task's work tree, like Sync with
-// KeepConflicts. It includes the base branch as far as people have merged it. From is the commit of the branch that the
-// work contained, or empty if unknown. To is the current commit, which is DeliverRequest.Onto of the next delivery. If
-// the record lacks the branch, as after a push by another director, Join merges all of it. ErrNotThere means that the
-// branch is gone.
+// KeepConflicts. That includes the base branch, as far as people have merged it. From is the commit of the branch that
+// the work contained, or empty if unknown. To is the current commit, which is DeliverRequest.Onto of the next delivery.
+// If the record lacks the branch, as after a push by another director, Join merges all of it. ErrNotThere means that
+// the branch is gone.
 func (w *Workspaces) Join(ctx context.Context, q Request, branch string) (Synced, error) {
 	return onFetched(ctx, w, "join "+q.Nonce, q, func(t *task, base string) (Synced, error) {
 		r, err := parseRemote(t.op, q.RemoteURL)

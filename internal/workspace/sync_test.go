@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// lines gives a file of ten lines, with some of them changed.
+// lines returns a file of ten lines, some of them changed.
 func lines(changed map[int]string) string {
 	var b strings.Builder
 	for i := range 10 {
@@ -83,7 +83,7 @@ func sameTree(t testing.TB, dir string, want map[string]string) {
 	}
 }
 
-// changeEveryWay commits every kind of change to the base branch.
+// changeEveryWay commits one change of every kind to the base branch.
 func changeEveryWay(t *testing.T, o origin) (head string) {
 	t.Helper()
 	if err := errors.Join(
@@ -112,7 +112,7 @@ func TestSyncKeepsTheAgentsWork(t *testing.T) {
 	w := open(t, Options{})
 	c := checkout(t, w, o, nonceB)
 
-	// The agent edits a file, adds one, removes one, and adds an ignored one, which never becomes part of a commit.
+	// The agent edits a file, adds one, removes one, and adds an ignored one, which must never become part of a commit.
 	put(t, c.Path, "both.txt", lines(map[int]string{1: "agent's"}))
 	put(t, c.Path, "new/by-agent.txt", "agent\n")
 	put(t, c.Path, "build.log", "ignored\n")
@@ -163,7 +163,7 @@ func TestSyncKeepsTheAgentsWork(t *testing.T) {
 	}
 }
 
-// TestSyncConflict: the files are named, and the work tree is unchanged.
+// TestSyncConflict: the error names the files, and the work tree stays unchanged.
 func TestSyncConflict(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": lines(nil), "b.txt": "x\n", "c.txt": "x\n", "d": "x\n"})
@@ -206,8 +206,8 @@ func TestConflictOfManyFiles(t *testing.T) {
 	}
 }
 
-// TestSyncFollowsRenames: the agent's edit follows the file that the base branch moved, and its new file follows the
-// directory.
+// TestSyncFollowsRenames: the agent's edit follows a file that the base branch moved, and its new file follows a
+// moved directory.
 func TestSyncFollowsRenames(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"old/a.txt": lines(nil), "old/b.txt": lines(map[int]string{0: "b"})})
@@ -270,7 +270,7 @@ func TestSyncOfSubmodules(t *testing.T) {
 		t.Errorf("comes: %v, %v", info, err)
 	}
 	if _, err := os.Lstat(filepath.Join(dir, "goes")); err == nil {
-		t.Error("goes is still there")
+		t.Error("goes still exists")
 	}
 	deliver(t, w, o, nonceB)
 	if got := sh(t, o.bare, "diff", "--name-status", head, branch); got != "A\tagent.txt" {

@@ -29,8 +29,8 @@ func (t *task) index() string      { return filepath.Join(t.dir, "index") }
 func (t *task) validation() string { return filepath.Join(t.dir, "validation") }
 func (t *task) file() string       { return filepath.Join(t.dir, "task.json") }
 
-// load reads the record. It returns ErrNoCheckout if the record is missing. For a discarded checkout it loads the
-// record and also returns ErrNoCheckout.
+// load reads the record. It returns ErrNoCheckout if the record is missing. If the checkout was discarded, it
+// loads the record but still returns ErrNoCheckout.
 func (t *task) load() error {
 	data, err := os.ReadFile(t.file())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -49,7 +49,7 @@ func (t *task) load() error {
 	return nil
 }
 
-// save replaces the record as a whole. After a crash, the file has the old content or the new one.
+// save replaces the record as a whole. After a crash, the file has either the old or the new content.
 func (t *task) save() error {
 	data, err := json.MarshalIndent(t.rec, "", "  ")
 	if err != nil {
@@ -72,7 +72,7 @@ func (t *task) staged(stdin string, args ...string) call {
 	return c
 }
 
-// clearStage prepares for a new staging directory. It removes the old one and stale locks.
+// clearStage removes the old staging directory and stale locks, to make room for a new one.
 func (t *task) clearStage() error {
 	return errors.Join(safefile.RemoveAll(t.stage()), safefile.RemoveAll(t.index()),
 		safefile.RemoveAll(t.index()+".lock"))
@@ -103,7 +103,7 @@ func (t *task) fill(ctx context.Context, sha string) error {
 	return err
 }
 
-// removeCheckout removes the work tree with its file system.
+// removeCheckout removes the work tree and its file system.
 func (t *task) removeCheckout() error {
 	return errors.Join(t.unmount(), safefile.RemoveAll(t.checkout()), safefile.RemoveAll(t.image()))
 }

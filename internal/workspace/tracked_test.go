@@ -32,8 +32,8 @@ func TestStateIsNoDelivery(t *testing.T) {
 	}
 }
 
-// TestBranchCarriesTheWorkOnly: pushed objects never contain the agent's state, even if it committed that or wrote
-// ignore files. Files of the base are work even if the globs match them.
+// TestBranchCarriesTheWorkOnly: pushed objects never contain the agent's state, even if the agent committed it or
+// wrote ignore files. Files of the base are work even if the globs match them.
 func TestBranchCarriesTheWorkOnly(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{
@@ -81,7 +81,7 @@ func TestBranchCarriesTheWorkOnly(t *testing.T) {
 	}
 }
 
-// TestSyncLeavesStateAlone: the agent's state stays in the checkout and out of the merge.
+// TestSyncLeavesStateAlone: the agent's state stays in the checkout, and does not take part in the merge.
 func TestSyncLeavesStateAlone(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})

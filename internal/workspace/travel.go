@@ -39,8 +39,8 @@ func (w *Workspaces) Publish(ctx context.Context, nonce string, before *checkpoi
 }
 
 // PublishValidation is like Publish, for the directory that Validation made. The director never receives files of that
-// directory back. PublishValidation reads every file, because a worker could lie about its files and so validate a tree
-// other than the delivered one.
+// directory back. PublishValidation reads every file, because a worker that lied about its files could otherwise
+// validate another tree than the delivered one.
 func (w *Workspaces) PublishValidation(ctx context.Context, nonce string,
 	emit func(checkpoint.Digest, []byte) error,
 ) (*checkpoint.Manifest, error) {
@@ -74,7 +74,7 @@ func exceeded(op string, err error) error {
 	return err
 }
 
-// Published records that a manifest describes a task's work tree.
+// Published records that the manifest now describes the task's work tree.
 func (w *Workspaces) Published(ctx context.Context, nonce string, root checkpoint.Digest) error {
 	t, err := w.tasks.open(ctx, "record the publication of "+nonce, nonce)
 	if err != nil {
@@ -87,7 +87,7 @@ func (w *Workspaces) Published(ctx context.Context, nonce string, root checkpoin
 
 // Record returns the record that Receive needs on a machine without the checkout. It returns nil if this machine also
 // lacks the checkout. changed means that the files have changed since the last Publish or Receive. The record is then
-// only useful together with the files of a later Publish.
+// useful only together with the files of a later Publish.
 func (w *Workspaces) Record(nonce string) (data json.RawMessage, changed bool) {
 	data, err := os.ReadFile(w.tasks.at("read the record", nonce).file())
 	var rec record
@@ -103,7 +103,7 @@ func (w *Workspaces) Record(nonce string) (data json.RawMessage, changed bool) {
 // Sent is the checkout that an attempt has sent.
 type Sent struct {
 	Root   checkpoint.Digest
-	Record json.RawMessage // from Publish or Record; nil requires an existing checkout
+	Record json.RawMessage // from Publish or Record; if nil, the checkout must exist here
 	// Load loads the manifest. Nil means that Receive should discard the work tree without receiving files.
 	Load  func(context.Context) (*checkpoint.Manifest, error)
 	Fetch func(context.Context, checkpoint.Digest) ([]byte, error)
@@ -129,10 +129,10 @@ func (w *Workspaces) Receive(ctx context.Context, nonce string, sent Sent) error
 	err = t.load()
 	rec := &t.rec
 	same := rec.Manifest != nil && *rec.Manifest == sent.Root
-	// An unusable checkout was created or merged independently of the sent one.
+	// The checkout is unusable: it was created or merged independently of the sent one.
 	usable := err == nil && (same || rec.Manifest != nil && !rec.Changed)
 	switch {
-	case err != nil && !errors.Is(err, ErrNoCheckout) && !errors.Is(err, ErrLost): // unknown local state
+	case err != nil && !errors.Is(err, ErrNoCheckout) && !errors.Is(err, ErrLost): // the local state is unknown
 		return err
 	case sent.Record != nil && (newer(sent.Record, rec.Remade) || !usable && !rec.Fresh):
 		return w.restore(ctx, t, sent)
@@ -151,8 +151,8 @@ func (w *Workspaces) Receive(ctx context.Context, nonce string, sent Sent) error
 	return t.save()
 }
 
-// newer reports whether the checkout of a record was restored more than remade times. An unreadable record is not
-// newer.
+// newer reports whether the record's checkout was restored more than remade times. An unreadable record does not
+// count as newer.
 func newer(data json.RawMessage, remade int) bool {
 	var rec record
 	return json.Unmarshal(data, &rec) == nil && rec.Remade > remade
@@ -179,8 +179,8 @@ func (s *snapshots) receive(ctx context.Context, t *task, sent Sent) error {
 	return system(t.op, exceeded(t.op, err))
 }
 
-// restore recreates the checkout of another director. It saves the record last, because the record makes a checkout
-// valid.
+// restore recreates the checkout of another director. It saves the record last, because only the record makes a
+// checkout valid.
 func (w *Workspaces) restore(ctx context.Context, t *task, sent Sent) error {
 	rec, err := parseRecord(sent.Record, t.nonce)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"retake/internal/checkpoint"
 )
 
-// sentChunks are the chunks on the bus.
+// sentChunks plays the chunks on the bus.
 type sentChunks map[checkpoint.Digest][]byte
 
 func (s sentChunks) put(d checkpoint.Digest, data []byte) error {
@@ -137,7 +137,7 @@ func TestReceiveGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Lstat(filepath.Join(c.Path, "d1/half")); err == nil {
-		t.Error("a file remains that was not sent")
+		t.Error("a file that was not sent remains")
 	}
 	if got, err := os.ReadFile(filepath.Join(c.Path, "d49/f")); err != nil || len(got) != 100_000 {
 		t.Errorf("%d bytes, %v", len(got), err)
@@ -198,7 +198,7 @@ func TestDamagedRecordIsMadeAgain(t *testing.T) {
 	}
 }
 
-// TestNothingIsRemovedForARecordThatCannotBeRead: a temporary error of the disk does not mean that the record is
+// TestNothingIsRemovedForARecordThatCannotBeRead: after a temporary disk error, the record does not count as
 // missing.
 func TestNothingIsRemovedForARecordThatCannotBeRead(t *testing.T) {
 	t.Parallel()

@@ -53,7 +53,7 @@ func (b *onBus) receive(t *testing.T, w *Workspaces, files bool) {
 }
 
 // TestDirectorLeadsAgain has a director lead again, after another director took over, merged the base branch and
-// pushed. The state of the other director must be valid, even if Receive discards the files.
+// pushed. The other director's state must count, even if Receive discards the files.
 func TestDirectorLeadsAgain(t *testing.T) {
 	t.Parallel()
 	for name, files := range map[string]bool{"work continues": true, "work is discarded": false} {

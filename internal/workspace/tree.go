@@ -36,10 +36,10 @@ func (o chown) Visit(e *safefile.Entry) error {
 func (chown) Leave(*safefile.Entry) error { return nil }
 
 // stageTree builds at dst the tree that git may see of src. It contains the same files as hard links, or as copies
-// where links are impossible, and the same symbolic links. It leaves out everything named .git, .retake at the top,
+// where links are impossible, and the same symbolic links. It leaves out everything named .git, the top-level .retake,
 // files that leaveOut names, sockets, pipes and devices. It also leaves out files and directories with names that git
-// refuses, such as ".GIT", and returns them along with the nested repositories. Copies keep holes, and most limits the
-// bytes copied.
+// refuses, such as ".GIT", and returns them along with the nested repositories. Copies keep holes. most limits the
+// number of bytes copied.
 func stageTree(ctx context.Context, op, src, dst string, most copyLimit,
 	leaveOut func(name string) bool,
 ) (refused []LeftOut, nested map[string]string, err error) {
@@ -61,7 +61,7 @@ func stageTree(ctx context.Context, op, src, dst string, most copyLimit,
 
 // stager mirrors a walk through a checkout in the staging directory, which only this package uses.
 type stager struct {
-	ctx      context.Context // of the walk
+	ctx      context.Context // context of the walk
 	at       int             // descriptor of the matching staging directory
 	leaveOut func(name string) bool
 	left     int64 // bytes that may be copied
@@ -128,7 +128,7 @@ func (s *stager) link(e *safefile.Entry) error {
 
 func (s *stager) file(e *safefile.Entry) error {
 	if !s.root && e.Stat.Mode&0o400 == 0 {
-		if err := e.MakeReadable(); err != nil { // necessary only without root
+		if err := e.MakeReadable(); err != nil { // necessary only if not root
 			return err
 		}
 	}
@@ -173,12 +173,12 @@ func (s *stager) copy(e *safefile.Entry) (err error) {
 // copyAtOnce is the number of bytes copied between two checks of the context.
 const copyAtOnce = 16 << 20
 
-// data copies the first size bytes of a file, except holes.
+// data copies the first size bytes of a file, skipping holes.
 func (s *stager) data(in, out *os.File, size int64) error {
 	for at := int64(0); at < size; {
 		from, err := unix.Seek(int(in.Fd()), at, unix.SEEK_DATA)
 		if errors.Is(err, unix.ENXIO) {
-			return nil // only a hole follows
+			return nil // the rest is a hole
 		}
 		if err != nil {
 			return err
@@ -189,7 +189,7 @@ func (s *stager) data(in, out *os.File, size int64) error {
 		}
 		end = min(end, size, from+copyAtOnce)
 		if end <= from {
-			return nil // beyond size, because the file has grown
+			return nil // the file has grown beyond size
 		}
 		if s.left -= end - from; s.left < 0 {
 			return tooMuch(s.op, "the files cannot be linked, and copies would take more than %d bytes (%s)",
@@ -228,7 +228,7 @@ const (
 	NestedHistory                 // the .git of a nested repository whose files the commit contains
 )
 
-// maxLeftOut is the maximum length of a list of left out files.
+// maxLeftOut is the maximum length of a list of files left out.
 const maxLeftOut = 1000
 
 // nestedIn returns the .git of each nested repository that contains one of the changed files. A nested repository in an

@@ -13,7 +13,7 @@ import (
 
 func nothing(string) bool { return false }
 
-// TestTooManyNames: if a file has too many links to add one, all further names share one copy.
+// TestTooManyNames: once a file has the maximum number of links, all further names share one copy.
 func TestTooManyNames(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -86,7 +86,7 @@ func TestCopiesAreBounded(t *testing.T) {
 }
 
 // TestBaseBeyondTheLimits: Checkout fails before an attempt costs money. The error names the key, and a higher value
-// helps.
+// solves the problem.
 func TestBaseBeyondTheLimits(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{

@@ -21,8 +21,8 @@ type validation struct {
 
 // Validation writes the tree that Deliver would commit into a separate directory that an attempt may change freely. The
 // directory has the files of that tree with current times, without ignored files or agents' own files. tree identifies
-// the tree for DeliverRequest.Validated. An attempt always gets the same tree, even if the checkout changes. No worker
-// may be in the checkout, or in the directory of an earlier attempt.
+// the tree for DeliverRequest.Validated. An attempt always gets the same tree, even if the checkout changes in between.
+// No worker may be in the checkout, or in the directory of an earlier attempt.
 func (w *Workspaces) Validation(ctx context.Context, nonce, attempt string) (path, tree string, err error) {
 	tree, err = onCheckout(ctx, w, "copy "+nonce, nonce, func(t *task) (string, error) {
 		path = t.validation()

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestValidationIsWhatIsDelivered checks that a validating attempt gets exactly the files of the future commit.
+// TestValidationIsWhatIsDelivered checks that a validating attempt gets exactly the files that Deliver would commit.
 func TestValidationIsWhatIsDelivered(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n", ".gitignore": "cache/\n", "gone.txt": "x"})
@@ -91,7 +91,7 @@ func TestOnlyTheValidatedIsDelivered(t *testing.T) {
 	}
 }
 
-// TestValidationOfAnAttemptIsOneTree: a restarted director repeats the call, when the container may already have the
+// TestValidationOfAnAttemptIsOneTree: a restarted director repeats the call when the container may already have the
 // recorded tree.
 func TestValidationOfAnAttemptIsOneTree(t *testing.T) {
 	t.Parallel()

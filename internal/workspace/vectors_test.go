@@ -17,7 +17,7 @@ import (
 	"retake/internal/testfiles"
 )
 
-// errLeftOut marks a vector about a feature that Retake lacks. The text has the reason.
+// errLeftOut marks a vector about a feature that Retake lacks. The error's text gives the reason.
 type errLeftOut struct{ why string }
 
 func (e errLeftOut) Error() string { return e.why }

@@ -18,13 +18,12 @@ import (
 // Owner is the user that workers run as and that owns the files of a checkout.
 type Owner struct{ UID, GID int }
 
-// Options of Open.
 type Options struct {
 	// Dir is the director's data directory, created if missing. This package keeps all its files there.
 	Dir string
-	// Owner of the checkouts. Nil means the director's own user; any other owner needs root.
+	// Owner of the checkouts. Nil means the director's own user. Any other owner requires root.
 	Owner *Owner
-	// Passable lets other users traverse the directories of tasks without listing them. Workers that run as plain
+	// Passable lets other users traverse the directories of tasks without listing them. Workers that are plain
 	// processes of Owner need that.
 	Passable bool
 	// StatePaths are globs (see package worktree) of files that agents write for their own use. Commits contain
@@ -32,7 +31,7 @@ type Options struct {
 	StatePaths []string
 	// Auth returns the credentials for http(s) remotes and is called before each use. Nil means no credentials.
 	Auth func(ctx context.Context) (user, token string, err error)
-	// Limits of the checkouts.
+	// Limits bound the checkouts.
 	Limits Limits
 	// Quota limits the disk usage of a new checkout, in bytes. Zero means no limit. A quota needs root and loop
 	// devices.

@@ -203,7 +203,7 @@ func TestCheckoutIsKeptAcrossAttempts(t *testing.T) {
 		t.Errorf("a.txt: %q, want the earlier attempt's version", got)
 	}
 	if other := checkout(t, w, o, nonceB); other.BaseSHA == first.BaseSHA {
-		t.Error("a new task did not fetch")
+		t.Error("the new task did not fetch")
 	}
 }
 
@@ -216,7 +216,7 @@ func TestCheckoutSurvivesRestartAndHalfMadeOnes(t *testing.T) {
 	if again := checkout(t, open(t, Options{Dir: dir}), o, nonceB); !again.Reused {
 		t.Error("not reused by the next process")
 	}
-	// Without the record, the checkout is incomplete, and Checkout recreates it.
+	// Without its record, the checkout counts as incomplete, and Checkout recreates it.
 	if err := os.Remove(filepath.Join(dir, "tasks", nonceB, "task.json")); err != nil {
 		t.Fatal(err)
 	}

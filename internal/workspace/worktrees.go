@@ -14,7 +14,7 @@ import (
 	"retake/internal/worktree"
 )
 
-// workTrees creates the work trees of tasks, changes them by merges and hands them to workers.
+// workTrees creates the work trees of tasks, merges into them and hands them to workers.
 type workTrees struct {
 	owner    *Owner
 	passable bool
@@ -59,8 +59,8 @@ func (s *workTrees) ensureMounted(ctx context.Context, t *task) error {
 	return system(t.op, t.mount(ctx))
 }
 
-// handOver prepares a work tree for a worker. It makes .retake a real directory, and the worker's user the owner of all
-// files.
+// handOver prepares a work tree for a worker. It ensures that .retake is a real directory, and makes the worker's user
+// the owner of all files.
 func (s *workTrees) handOver(ctx context.Context, t *task) error {
 	if err := makeRetakeDir(t.checkout()); err != nil {
 		return err

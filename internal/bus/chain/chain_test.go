@@ -105,14 +105,14 @@ func TestMirror(t *testing.T) {
 	}
 	m, _, found := open()
 	if found {
-		t.Error("a new one knows something")
+		t.Error("a new mirror has a mark")
 	}
 	all, _ := batches(9)
 	var marks []Mark
 	for h, i := (Head{}), 0; i < 9; i++ {
 		h = h.Next(all[i].ID, all[i].Data)
 		mark := Mark{Head: h}
-		if i > 3 { // earlier ones are of a version without ids
+		if i > 3 { // earlier marks are from a version without ids
 			mark.Journal = "this"
 		}
 		marks = append(marks, mark)
@@ -155,7 +155,7 @@ func tearMirror(t *testing.T, path string, whole []byte, marks []Mark) {
 				t.Fatalf("byte %d: %v, %v", i, h, err)
 			}
 			if !found && bytes.Equal(torn[:slotBytes], whole[:slotBytes]) {
-				t.Fatalf("byte %d: the whole slot is not read", i)
+				t.Fatalf("byte %d: the intact slot is not read", i)
 			}
 		}
 	}

@@ -164,7 +164,7 @@ func Read(path string, batch func(Record) error, state func(State) error) (File,
 	return out, Located(err, filepath.Base(path))
 }
 
-// systems reports whether the operating system failed to read the file, which does not prove that the file is damaged.
+// systems reports whether the operating system failed to read the file, which would not prove damage to the file.
 func systems(err error) bool {
 	_, ok := errors.AsType[*fs.PathError](err)
 	return ok

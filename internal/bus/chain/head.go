@@ -68,7 +68,7 @@ type Chain struct {
 	linked bool // from now on, every batch must have HeaderPrev
 }
 
-// Follow begins after a head. A known digest means that the journal already used HeaderPrev at that point, so all later
+// Follow begins after a head. If its digest is known, the journal already used HeaderPrev at that point, so all later
 // batches must have it.
 func Follow(from Head) *Chain {
 	return &Chain{head: from, sure: from.Known(), linked: from.Seq > 0 && from.Known()}

@@ -24,8 +24,8 @@ type Mark struct {
 }
 
 // Mirror is a file outside the journal's store that records the journal's end. It has two slots with checksums. Write
-// alternates between them, so an interrupted write loses only the newer mark. Write does not sync, because a mirror may
-// lag behind the journal.
+// alternates between them, so an interrupted write loses only the mark being written. Write does not sync, because a
+// mirror may lag behind the journal.
 type Mirror struct {
 	f      *os.File
 	stream string // the stream of the head; slots of other streams do not count
@@ -110,7 +110,7 @@ func (m *Mirror) Write(to Mark) error {
 	return err
 }
 
-// Reset records that a new journal begins after a head, and discards the old marks.
+// Reset records that a new journal begins after a head. It discards the old marks.
 func (m *Mirror) Reset(to Mark) error {
 	slot := writeSlot(to, m.stream)
 	_, err := m.f.WriteAt(append(slot, slot...), 0)

@@ -101,7 +101,7 @@ func refusalOf(err error) *refusal {
 func (d *Desk) Answer(ctx context.Context, m *nats.Msg) {
 	cost := min(max(len(m.Data), perRequest), atOnce)
 	if d.pace.WaitN(ctx, cost) != nil {
-		return // the worker repeats the request
+		return // without an answer, the worker repeats the request
 	}
 	switch m.Subject {
 	case d.Subjects.Checkout(wire.CheckoutOpSave, d.worker):
@@ -159,13 +159,13 @@ func (d *Desk) begin(ctx context.Context) error {
 		return ErrClosed
 	}
 	m, err := store.Load(ctx, s.Open.Start, checkpoint.Unlimited)
-	if errors.Is(err, ErrNoChunk) { // two newer checkpoints of this worker have replaced it
+	if errors.Is(err, ErrNoChunk) { // two newer checkpoints of this worker have replaced the manifest
 		m, err = &checkpoint.Manifest{}, nil
 	}
 	if err != nil {
 		return err
 	}
-	// An earlier director stored the manifest. Chunks that are lost will be requested again.
+	// An earlier director stored the manifest. Chunks that were lost will be requested again.
 	if s.Manifest != s.Open.Start && s.Manifest != (checkpoint.Digest{}) {
 		if _, err := store.Load(ctx, s.Manifest, checkpoint.Unlimited); err != nil && !errors.Is(err, ErrNoChunk) {
 			return err
@@ -191,7 +191,7 @@ func (d *Desk) get(ctx context.Context, name []byte) ([]byte, error) {
 		return nil, ctx.Err()
 	}
 	data, err := d.store.Chunk(ctx, digest)
-	if errors.Is(err, ErrNoChunk) { // a retry cannot help
+	if errors.Is(err, ErrNoChunk) { // retrying would not help
 		err = refuse(wire.RefusedNotThere, "the bus has lost %s", digest)
 	}
 	return data, err
@@ -319,7 +319,7 @@ func (d *Desk) take(ctx context.Context, c *wire.Checkpoint) (missing []string, 
 			zap.Int64("bytes", m.Tree.Bytes()), zap.Bool("changed", changed))
 	}
 	if err == nil && changed {
-		s.Open = &Opened{Start: root} // the attempt still begins with this checkout
+		s.Open = &Opened{Start: root} // this is still the checkout that the attempt begins with
 		d.store.forget(ctx, s)
 	}
 	return nil, err
@@ -334,7 +334,7 @@ func (d *Desk) load(ctx context.Context, root checkpoint.Digest) (*checkpoint.Ma
 			return nil, ErrNoChunk
 		}
 		data, err := d.store.Chunk(ctx, name)
-		if errors.Is(err, ErrNoChunk) { // the server has lost it
+		if errors.Is(err, ErrNoChunk) { // the server has lost the manifest
 			delete(d.store.stored, name)
 			missing = append(missing, name.String())
 		}

@@ -4,7 +4,7 @@ import "sync/atomic"
 
 // Pass is an admitted worker's access to its checkout. The zero Pass is open.
 type Pass struct {
-	sealed atomic.Bool   // the worker may no longer read or write the checkout
+	sealed atomic.Bool   // set once the worker may no longer read or write the checkout
 	stored atomic.Int64  // bytes received so far
 	opened atomic.Uint64 // number of times that the checkout was opened
 }

@@ -159,8 +159,8 @@ func (c *Store) state(ctx context.Context) (s State, revision uint64, err error)
 	return s, e.Revision(), nil
 }
 
-// change updates the state by compare-and-set. After a conflict, it calls the function again. An error of the function
-// ends it.
+// change updates the state by compare-and-set. After a conflict it calls the function again, and it stops at the
+// function's error.
 func (c *Store) change(ctx context.Context,
 	change func(s *State, there bool) error,
 ) (State, error) {

@@ -11,13 +11,13 @@ import (
 	"retake/internal/bus/link"
 )
 
-// Limits of prefetching. The data in transit on one connection must stay far below the server's limit for pending data,
-// because beyond it the server disconnects the client. Appends use the same connection.
+// Limits of prefetching. The server disconnects a client whose data in transit exceeds its limit for pending data. Stay
+// far below that limit, because appends use the same connection.
 const (
-	aheadFrom    = 16          // minimum number of batches; fewer are requested one by one
-	aheadBatches = 1000        // most batches per request
-	aheadBytes   = 2 << 20     // most bytes per request
-	aheadAtOnce  = 2           // requests in progress by all readers of the journal
+	aheadFrom    = 16          // minimum number of batches to prefetch; fewer are requested one by one
+	aheadBatches = 1000        // maximum number of batches per request
+	aheadBytes   = 2 << 20     // maximum number of bytes per request
+	aheadAtOnce  = 2           // maximum number of requests in progress by all readers of the journal
 	aheadWait    = time.Second // longest wait for the next batch of a request
 	aheadTries   = 3           // consecutive starts without a batch after which ahead gives up
 )
@@ -33,7 +33,7 @@ type ahead struct {
 	window  []chain.Record      // rest of the first window
 	cancel  context.CancelFunc
 	reading sync.WaitGroup
-	given   bool // at least one window since the start
+	given   bool // set after at least one window since the start
 	barren  int  // consecutive starts without a window
 }
 
@@ -43,12 +43,12 @@ func (a *ahead) batch(ctx context.Context, seq uint64) (r chain.Record, ok bool)
 		a.begin(ctx, seq)
 	}
 	for a.windows != nil {
-		for len(a.window) > 0 && a.window[0].Seq < seq { // the caller has requested it individually
+		for len(a.window) > 0 && a.window[0].Seq < seq { // the caller has requested this batch individually
 			a.window = a.window[1:]
 		}
 		if len(a.window) > 0 {
 			r = a.window[0]
-			return r, r.Seq == seq // otherwise there is a gap
+			return r, r.Seq == seq // otherwise a batch is missing
 		}
 		if a.window, ok = <-a.windows; !ok {
 			a.end()

@@ -21,7 +21,7 @@ import (
 // consumer records the requests of a consumer.
 type consumer struct {
 	jetstream.Consumer
-	asked func(request int) error // called before each request; an error becomes the answer
+	asked func(request int) error // called before each request, which fails with its error, if any
 	n     int
 }
 
@@ -45,7 +45,7 @@ func (c *consumer) Fetch(n int, o ...jetstream.FetchOpt) (jetstream.MessageBatch
 type watched struct {
 	jetstream.Stream
 	consume        func(ctx context.Context, c jetstream.ConsumerConfig) (jetstream.Consumer, error)
-	consumers, got int // consumers created; batches requested individually
+	consumers, got int // number of consumers created, and of batches requested individually
 }
 
 func (w *watched) CreateConsumer(ctx context.Context, c jetstream.ConsumerConfig) (jetstream.Consumer, error) {
@@ -77,7 +77,7 @@ func longJournal(t *testing.T, j *Journal) (batches uint64) {
 	return j.Head().Seq
 }
 
-// keysLongest is the length of the longest batch, because a message may have 1 MiB.
+// keysLongest is the length of the longest batch, since a message may have up to 1 MiB.
 const keysLongest = 1 << 20
 
 // allInOrder reads everything after a head, and fails unless it gets each batch once and in order.
@@ -108,18 +108,19 @@ func TestReadAheadIsWhatIsThere(t *testing.T) {
 		one, err := w.Stream.GetMsg(ctxFor(t), r.Seq)
 		if err == nil && (r.ID != one.Header.Get(jetstream.MsgIDHeader) || r.Prev != one.Header.Get(chain.HeaderPrev) ||
 			r.At != one.Time || !bytes.Equal(r.Data, one.Data)) {
-			t.Errorf("batch %d is another one", r.Seq)
+			t.Errorf("batch %d differs", r.Seq)
 		}
 		return err
 	})
 	if err != nil || head != j.Head() || head != at {
 		t.Errorf("read to %v, %v; want %v", head, err, j.Head())
 	}
-	if late := int(last) / 20; w.consumers == 0 || w.got > late { // on a busy machine a few batches are late
+	if late := int(last) / 20; w.consumers == 0 || w.got > late { // on a busy machine, a few batches arrive late
 		t.Errorf("%d consumers, and %d batches requested individually; want at most %d", w.consumers, w.got, late)
 	}
 	began := w.consumers
-	from, err := j.live.before(ctxFor(t), last-aheadFrom+2) // few batches are requested individually
+	// if only a few batches are left, they are requested individually
+	from, err := j.live.before(ctxFor(t), last-aheadFrom+2)
 	if err == nil {
 		head, err = allInOrder(t, j.Journal, from, func(chain.Record) error { return nil })
 	}
@@ -215,7 +216,7 @@ func noConsumer(t *testing.T, s jetstream.Stream, name string) {
 	}
 }
 
-// An error of the callback, or the end of the context, ends the reading at once and removes the consumer.
+// If the callback fails or the context ends, reading stops at once and the consumer is removed.
 func TestReadAheadEnds(t *testing.T) {
 	t.Parallel()
 	j, enough := begun(t), errors.New("enough")

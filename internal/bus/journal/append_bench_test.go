@@ -15,7 +15,7 @@ import (
 
 // BenchmarkAppend measures the cost of agent_bus.sync. It appends one batch after the other, as the driver
 // does, and reports the median and the slowest hundredth. Decisions made during an append go into the next
-// batch, so decisions per second are batches per second times decisions per batch.
+// batch, so the rate of decisions is the rate of batches times the decisions per batch.
 func BenchmarkAppend(b *testing.B) {
 	for _, sync := range []string{"always", "default"} {
 		for _, size := range []int{1 << 10, 32 << 10} {

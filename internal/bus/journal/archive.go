@@ -76,8 +76,8 @@ func (a *archiver) run(ctx context.Context, now time.Time) error {
 }
 
 // retired returns the last sequence that a restart does not need: the sequence of the older of two snapshots. It
-// returns 0 with fewer than two snapshots, or if one is older than the chain. It returns ErrSnapshot if one cannot be
-// read.
+// returns 0 if there are fewer than two snapshots, or if one is older than the chain. It returns ErrSnapshot if one
+// cannot be read.
 func (a *archiver) retired(ctx context.Context) (uint64, error) {
 	all, err := a.snapshots.list(ctx)
 	if err != nil {
@@ -117,9 +117,9 @@ func (a *archiver) retire(ctx context.Context, dir string, first, to uint64) err
 		}
 		next = max(next, s.Last+1)
 	}
-	err = safefile.SyncDir(dir) // an existing segment may not be synced
+	err = safefile.SyncDir(dir) // an existing segment may not have been synced
 	if err == nil {
-		_, _, err = a.live.bounds(ctx) // fails after a replacement of the journal
+		_, _, err = a.live.bounds(ctx) // fails if the journal was replaced
 	}
 	if err == nil {
 		err = a.leads.MayChange()
@@ -204,7 +204,7 @@ func (a *archiver) writeSegments(ctx context.Context, dir string, next, to uint6
 		} else if err != nil {
 			return err
 		}
-		if end.Seq < next { // the next batch cannot be read
+		if end.Seq < next { // the next batch is unreadable
 			next++
 			continue
 		}
@@ -216,7 +216,8 @@ func (a *archiver) writeSegments(ctx context.Context, dir string, next, to uint6
 	return nil
 }
 
-// sound returns the head up to which the batches form a chain. A *chain.Damage concerns the batch after that head.
+// sound returns the head up to which the batches form a chain. If it returns a *chain.Damage, that concerns the batch
+// after the head.
 func (a *archiver) sound(ctx context.Context, after chain.Head, to uint64) (chain.Head, error) {
 	c := chain.Follow(after)
 	err := a.live.read(ctx, after.Seq+1, to, c.Add)

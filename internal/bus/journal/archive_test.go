@@ -94,7 +94,7 @@ func diskOf(t *testing.T, dir string) (bytes int64) {
 	return bytes
 }
 
-// Over a year, snapshots bound the live part of a journal, and age bounds the archive.
+// Over a year, snapshots keep the live part of a journal small, and expiry keeps the archive small.
 func TestAYearOfJournal(t *testing.T) {
 	t.Parallel()
 	if raced {
@@ -127,7 +127,7 @@ func TestAYearOfJournal(t *testing.T) {
 				archive[day]>>10, disk[day]>>10)
 		}
 	}
-	if liveMost > 2*batchesPerDay { // the batches of two days
+	if liveMost > 2*batchesPerDay { // more than the batches of two days
 		t.Errorf("the live journal has had %d batches", liveMost)
 	}
 	if archive[360] > archive[120]*5/4 {
@@ -154,14 +154,14 @@ func TestAYearOfJournal(t *testing.T) {
 	}
 }
 
-// Archived batches are read like live batches. An interruption between archiving and purging has no effect.
+// Archived batches are read like live batches. An interruption between archiving and purging is harmless.
 func TestRetiredBatchesAreRead(t *testing.T) {
 	t.Parallel()
 	k := begun(t)
 	k.long(1200)
 	k.save()
 	if len(k.segments()) != 0 {
-		t.Fatal("archived what only one snapshot is beyond")
+		t.Fatal("archived batches that only one snapshot covers")
 	}
 	k.long(10)
 	at := k.Head()
@@ -189,7 +189,7 @@ func TestRetiredBatchesAreRead(t *testing.T) {
 	k.long(5)
 }
 
-// headAt returns the head at a sequence.
+// headAt returns the journal's head at a sequence.
 func headAt(t *testing.T, k *director, seq uint64) (at chain.Head) {
 	t.Helper()
 	enough := errors.New("enough")
@@ -298,8 +298,8 @@ func TestExportAndImport(t *testing.T) {
 	}
 }
 
-// TestAnInterruptedImportIsNoticed checks that no director accepts a partial import as the whole journal, including a
-// director without earlier knowledge of the journal.
+// TestAnInterruptedImportIsNoticed checks that no director accepts a partial import as the whole journal, even a
+// director that has never seen the journal.
 func TestAnInterruptedImportIsNoticed(t *testing.T) {
 	t.Parallel()
 	k := begun(t)

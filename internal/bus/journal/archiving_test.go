@@ -19,7 +19,7 @@ type archiving struct {
 	do    func()
 }
 
-// CreateConsumer returns a consumer that archives before its second request. It requires ahead.
+// CreateConsumer returns a consumer that archives before its second request. It is only for ahead.
 func (a *archiving) CreateConsumer(ctx context.Context, c jetstream.ConsumerConfig) (jetstream.Consumer, error) {
 	if !a.ahead {
 		return nil, errNoRoom
@@ -40,8 +40,8 @@ func (a *archiving) GetMsg(ctx context.Context, seq uint64, o ...jetstream.GetMs
 	return a.Stream.GetMsg(ctx, seq, o...)
 }
 
-// Batches archived during a reading are not damage. They are read from the archive, or left out if the archive
-// is on another machine.
+// Batches that are archived during a read do not count as damage. They are read from the archive, or left out
+// if the archive is on another machine.
 func TestWhatIsArchivedMeanwhileIsReadAgain(t *testing.T) {
 	if raced {
 		t.Skip("takes minutes with the race detector; shorter tests run the same code with it")
@@ -70,7 +70,7 @@ func TestWhatIsArchivedMeanwhileIsReadAgain(t *testing.T) {
 			},
 			"verify live": func(t *testing.T, j *Journal) {
 				n, err := j.VerifyLive(ctxFor(t), 150, 0)
-				if c.elsewhere { // then the export starts again
+				if c.elsewhere { // if so, the export starts again
 					if err == nil || errors.Is(err, chain.ErrDamaged) {
 						t.Errorf("%d, %v", n, err)
 					}

@@ -19,7 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite testdata/damages.md")
 
-// The damaged journal has two block files on the server, and a snapshot in the second.
+// The journal to damage has two block files on the server, and a snapshot of a batch in the second.
 const (
 	damageBatches  = 40
 	damageBytes    = 256 << 10
@@ -32,7 +32,7 @@ func damageBatch(seq int) []byte {
 	return append(fmt.Appendf(nil, "batch %02d ", seq), bytes.Repeat([]byte{'a' + byte(seq%26)}, damageBytes)...)
 }
 
-// damages are changes by disks, file systems and people to the directory of the journal's stream.
+// damages are changes that disks, file systems and people make to the directory of the journal's stream.
 var damages = []struct {
 	name string
 	do   func(t *testing.T, stream string)
@@ -73,7 +73,7 @@ func remove(names ...string) func(*testing.T, string) {
 	}
 }
 
-// edit changes the block file that has a batch, beginning in the middle of that batch.
+// edit changes the block file that contains a batch, from the middle of that batch on.
 func edit(seq int, change func(data []byte, at int)) func(*testing.T, string) {
 	return func(t *testing.T, stream string) {
 		t.Helper()
@@ -146,7 +146,7 @@ func copied(t *testing.T, dir string) string {
 	return to
 }
 
-// stateAt returns the state after the first seq batches, which consists of their first words.
+// stateAt returns the state after the first seq batches, which is made of their first words.
 func stateAt(seq int) (state []byte) {
 	for n := 1; n <= seq; n++ {
 		state = append(state, damageBatch(n)[:9]...)
@@ -206,7 +206,7 @@ func TestDamageIsNoticed(t *testing.T) {
 	documented(t, "damages", table)
 }
 
-// noticed damages a copy of a journal and returns the reported damage in the words of the documentation.
+// noticed damages a copy of a journal and returns how it was noticed, in the words of the documentation.
 func noticed(t *testing.T, base, name string, do func(t *testing.T, stream string)) string {
 	t.Helper()
 	at := copied(t, base)
@@ -221,7 +221,7 @@ func noticed(t *testing.T, base, name string, do func(t *testing.T, stream strin
 	case ok && name == "nothing":
 		t.Errorf("undamaged: %v", err)
 	case ok && !bytes.Equal(state, stateAt(int(damage.Seq)-1)) && len(state) > 0:
-		t.Errorf("%d batches are handed out, which are not those before %d", len(state)/9, damage.Seq)
+		t.Errorf("%d batches are handed out, but they are not those before %d", len(state)/9, damage.Seq)
 	case ok:
 		return fmt.Sprintf("%s at %d", damage.Kind, damage.Seq)
 	case err != nil:

@@ -1,6 +1,6 @@
 // Package journal stores the director's decisions in a NATS stream. Each batch names the digest of all batches before
-// it (package chain). In addition to the stream there are snapshots of the resulting state, an archive of batches
-// that left the stream, and a mirror of the journal's end outside the server.
+// it (package chain). In addition to the stream there are snapshots of the resulting state, an archive of batches that
+// have left the stream, and a mirror of the journal's end outside the server.
 //
 // # Invariants
 //

@@ -17,7 +17,7 @@ import (
 
 var errUnwilling = errors.New("the server does not feel like it")
 
-// unwilling is a JetStream that neither finds nor creates streams, or that creates no object stores.
+// unwilling is a JetStream that fails to find and create streams, or to create object stores.
 type unwilling struct {
 	jetstream.JetStream
 	streams, stores bool // available

@@ -26,7 +26,7 @@ func TestAJournalThatWasReplacedIsAnotherOne(t *testing.T) {
 				hot := other.mustRead(chain.Head{}, 6)
 				mustDo(t, os.MkdirAll(other.o.Archive.Dir, 0o700))
 				mustDo(t, os.WriteFile(chain.SegmentPath(other.o.Archive.Dir, 1, 4), nil, 0o600))
-				for range 2 { // twice, because a director can miss several replacements
+				for range 2 { // replace it twice, because a director can miss several replacements
 					one.replace()
 				}
 				for i := range grown {
@@ -50,14 +50,14 @@ func TestAJournalThatWasReplacedIsAnotherOne(t *testing.T) {
 					t.Errorf("%+v, %v", v, err)
 				}
 				if aside, _ := filepath.Glob(filepath.Join(other.o.Archive.Dir+".*", "*.jsonl.zst")); len(aside) != 1 {
-					t.Errorf("the archive of the previous journal is gone: %q", aside)
+					t.Errorf("the archive of the previous journal is missing: %q", aside)
 				}
 
 				one.more(4)
 				other.mustRead(chain.Head{}, grown+4)
 				one.cutTo(uint64(grown + 2))
 				if _, _, err := other.read(chain.Head{}); !errors.Is(err, chain.ErrDamaged) {
-					t.Errorf("the new one is cut: %v", err)
+					t.Errorf("the new journal counts as cut: %v", err)
 				}
 			})
 		}
@@ -70,7 +70,7 @@ func TestAJournalThatIsMadeAgainIsDamaged(t *testing.T) {
 	one := begun(t)
 	one.more(6)
 	mustDo(t, one.o.JS.DeleteStream(ctxFor(t), one.o.stream()))
-	stranger := one.beside() // it has no earlier knowledge
+	stranger := one.beside() // this process has never seen the journal
 	for n := range 2 {
 		if _, _, err := one.read(chain.Head{}); !errors.Is(err, chain.ErrDamaged) {
 			t.Errorf("after %d: %v", n, err)
@@ -114,7 +114,7 @@ func TestAnImportIsAnotherJournal(t *testing.T) {
 	importer.mustRead(chain.Head{}, 6)
 }
 
-// A journal and a journal.head from before journals had ids stay valid and get an id.
+// A journal and a journal.head from before journals had ids stay valid, and get one.
 func TestAnOldHeadCounts(t *testing.T) {
 	t.Parallel()
 	one := begun(t)
@@ -195,7 +195,7 @@ func TestALateRebuildLeavesAnotherJournalAlone(t *testing.T) {
 	one.mustRead(chain.Head{}, 3)
 	mustDo(t, late.Close())
 	asked := false
-	late.o.Leads = func() bool { // leads at the check, but loses the lease right after it
+	late.o.Leads = func() bool { // it leads when checked, but loses the lease right afterwards
 		if !asked {
 			asked = true
 			one.replace()

@@ -49,7 +49,7 @@ type Options struct {
 	Mirror   string     // file outside the server's directory with the journal's end; empty to disable
 	Bytes    int64      // capacity of the stream
 	Replicas int        // replicas of the stream and the stores
-	Shared   bool       // other directors may have archived parts of the journal
+	Shared   bool       // set if other directors may have archived parts of the journal
 	Leads    link.Leads // reports whether this process alone may change the journal
 	Log      *zap.Logger
 }
@@ -102,8 +102,8 @@ func open(ctx context.Context, o Options, known chain.Mark) (*Journal, error) {
 	return newJournal(o, p, stream, store), nil
 }
 
-// Find opens an existing journal for reading. It does not change files on this machine, because another process may be
-// writing them.
+// Find opens an existing journal for reading. It does not change any file on this machine, because another process may
+// be writing it.
 func Find(ctx context.Context, o Options) (*Journal, error) {
 	p := newPosition(o)
 	p.readOnly = true
@@ -185,8 +185,8 @@ func (j *Journal) append(ctx context.Context, batchID string, prev chain.Head, d
 		if definite(err) && !link.Refused(err) {
 			return 0, fmt.Errorf("journal: append: %w", err)
 		}
-		// A refusal may mean that our earlier attempt was stored. After a timeout, anything is possible. The next
-		// message in the stream decides.
+		// A refusal may mean that our earlier attempt was stored, and after a timeout anything is possible. The
+		// next message in the stream tells.
 		switch found, err := j.BatchID(ctx, expectLast+1); {
 		case err == nil && found == batchID:
 			return expectLast + 1, nil
@@ -197,8 +197,8 @@ func (j *Journal) append(ctx context.Context, batchID string, prev chain.Head, d
 		case link.Refused(last): // the journal is shorter than expected, so this process did not write it
 			return 0, fmt.Errorf("%w: the journal ends before sequence %d", ErrRefused, expectLast)
 		}
-		// The batch is not stored, but our message may be in transit. Publishing again with the same id and the same
-		// expectation stores the batch once.
+		// The batch is not stored, but our message may be in transit. Publishing it again with the same id and
+		// expectation stores the batch only once.
 	}
 	return 0, fmt.Errorf("%w: batch %s: %w", ErrUnsure, batchID, errors.Join(last, ctx.Err()))
 }
@@ -249,8 +249,8 @@ func (j *Journal) BatchID(ctx context.Context, seq uint64) (string, error) {
 	return m.Header.Get(jetstream.MsgIDHeader), nil
 }
 
-// Crowded reports whether more than half of the live journal's capacity is used. Then even a short segment is useful,
-// because a full journal rejects appends.
+// Crowded reports whether more than half of the live journal's capacity is used. If so, even a short segment is
+// worthwhile, because a full journal rejects appends.
 func (j *Journal) Crowded(ctx context.Context) (bool, error) {
 	info, err := j.live.info(ctx)
 	if err != nil {

@@ -152,7 +152,7 @@ func TestTimedOutAppendIsReadBack(t *testing.T) {
 	}
 }
 
-// second drops the first attempt.
+// second discards the first attempt's batch.
 func second(try int, s func() (*jetstream.PubAck, error)) (*jetstream.PubAck, error) {
 	if try == 1 {
 		return nil, context.DeadlineExceeded
@@ -167,7 +167,7 @@ func noRoom(int, func() (*jetstream.PubAck, error)) (*jetstream.PubAck, error) {
 func TestReplayRefusesAGap(t *testing.T) {
 	j := begun(t)
 	j.more(4)
-	if err := j.live.stream.Purge(ctxFor(t), jetstream.WithPurgeSequence(3)); err != nil { // 1 and 2 expire
+	if err := j.live.stream.Purge(ctxFor(t), jetstream.WithPurgeSequence(3)); err != nil { // segments 1 and 2 expire
 		t.Fatal(err)
 	}
 	for after, damaged := range []bool{true, true, false, false, false, true} {
@@ -219,7 +219,7 @@ func TestSnapshotsHaveAnEnvelope(t *testing.T) {
 		t.Errorf("of before there was an envelope: %v %q %v", got, back, err)
 	}
 	if _, _, err := unwrapSnapshot(8, data); err == nil {
-		t.Error("a snapshot with another name is accepted")
+		t.Error("a snapshot under another name is accepted")
 	}
 	for i := range data {
 		for bit := range 8 {
@@ -228,7 +228,7 @@ func TestSnapshotsHaveAnEnvelope(t *testing.T) {
 			got, back, err := unwrapSnapshot(7, flipped)
 			if err == nil && string(back) == string(state) && got != at || err == nil && got == at &&
 				string(back) != string(state) {
-				t.Errorf("bit %d of byte %d flipped is not noticed: %v %q", bit, i, got, back)
+				t.Errorf("a flip of bit %d in byte %d is not noticed: %v %q", bit, i, got, back)
 			}
 		}
 	}

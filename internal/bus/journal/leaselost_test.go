@@ -13,8 +13,8 @@ import (
 	"retake/internal/bus/link"
 )
 
-// A paused leader may resume at any point after its lease has ended. It must not perform its next change to the
-// journal.
+// A leader may be paused at any point and resume after its lease has ended. It must then not make its next
+// change to the journal.
 func TestWhoLeadsNoMoreLeavesTheJournalAlone(t *testing.T) {
 	asked, most := 0, 0
 	j := begun(t)
@@ -39,7 +39,7 @@ func TestWhoLeadsNoMoreLeavesTheJournalAlone(t *testing.T) {
 		t.Errorf("%v, snapshots %d", err, there())
 	}
 	if err := save(1); !errors.Is(err, link.ErrNotLeading) || !slices.Equal(there(), []uint64{5, 3, 2}) {
-		t.Errorf("it was stopped when it had saved: %v, snapshots %d", err, there())
+		t.Errorf("it was stopped only after it had saved: %v, snapshots %d", err, there())
 	}
 	asked, most = 0, 0
 	if err := j.Replace(ctx, filepath.Join(t.TempDir(), "aside.jsonl.zst")); !errors.Is(err, link.ErrNotLeading) ||
@@ -50,7 +50,7 @@ func TestWhoLeadsNoMoreLeavesTheJournalAlone(t *testing.T) {
 		t.Errorf("the journal ends at %d, %v", last, err)
 	}
 	tomorrow := time.Now().Add(2 * segmentAfter)
-	for allowed := range 2 { // it was stopped before or after it wrote the segment
+	for allowed := range 2 { // the writer was stopped before or after it wrote the segment
 		asked, most = 0, allowed
 		if err := j.Retire(ctx, tomorrow); !errors.Is(err, link.ErrNotLeading) {
 			t.Errorf("retire: %v", err)
@@ -66,7 +66,7 @@ func TestWhoLeadsNoMoreLeavesTheJournalAlone(t *testing.T) {
 	}
 }
 
-// It also does not change a journal that another director has since created, even if it does not notice the end of its
+// It also must not change a journal that another director has created since, even if it does not notice the end of its
 // lease.
 func TestWhatComesLateIsOfTheJournalBefore(t *testing.T) {
 	t.Parallel()

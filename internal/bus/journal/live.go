@@ -15,7 +15,7 @@ import (
 // live reads the part of the journal that is in the stream.
 type live struct {
 	stream   jetstream.Stream
-	aheads   chan struct{} // semaphore that limits concurrent requests for later batches
+	aheads   chan struct{} // semaphore for concurrent requests of ahead
 	position *position
 }
 
@@ -98,7 +98,7 @@ func (l *live) before(ctx context.Context, seq uint64) (chain.Head, error) {
 }
 
 // checkJoint compares the live journal with a head from another source, such as a snapshot, which by names. A
-// difference would also break the chain at the next batch, but the head may belong to the last batch.
+// difference would also break the chain at the next batch, but that batch may not exist.
 func (l *live) checkJoint(ctx context.Context, at chain.Head, by string, first, last uint64) error {
 	if at.Seq == 0 || !at.Known() || at.Seq < first || at.Seq > last {
 		return nil
@@ -158,8 +158,8 @@ func (l *live) read(ctx context.Context, next, last uint64, take func(chain.Reco
 // finds that the live journal now begins after it.
 var errLeft = errors.New("journal: shortened during the read: retry the read")
 
-// missed retries the read of a missing batch. Another process may just have archived it, and a server that shuts down
-// reports existing batches as missing.
+// missed retries the read of a missing batch. Another process may just have archived it, and a server that is
+// shutting down reports existing batches as missing.
 func (l *live) missed(ctx context.Context, seq uint64) (chain.Record, error) {
 	link.Pause(ctx, link.Backoff(0))
 	switch first, _, err := l.bounds(ctx); {

@@ -81,7 +81,7 @@ func (m tests) Run() int {
 
 func TestMain(m *testing.M) {
 	powercut.InMemory(2 << 30)
-	ats.Register() // its ticker lives as long as the process
+	ats.Register() // its ticker runs as long as the process
 	defer ats.Unregister()
 	goleak.VerifyTestMain(tests{m},
 		// nats.go leaks this goroutine if it is scheduled only after its publisher is done.
@@ -206,14 +206,14 @@ func (d *director) more(n int) {
 	}
 }
 
-// lastState returns the snapshot that a director would take.
+// lastState returns the state that a director would save as a snapshot.
 func (d *director) lastState() (at chain.Head, state string, err error) {
 	d.t.Helper()
 	at, err = d.LoadSnapshot(ctxFor(d.t), func(data []byte) error { state = string(data); return nil })
 	return at, state, err
 }
 
-// cutTo keeps only the first batches of a journal, like a server that returns with an old copy of its files.
+// cutTo keeps only the first batches of a journal, as if the server had come back with an old copy of its files.
 func (d *director) cutTo(last uint64) {
 	d.t.Helper()
 	ctx := ctxFor(d.t)

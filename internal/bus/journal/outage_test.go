@@ -103,7 +103,7 @@ func TestAnOutageIsNoDamage(t *testing.T) {
 	}
 }
 
-// A concurrent reader may request a batch during its archiving. A server that is shutting down reports batches as
+// A reader may request a batch while it is being archived. A server that is shutting down reports batches as
 // missing.
 func TestABatchThatIsMissedForAMomentIsNoDamage(t *testing.T) {
 	j := begun(t)

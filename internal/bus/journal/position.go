@@ -83,7 +83,7 @@ func (p *position) segments() ([]chain.Segment, error) {
 	return all, nil
 }
 
-// reached records a new head here and in the mirror. If the mirror cannot be written, reached only logs this.
+// reached records a new head here and in the mirror. If the mirror cannot be written, it only logs that.
 func (p *position) reached(h chain.Head) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,7 +108,7 @@ func (p *position) sync() error {
 	return p.mirror.Sync()
 }
 
-// begin discards the known position, because a new journal begins after a head.
+// begin discards the known position, for a new journal that begins after a head.
 func (p *position) begin(after chain.Head) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -126,8 +126,8 @@ func (p *position) beginLocked(after chain.Head) error {
 	return nil
 }
 
-// next returns the identity of a new journal. It replaces the current journal, the one known before, and the imported
-// one.
+// next returns the identity of a new journal. The new journal replaces the current one, the one known before, and the
+// imported one.
 func (p *position) next(imported string) identity {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -80,8 +80,8 @@ func (j *Journal) archived(c *chain.Chain, first uint64, take func(chain.Record)
 	return nil
 }
 
-// Begin returns the head before the first existing batch, archived or live. Its digest is unknown, except at the start
-// of the journal.
+// Begin returns the head before the first existing batch, archived or live. Its digest is unknown unless this is the
+// start of the journal.
 func (j *Journal) Begin(ctx context.Context) (chain.Head, error) {
 	first, _, err := j.live.bounds(ctx)
 	if err != nil {
@@ -92,7 +92,7 @@ func (j *Journal) Begin(ctx context.Context) (chain.Head, error) {
 		return chain.Head{}, err
 	}
 	begin := chain.Head{Seq: max(first, 1) - 1}
-	for i := len(segments) - 1; i >= 0; i-- { // newest first, while they are contiguous
+	for i := len(segments) - 1; i >= 0; i-- { // walk back from the newest while they are contiguous
 		if s := segments[i]; s.Last >= begin.Seq && s.First <= begin.Seq {
 			begin = chain.Head{Seq: s.First - 1}
 		}

@@ -39,7 +39,7 @@ func (j *Journal) Replay(ctx context.Context, after chain.Head,
 	if err != nil {
 		return chain.Head{}, err
 	}
-	if head.Seq == after.Seq { // fn got no batch; the journal may even end before the snapshot
+	if head.Seq == after.Seq { // fn got no batch, so the journal may even end before the snapshot
 		head.Seq = last
 	}
 	if err := j.ended(ctx, head.Seq, after.Seq); err != nil {

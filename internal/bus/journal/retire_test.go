@@ -74,12 +74,13 @@ func (k *director) segmentOf(first, last uint64, other bool) string {
 	return path
 }
 
-// A segment is judged by its content, not by its name. Batches that are not in the archive stay in the live
-// journal, and the error tells the user how to proceed.
+// A segment's content decides, not its name. Batches that are not in the archive stay in the live journal,
+// and the error tells the user how to proceed.
 func TestOnlyWhatIsArchivedLeavesTheJournal(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		put  func(k *director) string // puts a segment there; the result, if not empty, must be moved away
+		// puts a segment into the archive; the file that it returns, if any, must be moved away
+		put  func(k *director) string
 		want string
 	}{
 		"another journal's":         {func(k *director) string { return k.segmentOf(1, 70, true) }, "does not join"},
@@ -143,7 +144,7 @@ func (k *director) harmed(path string) string {
 	return path
 }
 
-// Segments of another journal before the live batches are detected, although this would not lose batches yet.
+// Another journal's segments before the live batches are detected, although no batch would be lost yet.
 func TestASegmentOfAnotherJournalBefore(t *testing.T) {
 	t.Parallel()
 	k := ready(t)
@@ -213,7 +214,7 @@ func TestAnOldJournalIsArchived(t *testing.T) {
 	}
 }
 
-// unavailable is a stream whose server cannot read one batch at the moment.
+// unavailable is a stream whose server temporarily cannot read one batch.
 type unavailable struct {
 	jetstream.Stream
 	seq uint64
@@ -241,7 +242,7 @@ func TestWhatCannotBeReadNowIsArchivedLater(t *testing.T) {
 	k := ready(t)
 	whole := k.live.stream
 	k.live.stream = &unavailable{whole, 50}
-	soon, cancel := context.WithTimeout(t.Context(), time.Second) // the request is repeated
+	soon, cancel := context.WithTimeout(t.Context(), time.Second) // the director repeats the request
 	defer cancel()
 	if err := k.Retire(soon, k.now); err == nil || k.state().FirstSeq != 1 {
 		t.Errorf("%v, and the live journal begins at %d", err, k.state().FirstSeq)
@@ -292,7 +293,7 @@ func TestAFullJournalMakesRoom(t *testing.T) {
 func TestAnUnreadableSnapshotIsSaidAndReplaced(t *testing.T) {
 	for name, c := range map[string]struct {
 		damaged []uint64
-		kept    []uint64 // snapshots after another one is saved
+		kept    []uint64 // number of snapshots after another one is saved
 		first   uint64   // first live batch after that
 	}{
 		"the newest":    {[]uint64{150}, []uint64{151, 120}, 121},

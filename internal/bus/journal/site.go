@@ -13,7 +13,7 @@ import (
 	"retake/internal/bus/link"
 )
 
-// duplicateWindow is longer than all retries of one append, so that the server stores the batch once.
+// duplicateWindow is longer than all retries of one append together, so that the server stores the batch only once.
 const duplicateWindow = 10 * time.Minute
 
 func (o Options) stream() string    { return "RETAKE_JOURNAL" + o.Suffix }
@@ -76,9 +76,9 @@ var errBegun = fmt.Errorf("journal: another director has created it: %w", ErrRep
 
 // ensure creates or updates the journal's stream and the store of its snapshots. there is the existing stream, or nil.
 // If it is nil, but another process creates the stream first, ensure returns errBegun and leaves that stream unchanged.
-// The server cannot make an update conditional, so ensure updates only a stream whose configuration differs.
-// ErrReplaced means that the stream was replaced before the update, which then gave it the identity of the old journal.
-// No director takes that for a replacement.
+// Updates cannot be conditional, so ensure updates only a stream whose configuration differs. ErrReplaced means that
+// the stream was replaced just before the update, which then gave it the old journal's identity. No director takes that
+// for a replacement.
 func (s site) ensure(ctx context.Context, there jetstream.Stream,
 	i identity,
 ) (jetstream.Stream, jetstream.ObjectStore, error) {

@@ -20,7 +20,7 @@ import (
 	"retake/internal/bus/link"
 )
 
-// keptSnapshots is 2: the newest snapshot, and the previous one in case the newest is damaged.
+// keptSnapshots counts the newest snapshot, and the previous one in case the newest is damaged.
 const keptSnapshots = 2
 
 const snapshotPrefix = "snapshot-"
@@ -138,8 +138,9 @@ func (s *snapshots) load(ctx context.Context, restore func(state []byte) error) 
 	return chain.Head{}, unread // a full replay may be impossible without that snapshot
 }
 
-// get reads a snapshot. After an outage, the snapshot may be intact. Any other error means that it is damaged. get
-// requests one chunk at a time, because the client's reader waits for a missing chunk as if the server were slow.
+// get reads a snapshot. If it fails because of an outage, the snapshot may be intact. Any other error means that
+// it is damaged. get requests one chunk at a time, because the client's own reader waits for a missing chunk as if
+// the server were slow.
 func (s *snapshots) get(ctx context.Context, seq uint64) (chain.Head, []byte, error) {
 	object, err := link.Answered(ctx, func(ctx context.Context) (*jetstream.ObjectInfo, error) {
 		return s.store.GetInfo(ctx, snapshotName(seq))
@@ -169,8 +170,8 @@ func (s *snapshots) get(ctx context.Context, seq uint64) (chain.Head, []byte, er
 	return unwrapSnapshot(seq, data)
 }
 
-// chunkBehind returns the first message of a subject after a sequence. It retries if the message is missing, because a
-// replica may lag behind.
+// chunkBehind returns the first message of a subject after a sequence. If the message is missing, it retries, because
+// a replica may lag behind.
 func chunkBehind(ctx context.Context, s jetstream.Stream, subject string,
 	last uint64,
 ) (m *jetstream.RawStreamMsg, err error) {
@@ -186,7 +187,7 @@ func chunkBehind(ctx context.Context, s jetstream.Stream, subject string,
 }
 
 // list returns the sequences of the snapshots, newest first. It ignores snapshots of a replaced journal, which a
-// director may still write until it notices that it has lost the lease.
+// director may write until it notices that it has lost the lease.
 func (s *snapshots) list(ctx context.Context) ([]uint64, error) {
 	objects, err := link.Answered(ctx, func(ctx context.Context) ([]*jetstream.ObjectInfo, error) {
 		return s.store.List(ctx)

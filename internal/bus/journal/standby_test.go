@@ -7,8 +7,8 @@ import (
 	"retake/internal/bus/chain"
 )
 
-// A standby has read batches, at its start or later, that the server loses before it takes over. It reports the loss
-// until the batches are back.
+// If the server loses batches that a standby has read, at its start or later, the standby reports the loss when it
+// takes over, and until the batches are back.
 func TestAStandbyKnowsWhatItHasRead(t *testing.T) {
 	leader := begun(t)
 	standby := leader.beside()
@@ -32,6 +32,6 @@ func TestAStandbyKnowsWhatItHasRead(t *testing.T) {
 	}
 	mustDo(t, standby.again())
 	if _, err := replay(chain.Head{}); !errors.Is(err, chain.ErrDamaged) {
-		t.Errorf("after its streams were made sure of: %v", err)
+		t.Errorf("after Ensure: %v", err)
 	}
 }

@@ -90,7 +90,7 @@ func TestAJournalKeepsItsID(t *testing.T) {
 	other.mustRead(chain.Head{}, 1)
 }
 
-// A director does not write to the stream of a journal that is already correct.
+// A director does not touch a journal's stream if its settings are already correct.
 func TestAJournalThatIsThereIsNotTouched(t *testing.T) {
 	t.Parallel()
 	one := begun(t)
@@ -107,8 +107,8 @@ func TestAJournalThatIsThereIsNotTouched(t *testing.T) {
 	}
 }
 
-// If another journal replaces a stream while a director changes the stream's limits, the director notices and does not
-// adopt that journal.
+// If another journal takes the place of a stream while a director changes the stream's limits, the director notices
+// and does not adopt that journal.
 func TestAChangeThatMeetsAnotherJournalIsNoticed(t *testing.T) {
 	t.Parallel()
 	one := begun(t)

@@ -38,7 +38,7 @@ type VerifiedSnapshot struct {
 }
 
 // Verify reads the whole journal: the archive, the live batches, the snapshots and the mirror. It continues after
-// damage, to find all of it. An error means that the server or a file could not be read.
+// damage, to find all of it. It returns an error only if the server or a file could not be read.
 func (j *Journal) Verify(ctx context.Context) (Verification, error) {
 	v := verifier{j: j, Verification: Verification{Segments: []VerifiedSegment{}, Damages: []*chain.Damage{}}}
 	err := v.verify(ctx)

@@ -27,12 +27,12 @@ const (
 // Limits of a worker's credential.
 const (
 	workerSubscriptions = 8
-	headerRoom          = 1 << 10 // bytes; unlike max_message_bytes, the server's limit includes headers
+	headerRoom          = 1 << 10 // bytes that the server's limit, unlike max_message_bytes, must allow for headers
 	answerTime          = time.Minute
 )
 
-// MaxPayload is the largest message that a server accepts, in bytes. The longest message of a worker, a batch of the
-// journal and a dead letter all fit, with the headers that the director adds.
+// MaxPayload is the largest message that a server accepts, in bytes. A worker's longest message, a batch of the
+// journal and a dead letter all fit, including the headers that the director adds.
 const MaxPayload = wire.LongestMessage + 64<<10
 
 // Limits of a person's credential. They allow a report of the default agent_bus.max_message_bytes, even if the
@@ -83,7 +83,7 @@ func (d *Director) streamsAccount(account nkeys.KeyPair, name string) (string, e
 func (d *Director) Workers() string { return public(d.workers) }
 
 // WorkersAccount returns the claims of the workers' account. revoked maps a user's public key to a Unix time.
-// Credentials that were issued to that user up to this time are invalid.
+// Credentials issued to that user up to this time are invalid.
 func (d *Director) WorkersAccount(revoked map[string]int64) (string, error) {
 	c := jwt.NewAccountClaims(public(d.workers))
 	c.Name = accountWorkers
@@ -121,8 +121,8 @@ func (d *Director) Journal() (User, error) { return d.own(d.director, "@director
 // Reports returns the director's user in the account of reports and dead letters.
 func (d *Director) Reports() (User, error) { return d.own(d.reports, "@director", nil) }
 
-// System returns the director's user in the server's account. With it the director pushes the claims of the
-// workers' account and watches connections.
+// System returns the director's user in the server's account. With it, the director pushes the claims of
+// the workers' account and watches connections.
 func (d *Director) System() (User, error) {
 	return d.own(d.system, "@system", func(c *jwt.UserClaims) {
 		c.Pub.Allow.Add("$SYS.REQ.CLAIMS.UPDATE", "$SYS.REQ.ACCOUNT."+d.Workers()+".>", "$SYS.REQ.SERVER.*.STATSZ")
@@ -130,7 +130,7 @@ func (d *Director) System() (User, error) {
 	})
 }
 
-// own creates a user with a temporary key, which is not stored. Each connection gets a different user.
+// own creates a user with a temporary key, which is never stored, so that each connection has its own user.
 func (d *Director) own(account nkeys.KeyPair, name string, limit func(*jwt.UserClaims)) (User, error) {
 	pair, err := nkeys.CreateUser()
 	if err != nil {

@@ -185,7 +185,7 @@ func (i Init) trustRoutes(dir string) error {
 	return safefile.Write(filepath.Join(dir, DirServer, fileAuthority), 0o600, []byte(ca))
 }
 
-// settings finds the fields of Init in a configuration that Retake wrote.
+// settings match the fields of Init in a configuration that Retake wrote.
 var settings = map[string]*regexp.Regexp{
 	"listen":    regexp.MustCompile(`(?m)^listen: "[^"]*:(\d+)"$`),
 	"cert_file": regexp.MustCompile(`(?m)^\s*cert_file: "([^"]*)"$`),

@@ -38,8 +38,8 @@ const (
 	fileCertificateKey = "server.key"
 )
 
-// oldOperatorSeed is the former name of fileOperatorSeed. It was renamed because a person's credential is also
-// called "operator".
+// oldOperatorSeed is the former name of fileOperatorSeed. It was renamed because a person's credential is
+// called "operator" as well.
 const oldOperatorSeed = "operator.nk"
 
 // ErrThere reports that the directory already has keys.
@@ -56,7 +56,7 @@ type Director struct {
 func (d *Director) CA() string { return d.ca }
 
 // Make creates the keys of a bus below dir. The certificate covers hosts, which are names and addresses. Make returns
-// ErrThere if dir seems to have keys already.
+// ErrThere if dir appears to have keys already.
 func Make(dir string, hosts []string) error { return makeWhole(dir, hosts, nil) }
 
 // makeWhole creates keys in a temporary directory, calls more, if not nil, to add files there, and then moves
@@ -67,8 +67,8 @@ func makeWhole(dir string, hosts []string, more func(temp string) error) error {
 			return errors.Join(fmt.Errorf("%w: %s", ErrThere, filepath.Join(dir, sub)), err)
 		}
 	}
-	// Create everything in a temporary directory, and rename director/ last. Then keys are complete if director/
-	// exists.
+	// Create everything in a temporary directory, and rename director/ last, so that the keys are complete if
+	// director/ exists.
 	if err := safefile.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("keys: %w", err)
 	}

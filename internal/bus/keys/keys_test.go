@@ -21,7 +21,8 @@ func TestAFolderThatHasKeysIsLeftAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, gone := range []string{"", DirDirector, DirServer} { // one half may have been moved to another machine
+	// one of the two directories may have been moved to another machine
+	for _, gone := range []string{"", DirDirector, DirServer} {
 		if gone != "" {
 			if err := os.Rename(filepath.Join(dir, gone), filepath.Join(dir, "moved")); err != nil {
 				t.Fatal(err)
@@ -37,7 +38,7 @@ func TestAFolderThatHasKeysIsLeftAlone(t *testing.T) {
 		}
 	}
 	if after, err := os.ReadFile(seed); err != nil || string(after) != string(before) {
-		t.Errorf("the keys are others: %v", err)
+		t.Errorf("the keys have changed: %v", err)
 	}
 	left, err := os.ReadDir(dir)
 	if err != nil || len(left) != 4 {
@@ -45,7 +46,7 @@ func TestAFolderThatHasKeysIsLeftAlone(t *testing.T) {
 	}
 }
 
-// An interruption leaves no partial keys. In this test, the last step fails: writing the person's credential.
+// An interruption leaves no partial keys. Here the last step fails, which writes the person's credential.
 func TestInitThatIsCutOffCanBeRepeated(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, FilePerson), 0o700); err != nil {
@@ -121,7 +122,7 @@ func TestLoadSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// Renewing replaces the certificate for the same hosts and keeps keys and credentials.
+// Renew replaces the certificate, for the same hosts, and keeps keys and credentials.
 func TestRenew(t *testing.T) {
 	dir := t.TempDir()
 	made := Init{
@@ -149,7 +150,7 @@ func TestRenew(t *testing.T) {
 		t.Errorf("%+v, %v", c.Leaf, err)
 	}
 	if read("server/server.crt") == cert || read("server/nats.conf") != config {
-		t.Error("the certificate is the old one, or the configuration another")
+		t.Error("the certificate was not renewed, or the configuration has changed")
 	}
 	if err := (Init{Hosts: []string{"other"}, Port: 4444}).Renew(dir, true); err != nil {
 		t.Fatal(err)
@@ -159,14 +160,14 @@ func TestRenew(t *testing.T) {
 		t.Errorf("%s\nwant\n%s", read("server/nats.conf"), want)
 	}
 	if read("director/nats-operator.nk") != seed || read(FilePerson) != person {
-		t.Error("keys or credentials are others")
+		t.Error("keys or credentials have changed")
 	}
 	if err := os.Rename(filepath.Join(dir, "director/nats-operator.nk"),
 		filepath.Join(dir, "director/operator.nk")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Load(filepath.Join(dir, DirDirector)); err != nil {
-		t.Errorf("a folder of before: %v", err)
+		t.Errorf("a directory of an earlier version: %v", err)
 	}
 }
 
@@ -191,7 +192,7 @@ func TestCluster(t *testing.T) {
 	}
 	c, err := Certificate(dir, []string{"n-1.nats"})
 	if err != nil || !slices.Contains(c.Leaf.ExtKeyUsage, x509.ExtKeyUsageClientAuth) {
-		t.Errorf("it is not good at the others: %v", err)
+		t.Errorf("the other servers do not accept it: %v", err)
 	}
 	if err := (Init{Hosts: []string{"nats", "*.nats"}, Port: 4333}).Renew(dir, true); err != nil {
 		t.Fatal(err)
@@ -208,10 +209,10 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// A key readable by other users is rejected. As an exception, root may make it readable by the process's group.
+// A key readable by other users is rejected. The exception is a key of root's that the process's group may read.
 func TestKeysThatOthersCanRead(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root makes files of root's for another group")
+		t.Skip("only root can create a file that root owns and another group may read")
 	}
 	group := os.Getegid() // the group of the reading process
 	if group == 0 {
@@ -226,7 +227,7 @@ func TestKeysThatOthersCanRead(t *testing.T) {
 		{0o444, 0, group, false},
 		{0o460, 0, group, false},
 		{0o440, 0, group + 1, false},
-		{0o440, 1000, group, false}, // may be a mistake of the owner
+		{0o440, 1000, group, false}, // may be the owner's mistake
 		{0o440, 0, 0, false},
 	} {
 		file := filepath.Join(t.TempDir(), "key")

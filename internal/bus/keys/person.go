@@ -21,7 +21,7 @@ const (
 	FilePersonCreds = "operator.creds" // for NATS's tools
 )
 
-// Person is the content of a person's credential file, with which the person's tools can connect.
+// Person is the content of a person's credential file, with which their tools connect.
 type Person struct {
 	URL    string `json:"url"`
 	JWT    string `json:"jwt"`

@@ -27,7 +27,7 @@ func (l *Lease) looks(t *testing.T, leads bool, when string) {
 	}
 }
 
-// A bucket that was lost and recreated restarts its revisions, so the same revision there is another renewal.
+// A bucket that was lost and recreated numbers its revisions from 1 again, so the same revision may be another renewal.
 func TestTheSameRevisionOfAnotherBucketIsARenewal(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		out := free(t, startEmbedded(t))
@@ -51,8 +51,8 @@ func TestTheSameRevisionOfAnotherBucketIsARenewal(t *testing.T) {
 	})
 }
 
-// TestAnEmptyBucketIsNotTheOneBefore recreates the empty bucket. A process may have led between two wipes, and still
-// lead.
+// TestAnEmptyBucketIsNotTheOneBefore recreates the empty bucket. A process may have taken the lead between two
+// wipes, and may still lead.
 func TestAnEmptyBucketIsNotTheOneBefore(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		out := startEmbedded(t)
@@ -100,7 +100,7 @@ func TestALeaderPutsALostLeaseBack(t *testing.T) {
 	})
 }
 
-// TestALeaseWhoseBucketCannotBeMadeIsTriedAgain checks that a leader retries to create a lost bucket.
+// TestALeaseWhoseBucketCannotBeMadeIsTriedAgain checks that a leader keeps trying to recreate a lost bucket.
 func TestALeaseWhoseBucketCannotBeMadeIsTriedAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		out := free(t, startEmbedded(t))
@@ -110,7 +110,7 @@ func TestALeaseWhoseBucketCannotBeMadeIsTriedAgain(t *testing.T) {
 		ended, end := context.WithCancel(t.Context())
 		end()
 		if err := first.open(ended); err == nil {
-			t.Fatal("it was made")
+			t.Fatal("the bucket was recreated")
 		}
 		_, _, unwritten := first.write(ctxFor(t), first.revision)
 		if revision, _, err := first.recover(ctxFor(t), unwritten); err != nil || revision == 0 {

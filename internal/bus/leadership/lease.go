@@ -54,9 +54,9 @@ type Lease struct {
 	clock func() time.Duration // nil means bootTime; tests set it
 
 	mu   sync.Mutex
-	term lease.Term // in times of clock
+	term lease.Term // in clock's time
 
-	revision uint64 // of the last renewal; owned by the renewing goroutine while leading
+	revision uint64 // revision of the last renewal; owned by the renewing goroutine while leading
 	// sent holds when each unanswered renewal was sent, by clock. Its key is the time in the renewal. The renewing
 	// goroutine owns it while leading.
 	sent map[int64]time.Duration
@@ -68,9 +68,9 @@ type Lease struct {
 
 	seen   lease.Renewal // last renewal by another process, or zero
 	at     time.Duration // when this process first read seen, by clock
-	age    time.Duration // age of the renewal at
+	age    time.Duration // age of that renewal when first read
 	theirs Leader
-	live   bool // another process has renewed while this one watched
+	live   bool // set if another process has renewed while this one watched
 }
 
 // bootTime reads the machine's monotonic clock, which also advances while the machine is suspended.
@@ -213,8 +213,8 @@ func (l *Lease) try(ctx context.Context) (leads bool, err error) {
 
 // vacant takes a lease that has no value, if that is safe. A deletion mark shows that the last leader released the
 // lease, so vacant takes it at once. Without a mark, the server may have lost the lease while a leader still holds it.
-// Then vacant waits until the same bucket has been empty for one period of this process's clock. unread is the error
-// from reading the lease.
+// In that case, vacant waits until the same bucket has been empty for one period of this process's clock. unread is
+// the error from reading the lease.
 func (l *Lease) vacant(ctx context.Context, unread error) (leads bool, err error) {
 	s, err := l.kv.Status(ctx)
 	switch {
@@ -352,7 +352,7 @@ func (l *Lease) Release(ctx context.Context) {
 	}
 	l.giveUp()
 	err := l.kv.Delete(ctx, keyLeader, jetstream.LastRevision(l.revision))
-	if link.Refused(err) { // the server may have stored our last renewal after we stopped waiting for its answer
+	if link.Refused(err) { // the server may have stored our last renewal after we stopped waiting for the answer
 		var e jetstream.KeyValueEntry
 		var there Leader
 		if e, err = l.kv.Get(ctx, keyLeader); err == nil {

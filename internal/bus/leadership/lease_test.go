@@ -32,7 +32,7 @@ func lessee(t *testing.T, js jetstream.JetStream, name, dir string, period time.
 	return l
 }
 
-// free gives back a server's lease, so that the first process to arrive leads at once.
+// free releases a server's lease, so that the first process to arrive leads at once.
 func free[S opener](t *testing.T, out S) S {
 	t.Helper()
 	before := lessee(t, out.open(t), "before", "d0", time.Second)
@@ -78,7 +78,7 @@ func TestOneLeadsAndTheOtherStandsBy(t *testing.T) {
 		}
 		first.Release(ctxFor(t))
 		if err := <-leads; err != nil || !second.Leads() || first.Leads() {
-			t.Errorf("after it was given back: %v", err)
+			t.Errorf("after it was released: %v", err)
 		}
 		if why := second.Me().Why; !strings.Contains(why, "released the lease") {
 			t.Errorf("why: %s", why)
@@ -86,7 +86,7 @@ func TestOneLeadsAndTheOtherStandsBy(t *testing.T) {
 	})
 }
 
-// A leader that cannot renew knows that its lease is over before another can take it, which happens within two
+// A leader that cannot renew knows that its lease is over before another process can take it, within two
 // periods.
 func TestALeaseThatIsNotRenewedIsTaken(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -137,7 +137,7 @@ func TestASuccessorInTheSameFolderWaitsForNobody(t *testing.T) {
 		if err := <-leads; err != nil {
 			t.Fatal(err)
 		}
-		// These are a copy of the directory, a process without a lock, and another directory.
+		// It is not taken at once with a copy of the directory, without a lock, or with another directory.
 		for _, stranger := range []string{"d1,its own", "d1,", "d2,lock"} {
 			l := lessee(t, out.open(t), stranger, stranger, period)
 			if leads, err := l.try(ctxFor(t)); leads || err != nil {
@@ -193,8 +193,8 @@ func TestALeaseIsTakenOrNamesItsHolder(t *testing.T) {
 	})
 }
 
-// TestTheTimeGoesOnFromTheFirstLook checks that a successor continues the leader's time without seeing a renewal,
-// because the server knows the age of the lease.
+// TestTheTimeGoesOnFromTheFirstLook checks that a successor continues the leader's time even if it never saw a
+// renewal, because the server knows the lease's age.
 func TestTheTimeGoesOnFromTheFirstLook(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		out := free(t, startEmbedded(t))
@@ -237,7 +237,7 @@ func (d *deafBucket) Update(ctx context.Context, key string, value []byte, revis
 	return at, err
 }
 
-// TestALostAnswerCostsNoTerm checks that a stored renewal counts from its sending time although its answer was lost.
+// TestALostAnswerCostsNoTerm checks that a stored renewal counts from when it was sent, even if the answer is lost.
 func TestALostAnswerCostsNoTerm(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		out := free(t, startEmbedded(t))
@@ -311,7 +311,7 @@ func TestWhoStandsByLeadsAfterAWipe(t *testing.T) {
 	}
 }
 
-// A server without a lease may have lost it, so a newcomer waits as long as a lease can last.
+// A server without a lease may have lost it, so a newcomer waits for as long as a lease can last.
 func TestAStartAfterAWipeLeavesTheTermBeforeItsTime(t *testing.T) {
 	t.Parallel()
 	out := free(t, startOutside(t))
@@ -321,7 +321,7 @@ func TestAStartAfterAWipeLeavesTheTermBeforeItsTime(t *testing.T) {
 	if err := <-leads; err != nil {
 		t.Fatal(err)
 	}
-	first.stop() // it still has its lease but does not renew it
+	first.stop() // it still holds its lease but does not renew it
 	<-first.stopped
 	out.Wipe()
 	leads, _ = awaits(t, lessee(t, out.open(t), "second", "d2", period))

@@ -101,7 +101,8 @@ func (l *Lease) recover(ctx context.Context, failed error) (uint64, time.Duratio
 	revision, sent, err := l.write(ctx, 0)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.term.Leads(sent) { // too late: another process may have led with a bucket that the server has lost as well
+	// too late: another process may have led in a bucket that the server has since lost as well
+	if !l.term.Leads(sent) {
 		return 0, 0, errTaken
 	}
 	return revision, sent, err

@@ -15,7 +15,7 @@ import (
 // Time limits of requests.
 const (
 	AnswerTimeout = 5 * time.Second  // for a request without a deadline in its context
-	StoreTimeout  = 4 * time.Second  // for storing; the requester waits longer, for AnswerTimeout
+	StoreTimeout  = 4 * time.Second  // for storing; shorter than the requester's AnswerTimeout
 	ReadTimeout   = 3 * time.Second  // for one short read from the server
 	readFor       = 10 * time.Second // for a read with all its retries
 )
@@ -66,11 +66,11 @@ func NoAnswer(err error) error {
 	return fmt.Errorf("bus: %w", err)
 }
 
-// SamePrefix is advice that callers pass to NotCreated.
+// SamePrefix is advice for callers to pass to NotCreated.
 const SamePrefix = ", and does no other fleet there use the same agent_bus.prefix"
 
-// NotCreated converts the error of a failed creation of a stream or bucket. It adds advice only if the server refused.
-// A server that does not answer, or is electing a leader, only needs time.
+// NotCreated converts the error of a failed creation of a stream or bucket. It adds advice only if the server refused:
+// one that does not answer, or is electing a leader, only needs time.
 func NotCreated(err error, replicas int, more string) error {
 	if Temporary(err) || Electing(err) {
 		return NoAnswer(err)

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Limits on the server's lines in the director's log. A client can cause some of these lines at any rate, and controls
+// Limits on the server's lines in the director's log. Clients can cause some of these lines at any rate, and control
 // part of their text.
 const (
 	linesPerSecond = 1  // of one kind

@@ -28,7 +28,7 @@ func TestRefusalsTakeAFewLines(t *testing.T) {
 	}
 	l.Errorf("the disk is full")
 	if n := logged.FilterMessage("nats: the disk is full").Len(); n != 1 {
-		t.Errorf("the important line was logged %d times", n)
+		t.Errorf("the line about the disk was logged %d times", n)
 	}
 	if n := logged.Len(); n > 2*(linesAtOnce+5)+1 || told != 20_000 {
 		t.Errorf("%d lines, %d counted", n, told)

@@ -184,7 +184,7 @@ func TestListenersForOthersSpeakTLS(t *testing.T) {
 	}
 	if _, err := signIn(t, s, host, nats.Secure(&tls.Config{RootCAs: x509.NewCertPool()}),
 		nats.TLSHandshakeFirst()); err == nil {
-		t.Error("a foreign certificate is trusted")
+		t.Error("a certificate of another bus is trusted")
 	}
 	c, err := net.DialTimeout("tcp", s.address(host), 5*time.Second)
 	if err != nil {

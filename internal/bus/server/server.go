@@ -52,8 +52,8 @@ type Options struct {
 	Dir string // streams, port, keys, operator's credential; created with mode 0700
 	// ListenHosts are the addresses to listen on, with TLS except on loopback. If empty, only this process can connect.
 	ListenHosts []string
-	Names       []string // further names and addresses at which workers reach the server
-	MaxWorkers  int      // from which the limits on connections follow; 0 means DefaultLimits
+	Names       []string // further names and addresses at which workers may reach the server
+	MaxWorkers  int      // number of workers, which determines the limits on connections; 0 means DefaultLimits
 	Port        int      // for the first start, which persists the port; 0 means any free port
 	Prefix      string   // of every subject; default wire.DefaultPrefix
 	Fleet       string   // name of the server

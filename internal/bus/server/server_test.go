@@ -87,7 +87,7 @@ func TestKeysAreMadeOnceAndKept(t *testing.T) {
 	}
 }
 
-// The streams belong to the keys, so a bus with other keys would not have a journal.
+// Streams belong to the keys, so with other keys the bus would have no journal.
 func TestLostKeysAreNotMadeAgain(t *testing.T) {
 	for name, lose := range map[string]func(path string) error{
 		"gone":    os.Remove,
@@ -105,7 +105,7 @@ func TestLostKeysAreNotMadeAgain(t *testing.T) {
 				t.Errorf("it says: %v", err)
 			}
 			if data, err := os.ReadFile(path); err == nil && data[0] != 0 {
-				t.Error("there is another key")
+				t.Error("the key has changed")
 			}
 		})
 	}

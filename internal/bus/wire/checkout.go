@@ -37,14 +37,14 @@ func (s Subjects) CheckoutPublished(worker string) []string {
 	}
 }
 
-// Checkpoint states that the chunks that a worker has sent form its current checkout. The director accepts it
-// completely or refuses it.
+// Checkpoint states that the chunks that a worker has sent form its current checkout. The director accepts
+// all of it or refuses it.
 type Checkpoint struct {
 	AttemptID string `json:"attempt_id"`
 	Manifest  string `json:"manifest"`        // name of the checkout's root chunk
-	Final     bool   `json:"final,omitempty"` // all programs have ended, and a report follows
+	Final     bool   `json:"final,omitempty"` // set if all programs have ended and a report follows
 	// TooMuch is the limit that the checkout exceeds, or empty. If it is set, the worker has not sent the chunks, and
-	// Manifest repeats the last checkpoint.
+	// Manifest repeats the previous checkpoint.
 	TooMuch string `json:"too_much,omitempty"`
 }
 
@@ -60,7 +60,7 @@ type CheckpointAnswer struct {
 type PlanCheckout struct {
 	// Manifest is the name of the checkout's root chunk. The worker makes the workdir equal to that checkout.
 	Manifest          string  `json:"manifest"`
-	CheckpointSeconds float64 `json:"checkpoint_seconds,omitempty"` // between two checkpoints; 0 disables them
+	CheckpointSeconds float64 `json:"checkpoint_seconds,omitempty"` // interval of checkpoints; 0 disables them
 	// Limits are the limits that the worker enforces itself, or null.
 	Limits *CheckoutLimits `json:"limits,omitempty"`
 }

@@ -61,7 +61,7 @@ func tails(out, err string) *WorkerError {
 	return &r
 }
 
-// longReports are reports that exceed a limit, each in another part.
+// longReports are reports that exceed the limit, each in a different part.
 var longReports = map[string]Payload{
 	"long stdout":   tails(strings.Repeat("line of output\n", 10_000), "short"),
 	"both long":     tails(strings.Repeat("x", 200_000), strings.Repeat("y", 200_000)),
@@ -94,7 +94,7 @@ func TestEncodeWithin(t *testing.T) {
 				t.Fatal(err)
 			}
 			if name != "many headers" && (len(data) < limit-64 || !bytes.Contains(data, []byte(" bytes cut]…"))) {
-				t.Errorf("%d bytes of %d used, marked: %v", len(data), limit,
+				t.Errorf("%d of %d bytes used, marked: %v", len(data), limit,
 					bytes.Contains(data, []byte(" bytes cut]…")))
 			}
 			if w, ok := e.Payload.(*WorkerError); ok && name != "long message" && (w.Message != "m" ||
@@ -150,7 +150,7 @@ func TestCommandsGoFirst(t *testing.T) {
 	}
 }
 
-// TestStagesOfAFailureGoFirst checks that stages are cut before the evidence and the location of a failure.
+// TestStagesOfAFailureGoFirst checks that stages are cut before a failure's evidence and location.
 func TestStagesOfAFailureGoFirst(t *testing.T) {
 	const commands, bare = 2, 1
 	for n, want := range map[int]int{1: commands, 6: bare, 100: 0} {

@@ -80,7 +80,8 @@ func text(tree map[string]any, name string) (string, *Malformed) {
 }
 
 // decodeInto decodes data, and checks the rules twice: before decoding, in tree, which must be the parsed data, and
-// after decoding. encoding/json ignores the case of names, so a name in another case could otherwise evade a rule.
+// after decoding. Without the second check, a name in another case could evade a rule, because encoding/json
+// ignores case.
 func decodeInto(fields []Field, tree map[string]any, data []byte, where string, into any) *Malformed {
 	if m := check(fields, tree, where); m != nil {
 		return m

@@ -86,10 +86,10 @@ type SnapshotDirector struct {
 	Leadership *SnapshotLeadership `json:"leadership,omitempty"` // set if several directors share the bus
 	// Only lists the issues that this run takes from the queue. Empty means all.
 	Only   []string        `json:"only,omitempty"`
-	Config *SnapshotConfig `json:"config,omitempty"` // result of the last read of the configuration
+	Config *SnapshotConfig `json:"config,omitempty"` // result of reading the configuration last
 }
 
-// SnapshotConfig is the result of the last read of the configuration.
+// SnapshotConfig is the result of reading the configuration last.
 type SnapshotConfig struct {
 	ReadAt Time   `json:"read_at"`
 	By     string `json:"by"`             // the trigger: start, SIGHUP, a command, or changed files
@@ -129,7 +129,6 @@ type SnapshotQueue struct {
 	Until    *Time  `json:"until,omitempty"`     // when that ends, if known
 }
 
-// SnapshotTask is the state of one task.
 type SnapshotTask struct {
 	Issue        string  `json:"issue"` // owner/repo#n
 	State        string  `json:"state"`

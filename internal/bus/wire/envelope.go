@@ -27,7 +27,7 @@ type Envelope struct {
 	Payload   Payload         // a pointer to the row's type
 	Raw       json.RawMessage // the payload as received, including unknown fields
 	Signature string          // as received, or empty; see SignedBy
-	Bare      bool            // the message is a worker_error object without an envelope
+	Bare      bool            // set if the message is a worker_error object without an envelope
 }
 
 // frame is the envelope's JSON.

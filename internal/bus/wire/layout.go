@@ -143,7 +143,7 @@ func (l *layout) zeroHolds() bool {
 	return true
 }
 
-// takesText and takesNumber are like checkValue, but do not explain a refusal.
+// takesText and takesNumber are like checkValue, but do not explain refusals.
 func (f *Field) takesText(v string) bool {
 	return (v != "" || !f.NonEmpty) && (f.OneOf == nil || slices.Contains(f.OneOf, v))
 }

@@ -59,7 +59,7 @@ func TestOrdinaryMessagesArePlain(t *testing.T) {
 	}
 }
 
-// The fast reader leaves all other messages to the slow one, or reads them the same way.
+// The fast reader leaves all other messages to the slow one, or reads them with the same result.
 func TestPlainIsStrict(t *testing.T) {
 	hb, e := wrap("heartbeat.v1", examples["heartbeat.v1"]), wrap("worker_error.v1", examples["worker_error.v1"])
 	for name, c := range map[string]struct{ of, old, new string }{
@@ -110,7 +110,7 @@ func TestPlainIsStrict(t *testing.T) {
 	}
 }
 
-// A rule for a field that the types lack would never apply.
+// If the types lacked a rule's field, the rule would never apply.
 func TestEveryMessageHasItsLayout(t *testing.T) {
 	for _, row := range messages {
 		if _, ok := payloadLayouts[row.Type]; !ok {
@@ -118,7 +118,7 @@ func TestEveryMessageHasItsLayout(t *testing.T) {
 		}
 		if _, ok := layoutOf(reflect.TypeOf(row.New()).Elem(),
 			append(slices.Clone(row.Fields), may("no.such.field", filled))); ok {
-			t.Errorf("%s has one for a field that it does not have", row.Type)
+			t.Errorf("%s has a rule for a field that it does not have", row.Type)
 		}
 	}
 	if len(frameLayout.members) == 0 {
@@ -126,7 +126,7 @@ func TestEveryMessageHasItsLayout(t *testing.T) {
 	}
 }
 
-// Both readers agree about randomly changed messages.
+// Both readers agree on randomly changed messages.
 func TestDecodeInOnePassAgrees(t *testing.T) {
 	var plainly, all int
 	rapid.Check(t, func(t *rapid.T) {
@@ -158,7 +158,7 @@ func TestDecodeInOnePassAgrees(t *testing.T) {
 	}
 }
 
-// odd are values that some fields accept and others do not.
+// odd are values that some fields accept and others reject.
 var odd = []json.RawMessage{
 	[]byte(`null`), []byte(`true`), []byte(`""`), []byte(`"x"`), []byte(`"ok"`), []byte(`"2026-11-21T10:00:00Z"`),
 	[]byte(`"2026-11-21T10:00:00+01:00"`), []byte(`"\u2028<\u0000\ud83c\udfac"`),

@@ -65,7 +65,7 @@ var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n
 // escaped reads a string with its first escape at i.
 func (r *plain) escaped(from, i int) (s string, ok bool) {
 	if r.text == nil {
-		r.text = make([]byte, 0, len(r.data)-from) // long enough for any string in the rest of the message
+		r.text = make([]byte, 0, len(r.data)-from) // as long as any string in the rest of the message can be
 	}
 	r.text = append(r.text[:0], r.data[from:i]...)
 	for i < len(r.data) {
@@ -99,7 +99,7 @@ func (r *plain) escaped(from, i int) (s string, ok bool) {
 	return "", false
 }
 
-// escapedRune reads \u1234, or a surrogate pair of two such escapes. n is the length of the text, or 0 if the text is
+// escapedRune reads \u1234, or a surrogate pair of two such escapes. n is the length of the escapes, or 0 if they are
 // not a character.
 func escapedRune(data []byte) (c rune, n int) {
 	c, ok := hex4(data)

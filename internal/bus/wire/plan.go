@@ -20,7 +20,7 @@ type Plan struct {
 	PaidCallsLeft *int64      `json:"paid_calls_left,omitempty"` // rest of the task's budget; null means unlimited
 	// ValidateFirst means that an earlier attempt has done the work, so CODE runs only if VALIDATE fails.
 	ValidateFirst bool `json:"validate_first,omitempty"`
-	// ValidateOnly means to only validate the work of an earlier attempt, without an agent or leases.
+	// ValidateOnly means that the worker only validates an earlier attempt's work, without an agent or leases.
 	ValidateOnly bool `json:"validate_only,omitempty"`
 	// Rejected is set if validation in a clean container rejected the work, and explains why.
 	Rejected                 *Rejection  `json:"rejected,omitempty"`
@@ -72,7 +72,7 @@ type PlanBus struct {
 // does not answer.
 type PlanBudget struct {
 	MaxConcurrent   int     `json:"max_concurrent"`   // concurrent leases, at least 1
-	SpacingSeconds  float64 `json:"spacing_seconds"`  // between two grants
+	SpacingSeconds  float64 `json:"spacing_seconds"`  // minimum time between two grants
 	CooldownSeconds float64 `json:"cooldown_seconds"` // pause after a failed call that states no wait
 	LeaseSeconds    float64 `json:"lease_seconds"`    // validity of one grant; 0 means the director's default
 }
@@ -128,7 +128,7 @@ type PlanAgent struct {
 	EndsWith string `json:"ends_with,omitempty" toml:"ends_with"`
 	// maximum time from that event to the exit; 0 means unlimited
 	ExitSeconds float64 `json:"exit_seconds,omitempty" toml:"exit_seconds"`
-	PromptBytes int     `json:"prompt_bytes" toml:"prompt_bytes"` // limit of its prompt
+	PromptBytes int     `json:"prompt_bytes" toml:"prompt_bytes"` // maximum size of its prompt
 }
 
 // PlanFile is one small file.

@@ -216,7 +216,7 @@ func valid(t *testing.T, s *validator.Schema, body string) error {
 	return s.Validate(v)
 }
 
-// Schema and Decode must agree on every example and on every way in which a rule can be broken.
+// Schema and Decode must agree on every example, and on every way to break a rule.
 func TestSchemasAgreeWithDecode(t *testing.T) {
 	envelope := compile(t, "agentbus-envelope.v1.json", schemas(t)["agentbus-envelope.v1.json"])
 	for _, row := range messages {

@@ -4,8 +4,8 @@ package wire
 const LongestMessage = 1 << 20
 
 // CheckSize rejects a message that is too long for any configuration. It does not apply agent_bus.max_message_bytes,
-// which may have been higher when the worker started. The server enforces that limit, as stated in the worker's
-// credential.
+// which may have been higher when the worker started: the server enforces that limit as the worker's credential
+// states it.
 func CheckSize(data []byte) error {
 	if len(data) > LongestMessage {
 		return malformed(CauseOversized, "%d bytes: want at most %d", len(data), LongestMessage)
@@ -16,7 +16,7 @@ func CheckSize(data []byte) error {
 // CheckSender checks a decoded message against its subject, which the sender cannot forge. The body must name the
 // worker in the subject, and the message's type must belong on the channel.
 func CheckSender(e Envelope, worker string, c Channel) error {
-	if e.Sender.Role == RoleDirector && c != ChannelError { // the director reports exits
+	if e.Sender.Role == RoleDirector && c != ChannelError { // the director reports exits this way
 		return malformed(CauseForeignSender, "sender.role: a director must not publish on a worker's %s", c)
 	}
 	return checkBody(e, worker, "worker.<id>."+string(c))

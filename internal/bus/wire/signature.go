@@ -7,7 +7,7 @@ import (
 )
 
 // Every attempt has a key that only its worker and the director know. A program of a stage may steal the worker's
-// credential for the bus, and publish in the worker's name. But it cannot sign.
+// credential for the bus and publish in the worker's name, but it cannot sign.
 
 // signed maps each signed message type to the field that names its attempt.
 var signed = map[string]string{
@@ -15,7 +15,7 @@ var signed = map[string]string{
 	Checkpoint{}.MessageType(): "attempt_id",
 }
 
-// messageIDBytes is the length to which a digest can be truncated without becoming guessable.
+// messageIDBytes is the length of a truncated digest that is still not guessable.
 const messageIDBytes = 16
 
 // signatureText is strict, so that each signature has only one spelling.
@@ -50,7 +50,7 @@ func mac(key []byte, texts ...[]byte) []byte {
 }
 
 // AttemptKey derives the key of an attempt from a fleet's secret. If the secret is empty, so is the key, because anyone
-// could compute it. Encode does not sign with an empty key.
+// could derive it, and Encode does not sign with an empty key.
 func AttemptKey(secret []byte, worker string) []byte {
 	if len(secret) == 0 {
 		return nil
@@ -76,8 +76,8 @@ func CheckSignature(e Envelope, key []byte, worker string) (signed bool, err err
 }
 
 // ReportMessageID returns the duplicate key of a report on the bus. It depends on the attempt's key as well as on the
-// error_id or result_id. Otherwise another client could send a message with the same id first, and the server would
-// drop the report as a duplicate.
+// error_id or result_id. Without the key, another client could first send a message with the same id, and the server
+// would drop the report as a duplicate.
 func ReportMessageID(key []byte, worker, id string) string {
 	return worker + "/" + signatureText.EncodeToString(mac(key, []byte("id/"+id))[:messageIDBytes])
 }

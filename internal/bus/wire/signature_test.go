@@ -181,7 +181,7 @@ func signaturesOfPersons(t *testing.T) []checked {
 	}
 }
 
-// A signature is only valid for one payload of one type of one attempt, with the attempt's key.
+// A signature is valid only for one payload of one type of one attempt, with the attempt's key.
 func TestForgedReportsDoNotCount(t *testing.T) {
 	for _, c := range signatures(t) {
 		signed, err := CheckSignature(decoded(t, c.data), c.key, c.worker)

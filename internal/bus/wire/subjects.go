@@ -37,8 +37,8 @@ func (s Subjects) AllWorkers(c Channel) string { return s.Worker("*", c) }
 // WorkerTree matches all messages that one worker publishes about itself.
 func (s Subjects) WorkerTree(worker string) string { return s.Prefix + ".worker." + worker + ".>" }
 
-// Published lists the subjects that one worker may publish on. It contains no wildcards, because the quota does not
-// count messages on subjects that the director does not read.
+// Published lists the subjects that one worker may publish on. It contains no wildcards, because the quota would
+// not count messages on subjects that the director does not read.
 func (s Subjects) Published(worker string) []string {
 	var all []string
 	for _, c := range []Channel{ChannelHello, ChannelHeartbeat, ChannelProgress, ChannelError, ChannelResult} {

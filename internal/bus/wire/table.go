@@ -6,7 +6,7 @@ type Payload interface{ MessageType() string }
 // Role is the kind of sender of a message.
 type Role string
 
-// The roles of a sender. A worker's messages may come from the operator as well.
+// The roles of a sender. The operator may also send a worker's messages.
 const (
 	RoleDirector Role = "director"
 	RoleWorker   Role = "worker"

@@ -52,7 +52,7 @@ func ParseTraceParent(text string) (p TraceParent, ok bool) {
 }
 
 // Child returns the child span with the given name. It depends only on the parent and the name, so the director and the
-// worker compute the same span without communication.
+// worker compute the same span without exchanging it.
 func (p TraceParent) Child(name string) TraceParent {
 	sum := sha256.Sum256([]byte(string(p.Trace[:]) + string(p.Span[:]) + name))
 	copy(p.Span[:], sum[:])

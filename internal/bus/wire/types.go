@@ -30,53 +30,53 @@ func (l List[T]) MarshalJSON() ([]byte, error) {
 	return json.Marshal([]T(l))
 }
 
-// MessageType returns the message's type, which identifies its row in the message table.
+// MessageType implements Payload.
 func (Hello) MessageType() string { return "protocol_hello.v1" }
 
-// MessageType returns the message's type, which identifies its row in the message table.
+// MessageType implements Payload.
 func (Heartbeat) MessageType() string { return "heartbeat.v1" }
 
-// MessageType returns the message's type, which identifies its row in the message table.
+// MessageType implements Payload.
 func (TaskProgress) MessageType() string { return "task_progress.v1" }
 
-// MessageType returns the message's type, which identifies its row in the message table.
+// MessageType implements Payload.
 func (WorkerError) MessageType() string { return "worker_error.v1" }
 
-// MessageType returns the message's type, which identifies its row in the message table.
+// MessageType implements Payload.
 func (WorkerResult) MessageType() string { return "worker_result.v1" }
 
-// MessageType returns the message's type, which identifies its row in the message table.
+// MessageType implements Payload.
 func (Welcome) MessageType() string { return "protocol_welcome.v1" }
 
-// MessageType returns the message's type, which identifies its row in the message table.
+// MessageType implements Payload.
 func (Incompatibility) MessageType() string { return "protocol_incompatibility.v1" }
 
-// MessageType returns the message's type, which identifies its row in the message table.
+// MessageType implements Payload.
 func (Probe) MessageType() string { return "probe.v1" }
 
-// MessageType returns the message's type, which identifies its row in the message table.
+// MessageType implements Payload.
 func (Stop) MessageType() string { return "stop.v1" }
 
-// MessageType returns the message's type, which identifies its row in the message table.
+// MessageType implements Payload.
 func (Pause) MessageType() string { return "pause.v1" }
 
-// MessageType returns the message's type, which identifies its row in the message table.
+// MessageType implements Payload.
 func (Resume) MessageType() string { return "resume.v1" }
 
-// MessageType returns the message's type, which identifies its row in the message table.
+// MessageType implements Payload.
 func (SyncRequired) MessageType() string { return "sync_required.v1" }
 
-// MessageType returns the message's type, which identifies its row in the message table.
+// MessageType implements Payload.
 func (Snapshot) MessageType() string { return "project_state_snapshot.v1" }
 
-// MessageType returns the message's type, which identifies its row in the message table.
+// MessageType implements Payload.
 func (BudgetAcquire) MessageType() string { return "budget_acquire.v1" }
 
-// MessageType returns the message's type, which identifies its row in the message table.
+// MessageType implements Payload.
 func (BudgetGrant) MessageType() string { return "budget_grant.v1" }
 
-// MessageType returns the message's type, which identifies its row in the message table.
+// MessageType implements Payload.
 func (BudgetRelease) MessageType() string { return "budget_release.v1" }
 
-// MessageType returns the message's type, which identifies its row in the message table.
+// MessageType implements Payload.
 func (BudgetReport) MessageType() string { return "budget_report.v1" }

@@ -2,7 +2,7 @@ package wire
 
 import "retake/internal/recovery/circumstances"
 
-// Stages that Retake knows. A configuration may define others, so a message may contain any non-empty name.
+// Stages that Retake knows. A configuration may define others, so messages may contain any non-empty name.
 const (
 	StageStart       = "START"
 	StageContextLoad = "CONTEXT_LOAD"

@@ -51,7 +51,7 @@ func TestTheDiskOfCheckoutsIsWatched(t *testing.T) {
 	d := guard(t)
 	d.Shared, d.SharedKey, d.Watermark = disk.Dir, "director.shared_dir", func() float64 { return 99.9 }
 	if note := d.look(true).Note; note != "" {
-		t.Fatalf("there is room, and it says %q", note)
+		t.Fatalf("the disk has room, but the guard says %q", note)
 	}
 	f, err := os.Create(filepath.Join(disk.Dir, "large"))
 	must(t, err)
@@ -61,10 +61,10 @@ func TestTheDiskOfCheckoutsIsWatched(t *testing.T) {
 	must(t, f.Close())
 	if note := d.look(true).Note; !strings.Contains(note, "the disk of director.shared_dir") ||
 		!strings.Contains(note, "no new work starts") {
-		t.Errorf("it is full, and it says %q", note)
+		t.Errorf("the disk is full, but the guard says %q", note)
 	}
 	d.Shared = filepath.Join(disk.Dir, "gone")
 	if note := d.look(true).Note; !strings.Contains(note, "director.shared_dir is missing") {
-		t.Errorf("it is gone, and it says %q", note)
+		t.Errorf("the disk is gone, but the guard says %q", note)
 	}
 }

@@ -148,6 +148,6 @@ func TestDiskWatchOfFiles(t *testing.T) {
 		t.Errorf("%+v, %v", use, err)
 	}
 	if _, err := UseOf("/nowhere"); err == nil {
-		t.Error("of a folder that is not there")
+		t.Error("the use of a missing directory")
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// TestSummarySaysWhatToMend checks that the purpose of an attempt depends on the origin of the refusal and on the
-// conflicts.
+// TestSummarySaysWhatToMend checks that the summary states the right purpose for each source of a refusal, and
+// for conflicts.
 func TestSummarySaysWhatToMend(t *testing.T) {
 	ref := wire.IssueRef{Key: "acme/widgets#21", Title: "The parser drops a line"}
 	review := fsm.Failure{

@@ -276,7 +276,7 @@ func (c *Checkouts) LostWork(ctx context.Context, worker string) string {
 	return lostSince(state.At, state.Attempt == "", time.Now())
 }
 
-// lostSince formats the loss for people. none means that this attempt has not sent a checkpoint.
+// lostSince describes the loss for people. none is set if this attempt has not sent a checkpoint.
 func lostSince(at time.Time, none bool, now time.Time) string {
 	minutes := max(1, int(math.Ceil(now.Sub(at).Minutes())))
 	unit := "minutes"

@@ -279,7 +279,7 @@ func (d *Delivery) deliverRequest(ctx context.Context, e fsm.Effect, order *fsm.
 	gh := d.Setup().GitHub
 	summary, checks := d.whatWorkersSaid(ctx, e)
 	if note != "" {
-		checks = nil // the checks passed for another version of the work
+		checks = nil // the checks passed on another version of the work
 	}
 	r := deliver.Request{
 		Key: string(e.Task), Nonce: e.Nonce, Branch: work.Branch, Base: gh.BaseBranch, Title: issue.Title,

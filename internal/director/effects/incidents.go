@@ -39,7 +39,7 @@ type Incidents struct {
 	Owner      *loop.Owner
 	GitHub     *github.Client
 	Setup      func() *inforce.Setup
-	Repository string // shows outages that do not concern a repository
+	Repository string // receives the issues about outages that do not concern a single repository
 	Log        *zap.Logger
 }
 

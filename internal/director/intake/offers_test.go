@@ -59,7 +59,7 @@ func TestIgnoredIssueIsReportedWhileItIsOpen(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	o.said.Range(func(key, _ any) bool { t.Errorf("%v is remembered although it is closed", key); return true })
+	o.said.Range(func(key, _ any) bool { t.Errorf("%v is remembered, although it is closed", key); return true })
 	if gh.explained != 1 {
 		t.Errorf("explained %d times, want once", gh.explained)
 	}

@@ -106,10 +106,10 @@ func TestWakeLooksAtItsRepositoryAlone(t *testing.T) {
 			return g.count() - before
 		}
 		if n := looks(time.Minute); n == 0 {
-			t.Error("it does not look at the start")
+			t.Error("the loop does not poll at the start")
 		}
 		if n := looks(30 * time.Minute); n != 0 {
-			t.Errorf("%d looks between two polls", n)
+			t.Errorf("%d polls within the interval", n)
 		}
 		if p.Wake(inbox.Notice{Repo: "acme/gadgets", Issue: 1, Matters: true}) || looks(time.Minute) != 0 {
 			t.Error("another repository's webhook wakes the poll")
@@ -118,7 +118,7 @@ func TestWakeLooksAtItsRepositoryAlone(t *testing.T) {
 			t.Error("its webhook does not wake the poll")
 		}
 		if n := looks(2 * secondLook); n != 1 {
-			t.Errorf("%d second looks, want 1", n)
+			t.Errorf("%d second polls, want 1", n)
 		}
 		cancel()
 		if err := <-ended; err != nil {

@@ -22,12 +22,12 @@ func TestRefusedIssueIsHeldUntilItChanges(t *testing.T) {
 		changed := issue
 		changed.UpdatedAt = time.Unix(101, 0)
 		if p.Hold(changed) {
-			t.Error("held although it has changed")
+			t.Error("held although the issue has changed")
 		}
 		p.Note(issue.Key)
 		time.Sleep(PostponedFor + time.Second)
 		if p.Hold(issue) {
-			t.Error("held for ever")
+			t.Error("held forever")
 		}
 	})
 }
@@ -54,16 +54,16 @@ func TestPostponedForgetsNothingWhenFull(t *testing.T) {
 		time.Sleep(PostponedFor / 2)
 		p.Note(issue("gadgets", 1).Key)
 		if n := held("widgets", 1, maxPostponed); n != maxPostponed {
-			t.Errorf("%d of %d are held when one more comes", n, maxPostponed)
+			t.Errorf("%d of %d are held after one more was added", n, maxPostponed)
 		}
 		if n := held("gadgets", 1, 1); n != 1 {
-			t.Error("the one for which there was no room is offered")
+			t.Error("the issue without room is offered")
 		}
 		if n := held("others", 1, 1); n != 0 {
 			t.Error("a repository in which nothing was postponed is held")
 		}
 		if len(p.last) > maxPostponed {
-			t.Errorf("%d are remembered, want at most %d", len(p.last), maxPostponed)
+			t.Errorf("%d issues are remembered, want at most %d", len(p.last), maxPostponed)
 		}
 		time.Sleep(PostponedFor/2 + time.Second)
 		p.Note(issue("widgets", maxPostponed+1).Key) // the oldest one has expired
@@ -71,14 +71,14 @@ func TestPostponedForgetsNothingWhenFull(t *testing.T) {
 			t.Errorf("%d held, %d remembered", n, len(p.last))
 		}
 		if !p.Lapsed("acme/widgets") || p.Lapsed("acme/widgets") {
-			t.Error("the poll does not look once more behind its cursor")
+			t.Error("the poll does not list the issues before its cursor again")
 		}
 		if held("gadgets", 1, 1) != 1 || p.Lapsed("acme/gadgets") {
-			t.Error("the one for which there was no room is offered early")
+			t.Error("the issue without room is offered early")
 		}
 		time.Sleep(PostponedFor / 2)
 		if !p.Lapsed("acme/gadgets") || held("gadgets", 1, 1) != 0 {
-			t.Error("it is held without an end")
+			t.Error("the issue is held forever")
 		}
 	})
 }

@@ -31,7 +31,7 @@ func (f failingPulls) PullRequest(context.Context, string, int) (deliver.PullReq
 }
 
 // TestRingDoesNotShortenARateLimit checks that a webhook about a pull request does not send requests into a limit.
-// After any other failure a ring wakes the next round.
+// After any other failure, a webhook wakes the next round.
 func TestRingDoesNotShortenARateLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in, err := inforce.New(config.Default(), nil)

@@ -41,7 +41,7 @@ func TestReviewWatch(t *testing.T) {
 		}, 24 * time.Hour, 110, 95},
 	} {
 		if n := looks(row.over, row.look); n > row.most || n < row.few {
-			t.Errorf("%s: %d looks in %s, want %d to %d", name, n, row.over, row.few, row.most)
+			t.Errorf("%s: %d polls in %s, want %d to %d", name, n, row.over, row.few, row.most)
 		}
 	}
 	w := newReviewTurns()
@@ -53,10 +53,10 @@ func TestReviewWatch(t *testing.T) {
 	now := start.Add(12 * time.Hour)
 	w.note(task[0].key, deliver.PullRequest{Settled: true}, now, poll)
 	if len(w.keep(task, now)) > 0 {
-		t.Error("it is due at once after a read")
+		t.Error("the pull request is due at once after a read")
 	}
 	if w.wake(task[0].key, now); len(w.keep(task, now)) != 1 {
-		t.Error("it changed, and is not due")
+		t.Error("the pull request changed, but is not due")
 	}
 	if len(w.keep(nil, now)) != 0 || len(w.pulls) != 0 {
 		t.Errorf("%d pull requests of finished tasks remain", len(w.pulls))

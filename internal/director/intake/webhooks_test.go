@@ -108,7 +108,7 @@ func TestWebhookAnswers(t *testing.T) {
 		}
 	}
 	if looked != 3 {
-		t.Errorf("looked %d times, want 3: at both deliveries, and for the other repository", looked)
+		t.Errorf("polled %d times, want 3: at both deliveries, and for the other repository", looked)
 	}
 	h.lookWith(nil)
 	if got := answerTo(h, hookOf(t, "issues", "8", labelled, webhookSecret)); got != http.StatusServiceUnavailable {
@@ -188,8 +188,8 @@ type errReader struct{}
 
 func (errReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// Twenty thousand webhooks, forged, doubled or true, cause one or two polls and a line of the log, and leave no state
-// behind.
+// Twenty thousand webhooks, whether forged, repeated or genuine, cause one or two polls and one log line, and leave
+// no state behind.
 func TestFloodOfWebhooks(t *testing.T) {
 	t.Parallel()
 	core, logs := observer.New(zap.DebugLevel)
@@ -210,7 +210,7 @@ func TestFloodOfWebhooks(t *testing.T) {
 		}
 	}
 	if len(poll) != 1 || len(logs.All()) > 2 {
-		t.Errorf("%d looks are due, %d lines logged", len(poll), len(logs.All()))
+		t.Errorf("%d polls are due, %d lines logged", len(poll), len(logs.All()))
 	}
 	if len(h.known) > webhooksKnown || len(h.order) != len(h.known) {
 		t.Errorf("%d deliveries are known, in a list of %d; want at most %d", len(h.known), len(h.order), webhooksKnown)

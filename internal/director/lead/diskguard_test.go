@@ -65,7 +65,7 @@ func TestADiskThatHangsIsNotHealed(t *testing.T) {
 				t.Errorf("healed: %t, want %t", n > 0, healed)
 			}
 			if what := d.Now().Problem(); !strings.Contains(what, says) || (what == "") != (says == "") {
-				t.Errorf("it says %q; want %q", what, says)
+				t.Errorf("the guard says %q; want %q", what, says)
 			}
 		}
 		after(2*time.Second, false, "cannot be written")
@@ -109,7 +109,7 @@ func TestADiskThatIsSlowIsNotOpenedAnew(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		if what := d.Now().Problem(); what != "" || len(broken) > 0 {
-			t.Errorf("it says %q; sessions that ended: %d", what, len(broken))
+			t.Errorf("the guard says %q; sessions that ended: %d", what, len(broken))
 		}
 		cancel()
 		<-done

@@ -35,7 +35,7 @@ func TestTheBusIsNotOpenedOnADiskThatHangs(t *testing.T) {
 		for _, e := range logs.FilterMessage("bus not opened").All() {
 			if text := e.ContextMap()["error"].(string); !strings.Contains(text, "has not answered") &&
 				!strings.Contains(text, "context canceled") {
-				t.Errorf("it was opened: %s", text)
+				t.Errorf("the bus was opened: %s", text)
 			}
 		}
 		goOn()

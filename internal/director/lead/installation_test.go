@@ -59,7 +59,7 @@ func TestInstallationHasOneName(t *testing.T) {
 		first := <-names
 		for range directors - 1 {
 			if name := <-names; name != first {
-				t.Fatalf("one folder has the names %s and %s", first, name)
+				t.Fatalf("one directory has the names %s and %s", first, name)
 			}
 		}
 		if left, _ := os.ReadDir(dir); len(left) != 1 {

@@ -52,7 +52,7 @@ func TestDataLockIsRenewedBesideOthers(t *testing.T) {
 				return
 			default:
 				if l.Name() == "" {
-					t.Error("it has no name")
+					t.Error("the lock has no name")
 				}
 			}
 		}
@@ -66,7 +66,7 @@ func TestDataLockIsRenewedBesideOthers(t *testing.T) {
 	asker.Wait()
 	must(t, l.Close())
 	if err := l.Renew(dir); err == nil {
-		t.Error("a director that has ended locks its folder again")
+		t.Error("a director that has ended locks its directory again")
 	}
 }
 

@@ -19,16 +19,16 @@ func TestLateAppendsAreCountedInARow(t *testing.T) {
 	var l lateAppends
 	for n := range 2 * lateAppendsMost {
 		if !l.another(time.Hour) {
-			t.Errorf("the %dth in months is one too many", n+1)
+			t.Errorf("a late append ends the director after %d in months", n+1)
 		}
 	}
 	for range lateAppendsMost - 1 {
 		if !l.another(time.Second) {
-			t.Error("a few in a row are too many")
+			t.Error("a few late appends in a row end the director")
 		}
 	}
 	if l.another(time.Second) {
-		t.Error("another writer looks like a predecessor")
+		t.Error("many late appends in a row do not end the director")
 	}
 }
 

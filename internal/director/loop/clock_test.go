@@ -13,11 +13,11 @@ func TestClockTellsWhenTheOwnerWasAway(t *testing.T) {
 		time.Sleep(time.Second)
 		at, _, gap := c.tick(5 * time.Second)
 		if gap != 0 || at.Sub(before) != time.Second {
-			t.Errorf("a second later: %s on, gap %s; want 1s and no gap", at.Sub(before), gap)
+			t.Errorf("after a second: advanced by %s, gap %s; want 1s and no gap", at.Sub(before), gap)
 		}
 		time.Sleep(time.Minute)
 		if _, _, gap := c.tick(5 * time.Second); gap != time.Minute {
-			t.Errorf("a minute away: gap %s, want 1m", gap)
+			t.Errorf("after a suspension of a minute: gap %s, want 1m", gap)
 		}
 	})
 }
@@ -29,10 +29,10 @@ func TestAGapIsShorterThanTheSilenceOfAWorker(t *testing.T) {
 			c := NewClock(time.Now())
 			time.Sleep(ttl)
 			if _, _, gap := c.tick(lateAfter(ttl)); gap != ttl {
-				t.Errorf("a TTL of %s: away for as long, gap %s", ttl, gap)
+				t.Errorf("a TTL of %s: after a suspension of that length, gap %s", ttl, gap)
 			}
 			if turn := turnEvery(ttl); 2*turn > lateAfter(ttl) {
-				t.Errorf("a TTL of %s: the owner takes a turn every %s, but %s are a gap", ttl, turn, lateAfter(ttl))
+				t.Errorf("a TTL of %s: a turn every %s, but %s are a gap", ttl, turn, lateAfter(ttl))
 			}
 		})
 	}
@@ -47,7 +47,7 @@ func TestClockGoesOnFromTheTimeBefore(t *testing.T) {
 				c := NewClock(before)
 				time.Sleep(time.Second)
 				if at, _, gap := c.tick(5 * time.Second); gap != 0 || at.Sub(before) != time.Second {
-					t.Errorf("a second later: %s on, gap %s", at.Sub(before), gap)
+					t.Errorf("after a second: advanced by %s, gap %s", at.Sub(before), gap)
 				}
 			})
 		})
@@ -58,7 +58,7 @@ func TestClockGoesOnFromTheTimeBefore(t *testing.T) {
 		c.AtLeast(decided)
 		time.Sleep(time.Second)
 		if at, _, gap := c.tick(5 * time.Second); gap != 0 || at.Sub(decided) != time.Second {
-			t.Errorf("a second later: %s on, gap %s: it does not advance", at.Sub(decided), gap)
+			t.Errorf("after a second: advanced by %s, gap %s: the clock does not advance", at.Sub(decided), gap)
 		}
 	})
 }

@@ -72,7 +72,7 @@ func (l *lag) note(d Delay, by time.Duration, at time.Time) {
 	}
 }
 
-// appends records the begin of an append.
+// appends records the start of an append.
 func (l *lag) appends(at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -80,16 +80,16 @@ func TestSilenceIsNoticedOnTime(t *testing.T) {
 			s.t.Errorf("%+v on an idle machine", got)
 		}
 		if got := s.after(lateTTL - time.Second); got != fsm.Running {
-			s.t.Errorf("%s before its time", got)
+			s.t.Errorf("%s before the deadline", got)
 		}
 		if got := s.after(lateTTL + time.Second/2); got != fsm.Suspect {
-			s.t.Errorf("%s after its time", got)
+			s.t.Errorf("%s after the deadline", got)
 		}
 	})
 }
 
-// While an append takes long, workers wait for their welcome and the director's facts. They get that much longer, and a
-// worker that is silent nevertheless is noticed later.
+// While an append takes long, workers wait for their welcome and the director's facts. They get that much more time, so
+// the director notices a truly silent worker later.
 func TestASlowAppendGivesWorkersTime(t *testing.T) {
 	whileSilent(t, true, func(s *silent) {
 		s.Send(s.t.Context(), looptest.Eligible(2), nil) // its append takes two seconds
@@ -104,7 +104,7 @@ func TestASlowAppendGivesWorkersTime(t *testing.T) {
 			s.t.Errorf("%s, although the director was late by two seconds", got)
 		}
 		if got := s.after(2*lateTTL + 3*time.Second); got != fsm.Suspect {
-			s.t.Errorf("%s: a silent worker is not noticed", got)
+			s.t.Errorf("%s: the director does not notice a silent worker", got)
 		}
 		if got := s.Late(); got.By != 0 {
 			s.t.Errorf("%+v long after the append", got)
@@ -126,7 +126,7 @@ func TestAThrottledDirectorGivesWorkersTime(t *testing.T) {
 			s.t.Errorf("%s, although the director was throttled for more than a second", got)
 		}
 		if got := s.after(2*lateTTL + 3*time.Second); got != fsm.Suspect {
-			s.t.Errorf("%s: a silent worker is not noticed", got)
+			s.t.Errorf("%s: the director does not notice a silent worker", got)
 		}
 	})
 }
@@ -146,7 +146,7 @@ func TestAShortSuspensionGivesWorkersTime(t *testing.T) {
 			s.t.Errorf("%+v after 1.2 s without a turn", got)
 		}
 		if got := s.after(2*lateTTL + 3*time.Second); got != fsm.Suspect {
-			s.t.Errorf("%s: a silent worker is not noticed", got)
+			s.t.Errorf("%s: the director does not notice a silent worker", got)
 		}
 	})
 }

@@ -49,14 +49,14 @@ func TestJournalThatRefusesEndsTheOwner(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := looptest.Start(t.Context(), t)
 				b.Send(t.Context(), looptest.Eligible(1),
-					func() { t.Error("acknowledged, though nothing was appended") })
+					func() { t.Error("acknowledged, although nothing was appended") })
 				b.Journal.Answers <- c.answer
 				if err := <-b.Ended; !errors.Is(err, c.want) {
 					t.Errorf("got %v, want %v", err, c.want)
 				}
 				select {
 				case e := <-b.Effects:
-					t.Errorf("%s was let out, though its fact is not in the journal", e.ID)
+					t.Errorf("%s started, although its fact is not in the journal", e.ID)
 				default:
 				}
 				b.Send(t.Context(), looptest.Eligible(2), nil) // must not block forever
@@ -96,7 +96,7 @@ func TestEndIsBounded(t *testing.T) {
 		synctest.Wait()
 		cancel() // and the journal never answers
 		if err := <-b.Ended; err == nil {
-			t.Error("no error, though nothing reached the journal")
+			t.Error("no error, although nothing reached the journal")
 		}
 	})
 }

@@ -71,7 +71,7 @@ func TestSignsThatWaitAreNoSilence(t *testing.T) {
 		}
 		pass(3 * time.Second) // the owner was late to take it
 		if task.State != fsm.Suspect {
-			t.Errorf("%s: silence is not seen", task.State)
+			t.Errorf("%s: the director does not notice the silence", task.State)
 		}
 	})
 }
@@ -157,7 +157,7 @@ func TestSignsAreTakenSoon(t *testing.T) {
 		time.Sleep(2 * loop.SignsTogether)
 		synctest.Wait()
 		if n := o.TakeSigns(); n != 0 {
-			t.Errorf("%d signs of life wait still", n)
+			t.Errorf("%d heartbeats are still waiting", n)
 		}
 		if got := stepOf(); got != "two" {
 			t.Errorf("taken: %q", got)

@@ -39,7 +39,7 @@ func TestReportsAreReadOnce(t *testing.T) {
 	stream := &storedReports{stored: []bus.Report{notice, end, late}}
 	c := newCache(stream)
 	c.Begin("k-1")
-	for _, r := range []bus.Report{notice, end, notice, end} { // some come again
+	for _, r := range []bus.Report{notice, end, notice, end} { // the stream delivers some reports again
 		c.add(r)
 	}
 	for range 2 {

@@ -54,12 +54,12 @@ func TestOperatorIsRefusedInWordsWhenTheSessionEnds(t *testing.T) {
 			s := &Commands{Owner: b.Owner, Log: zap.NewNop()}
 			b.Journal.Answers <- nil
 			if !s.Owner.Decided(t.Context(), looptest.Eligible(1)) {
-				t.Fatal("the issue was not taken")
+				t.Fatal("the machine did not accept the issue")
 			}
 			b.Journal.Answers <- nil // the claim's own record, if it comes first
 			if !s.Owner.Decided(t.Context(),
 				fsm.CooldownReported{Resource: "github", Until: s.Owner.Clock.Now().Add(time.Hour), Why: "test"}) {
-				t.Fatal("the cooldown was not taken")
+				t.Fatal("the machine did not accept the cooldown")
 			}
 			b.Journal.Answers <- errors.New("the server is gone")
 			ended := error(nil)

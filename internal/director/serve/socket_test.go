@@ -14,7 +14,7 @@ import (
 	"retake/internal/director/operator"
 )
 
-// While no session serves the socket it answers with the reason, and is alive.
+// Without a session, the socket answers with the reason, and the probe for liveness succeeds.
 func TestSocketSaysWhyNoSessionRuns(t *testing.T) {
 	dir := t.TempDir()
 	listener, err := Listen(t.Context(), dir)

@@ -24,12 +24,12 @@ func TestNoTelemetryUnlessConfigured(t *testing.T) {
 		t.Fatalf("%v, %v without a configuration", off, err)
 	}
 	if off.Parent("k3v9qx2m-1") != "" || off.Log(log) != log || off.Close(t.Context()) != nil {
-		t.Error("a disabled exporter does something")
+		t.Error("a disabled exporter has an effect")
 	}
 }
 
-// TestTelemetryHeaders checks that the headers of the configured variable are sent. A part of the tasks is sampled,
-// and only that part is sent.
+// TestTelemetryHeaders checks that the headers of the configured variable are sent. Only some tasks are sampled,
+// and only their spans are sent.
 func TestTelemetryHeaders(t *testing.T) {
 	t.Setenv("OUR_HEADERS", "authorization=Bearer%20x, x-scope=team")
 	collector := &tracetest.Collector{}

@@ -81,7 +81,7 @@ func TestSpansWaitForTheCollector(t *testing.T) {
 		time.Sleep(2 * spansRetryMost)
 		_, taken := e.seen()
 		if len(taken) != spansMost || taken[0] != "300" || taken[len(taken)-1] != fmt.Sprint(spansMost+299) {
-			t.Errorf("%d spans came, from %s to %s", len(taken), taken[0], taken[len(taken)-1])
+			t.Errorf("%d spans arrived, from %s to %s", len(taken), taken[0], taken[len(taken)-1])
 		}
 		if logs.FilterMessageSnippet("not exported").Len() != 1 {
 			t.Errorf("%v, want one line about an unreachable collector", logs.All())
@@ -108,7 +108,7 @@ func TestSpansThatAreTooManyWhileSomeAreSent(t *testing.T) {
 		_, taken := e.seen()
 		if len(taken) != spansMost+spansAtOnce || taken[spansAtOnce] != fmt.Sprint(spansAtOnce+100) ||
 			taken[len(taken)-1] != fmt.Sprint(spansMost+spansAtOnce+99) {
-			t.Errorf("%d spans came, after the first ones %s, and %s at the end", len(taken), taken[spansAtOnce],
+			t.Errorf("%d spans arrived: %s after the first ones, and %s at the end", len(taken), taken[spansAtOnce],
 				taken[len(taken)-1])
 		}
 		if again := logs.FilterMessageSnippet("resumed exporting").All(); len(again) != 1 ||
@@ -119,7 +119,7 @@ func TestSpansThatAreTooManyWhileSomeAreSent(t *testing.T) {
 	})
 }
 
-// TestSpansThatAreRefused checks that a batch that the collector answers with an error does not delay the next ones.
+// TestSpansThatAreRefused checks that a batch that the collector rejects does not delay the next ones.
 func TestSpansThatAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &fakeExporter{err: errors.New("400")}
@@ -134,7 +134,7 @@ func TestSpansThatAreRefused(t *testing.T) {
 		put(q, 3, 5)
 		time.Sleep(2 * spansRetryMost)
 		if _, taken := e.seen(); fmt.Sprint(taken) != "[3 4]" {
-			t.Errorf("%v came, want 3 and 4", taken)
+			t.Errorf("%v arrived, want 3 and 4", taken)
 		}
 		if again := logs.FilterMessageSnippet("resumed exporting").All(); len(again) != 1 ||
 			again[0].ContextMap()["dropped"] != int64(3) {
@@ -154,7 +154,7 @@ func TestSpansAtTheEnd(t *testing.T) {
 		began := time.Now()
 		must(t, q.Shutdown(t.Context()))
 		if _, taken := e.seen(); len(taken) != 2*spansAtOnce+1 || time.Since(began) > 0 || logs.Len() > 0 {
-			t.Errorf("%d spans came in %s: %v", len(taken), time.Since(began), logs.All())
+			t.Errorf("%d spans arrived in %s: %v", len(taken), time.Since(began), logs.All())
 		}
 
 		q, logs = queueFor(hangingExporter{})

@@ -31,7 +31,7 @@ func (u *Upkeep) makeRoom(ctx context.Context, h *restore.State) {
 }
 
 // beforeSnapshot names the part of the live journal that a start skips. verifyRest is the pause after each batch of
-// it that is read later.
+// that part when it is read later.
 const (
 	beforeSnapshot = "the live journal before its snapshot"
 	verifyRest     = 2 * time.Millisecond

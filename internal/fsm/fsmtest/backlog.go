@@ -35,7 +35,7 @@ func (w *world) backlog() {
 		}
 		w.hub.add(&issue{key: fsm.IssueKey(fmt.Sprintf("%s#%d", repo, 1000+n)), open: true, labels: taskLabel})
 	}
-	w.rates[settingsRead] = 0 // it would lower the number of workers
+	w.rates[settingsRead] = 0 // this choice would lower the number of workers
 	w.hub.withPulls = false
 	w.hub.pace = &pace{stage: w.stage}
 	w.directors.set.cfg.MaxWorkers = backlogSlots
@@ -69,7 +69,7 @@ func (w *pace) creates(k fsm.EffectKind) bool {
 	return w != nil && (k == fsm.DoClaim || k == fsm.DoDeliver || k == fsm.DoEscalate)
 }
 
-// wait calls do at its turn.
+// wait calls do when its turn comes.
 func (w *pace) wait(p *process, k fsm.EffectKind, do func()) {
 	w.waiting = append(w.waiting, paced{p, k, do})
 	w.schedule()

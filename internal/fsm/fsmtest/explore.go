@@ -237,7 +237,7 @@ func (n *node) ofPeople(out []step, i *issue, j uint8) []step {
 	return out
 }
 
-// unheard reports whether the leader has still to decide on a command.
+// unheard reports whether the leader has yet to decide on a command.
 func (n *node) unheard() bool {
 	return slices.ContainsFunc(n.w.hub.comments, func(c *comment) bool {
 		_, taken := n.w.directors.history.taken[c.said.CommandRef]

@@ -224,7 +224,7 @@ func (w *world) resume() {
 // resting lists the states of tasks in a world at rest.
 var resting = map[string]bool{"Running": true, "InReview": true, "Blocked": true}
 
-// atRest describes an outstanding event, or returns "".
+// atRest describes an event that has not happened yet, or returns "".
 func (w *world) atRest() string {
 	for _, t := range w.directors.lead.m.Tasks() {
 		if t.State == fsm.Queued && w.hub.issue(t.Key).waits() {

@@ -137,7 +137,7 @@ const (
 	directorEnds
 	atStanding   // the order of the queue
 	atRequest    // the operator's commands about tasks
-	settingsRead // two more faults, in this position to keep the tracks of recorded choices
+	settingsRead // two more faults, placed here so that recorded choices keep their tracks
 	signsWait
 	atCluster // the placement in a cluster
 	nodeLost  // two more faults

@@ -57,7 +57,7 @@ func TestCloneSharesNothing(t *testing.T) {
 			t.Fatalf("world %d: the copy changed the machine", i)
 		}
 		if state(c) == before {
-			t.Fatal("the copy did nothing, or the sum does not see it")
+			t.Fatal("the copied machine did not change, or the sum does not see the change")
 		}
 	}
 }

@@ -52,7 +52,7 @@ func TestOldClaimsPassNewCompletions(t *testing.T) {
 		time.Sleep(delays[Claim] + time.Second)
 		go enter(Completion)
 		if first := <-left; first != Claim {
-			t.Errorf("lane %d went first, and the claim was older than its delay", first)
+			t.Errorf("lane %d went first, although the claim was older than its delay", first)
 		}
 		<-left
 	})

@@ -72,7 +72,7 @@ func editCheck(c *call) reply {
 	return ok(c.to.check(c.repo, &changed))
 }
 
-// conclusions that a client may give.
+// conclusions that a client may set.
 var conclusions = []string{"action_required", "cancelled", "failure", "neutral", "success", "skipped", "timed_out"}
 
 // readCheck reads the fields that creating and changing a check run have in common.

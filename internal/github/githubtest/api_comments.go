@@ -66,7 +66,7 @@ func listAllComments(c *call) reply {
 		}
 		return cmp.Compare(a.ID, b.ID)
 	})
-	if q.Get("sort") != "" && q.Get("direction") != "asc" { // the direction counts only together with a sort
+	if q.Get("sort") != "" && q.Get("direction") != "asc" { // GitHub ignores the direction without a sort
 		slices.Reverse(all)
 	}
 	return list(c, all, func(p placed) object { return c.to.comment(c.repo, p.on, p.comment) })

@@ -19,18 +19,18 @@ import (
 // GraphQLPath is the path of GraphQL, next to APIPath as on a GitHub Enterprise Server.
 const GraphQLPath = "/api/graphql"
 
-// Mutation is the method of faults that hit a single GraphQL mutation. Their path is "/" and the mutation's name. The
-// other mutations of the request are carried out. Status 404 produces an error of type NOT_FOUND, and any other status
-// FORBIDDEN. Body is the error's message.
+// Mutation is the Method of a Fault that hits a single GraphQL mutation. Its Path is "/" and the mutation's name. The
+// other mutations of the request still run. Status 404 produces an error of type NOT_FOUND, and any other status
+// FORBIDDEN. Body is the error message.
 const Mutation = "MUTATION"
 
 //go:embed schema.graphql
 var schemaText string
 
-// Schema is the part of GitHub's GraphQL that the stand-in implements.
+// Schema is the part of GitHub's GraphQL schema that the stand-in implements.
 var Schema = gqlparser.MustLoadSchema(&ast.Source{Name: "schema.graphql", Input: schemaText})
 
-// fieldError is the reason why one field of a request failed.
+// fieldError explains why one field of a request failed.
 type fieldError struct{ kind, message string }
 
 func (e *fieldError) Error() string { return e.message }
@@ -39,8 +39,8 @@ func noNode(id string) error {
 	return &fieldError{"NOT_FOUND", "Could not resolve to a node with the global id of '" + id + "'"}
 }
 
-// mutations are carried out one after the other, in the order of the request. A failed mutation is null in the
-// answer, and the next ones are carried out.
+// mutations runs the mutations of a request in order. A failed mutation is null in the answer, and the
+// remaining ones still run.
 var mutations = map[string]func(c *call, input map[string]any) (object, error){
 	"addComment":           (*call).mutateComment,
 	"addLabelsToLabelable": func(c *call, in map[string]any) (object, error) { return c.mutateLabels(in, true) },
@@ -96,10 +96,10 @@ func graphQL(c *call) reply {
 	return ok(o)
 }
 
-// refuseQuery answers a request that cannot be carried out at all. As on GitHub, the status is 200.
+// refuseQuery rejects a whole request, with status 200 as on GitHub.
 func refuseQuery(message string) reply { return ok(object{"errors": []object{{"message": message}}}) }
 
-// root carries out one field of an operation.
+// root runs one top-level field of an operation.
 func (c *call) root(kind ast.Operation, f *ast.Field, args map[string]any) (object, error) {
 	if kind == ast.Mutation {
 		input, _ := args["input"].(map[string]any)

@@ -38,8 +38,8 @@ func (c *call) reviewComment(v *review, m *reviewComment) object {
 	return o
 }
 
-// reviewEvents maps the events that a client may send to the state of the review after it. Pending reviews, which
-// have no event, are not supported.
+// reviewEvents maps each event that a client may send to the resulting state of the review. Pending reviews,
+// which have no event, are not supported.
 var reviewEvents = map[string]string{
 	"APPROVE": stateApproved, "REQUEST_CHANGES": stateChanges,
 	"COMMENT": stateCommented,

@@ -30,7 +30,7 @@ const tokenLife = time.Hour
 type app struct {
 	App
 	made   int
-	tokens map[string]time.Time // when they end
+	tokens map[string]time.Time // token → expiry
 }
 
 // apps are the Apps and their tokens. They end with the process.
@@ -69,12 +69,12 @@ func (s *apps) ownerOf(token string) *user {
 	return nil
 }
 
-// isApps reports whether a path is for requests of an App with its own key.
+// isApps reports whether a path takes requests that an App signs with its key.
 func isApps(path string) bool {
 	return path == APIPath+"app" || strings.HasPrefix(path, APIPath+"app/")
 }
 
-// answerApp answers the requests of an App with its own key. s.mu is held.
+// answerApp answers requests that an App signs with its key. s.mu is held.
 func (s *apps) answerApp(w http.ResponseWriter, r *http.Request) {
 	a := s.appOf(r)
 	if a == nil {
@@ -138,7 +138,7 @@ func Webhook(ctx context.Context, url, event, delivery, body, secret string) (*h
 	return r, nil
 }
 
-// byToken finds the user of a request: Bearer, token or Basic.
+// byToken finds the user of a request by its Authorization header (Bearer, token or Basic).
 func (s *apps) byToken(r *http.Request) *user {
 	_, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if _, password, ok := r.BasicAuth(); ok {

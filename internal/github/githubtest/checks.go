@@ -155,7 +155,7 @@ func (s *store) setStatus(r *repo, u *user, c commitStatus) *commitStatus {
 	return &c
 }
 
-// dueHead is a head of a pull request that the rules for checks have not seen.
+// dueHead is the head of a pull request that the check rules have not processed yet.
 type dueHead struct{ repo, branch, sha string }
 
 // checkRule creates a check for every new head of a pull request.
@@ -164,7 +164,7 @@ type checkRule struct {
 	judge func(repo, branch, sha string) (conclusion, summary string)
 }
 
-// runRules creates the checks of new heads. They are in progress while the rules judge. s.mu is not held.
+// runRules creates the checks of new heads, which stay in progress until the rules have judged them. s.mu is not held.
 func (s *store) runRules() {
 	s.mu.Lock()
 	due, rules := s.due, s.rules

@@ -85,7 +85,7 @@ func (all connection) page(args map[string]any) object {
 	return object{"nodes": slices.Clone([]object(all[from:to])), "totalCount": len(all), "pageInfo": info}
 }
 
-// graphQLActor renders an account for GraphQL, where an App's login lacks the suffix that REST gives it.
+// graphQLActor renders an account for GraphQL, where an App's login lacks REST's [bot] suffix.
 func graphQLActor(u *user) object {
 	kind := "User"
 	if u.bot {

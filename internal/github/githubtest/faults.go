@@ -13,14 +13,14 @@ import (
 
 // Fault is a failure of the next matching requests to the API or to the git server.
 type Fault struct {
-	Git    bool   `json:"git"`    // hits requests of git, which the request log omits, instead of API requests
-	Method string `json:"method"` // empty for any but Mutation
-	// regular expression for the path below /api/v3, or for git the whole path, with the query
+	Git    bool   `json:"git"`    // hits git requests, which are not logged, instead of API requests
+	Method string `json:"method"` // empty matches any method but Mutation
+	// regular expression for the path below /api/v3 (for git, the whole path) and the query
 	Path  string `json:"path"`
-	Skip  int    `json:"skip"`  // matching requests that are answered as usual first
+	Skip  int    `json:"skip"`  // number of matching requests to let through first
 	Times int    `json:"times"` // number of requests to hit, at least one
 
-	Delay     time.Duration     `json:"delay"` // before anything else, in nanoseconds
+	Delay     time.Duration     `json:"delay"` // applied before anything else, in nanoseconds
 	Status    int               `json:"status"`
 	Header    map[string]string `json:"header"`
 	Body      string            `json:"body"`
@@ -43,7 +43,7 @@ func SecondaryLimit(status int, retryAfter time.Duration) Fault {
 	return f
 }
 
-// PrimaryLimit returns a fault with GitHub's answer after the hour's requests are used up.
+// PrimaryLimit returns a fault with GitHub's answer once the hourly budget is spent.
 func PrimaryLimit(status int, reset time.Time) Fault {
 	return Fault{
 		Status: status, Header: map[string]string{
@@ -84,7 +84,7 @@ type gate struct {
 	faults    []*Fault
 }
 
-// Inject adds a fault. If several faults match a request, the first one applies.
+// Inject adds a fault. The first matching fault applies to a request.
 func (s *gate) Inject(f Fault) error {
 	p, err := regexp.Compile(f.Path)
 	if err != nil {
@@ -100,7 +100,7 @@ func (s *gate) Inject(f Fault) error {
 	return nil
 }
 
-// Repair removes the faults that have not occurred yet.
+// Repair removes the remaining faults.
 func (s *gate) Repair() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,7 +142,7 @@ func (f *Fault) name() string {
 type budget struct {
 	Used   int       `json:"used"`
 	Reset  time.Time `json:"reset"`
-	Closed time.Time `json:"closed,omitzero"` // the client must wait until this time
+	Closed time.Time `json:"closed,omitzero"` // the client must not send requests before this time
 	spent  spending  // use of the secondary limits
 }
 
@@ -169,7 +169,7 @@ func (s *gate) rateHeaders(h http.Header, b *budget) {
 	h.Set("X-RateLimit-Resource", "core")
 }
 
-// noteLimit records how long an answer tells the client to wait, by the rules that GitHub documents. s.mu is held.
+// noteLimit records how long the client must wait after an answer, by GitHub's documented rules. s.mu is held.
 func (s *gate) noteLimit(b *budget, status int, h http.Header) {
 	limited := h.Get("Retry-After") != "" || h.Get("X-RateLimit-Remaining") == "0"
 	if status != http.StatusTooManyRequests && (status != http.StatusForbidden || !limited) {
@@ -251,7 +251,7 @@ func refuse(out *recorder, f *Fault) {
 	_, _ = out.Write([]byte(f.Body))
 }
 
-// finish adds the headers that every answer has, and logs the request.
+// finish adds the headers common to all answers, and logs the request.
 func (s *gate) finish(out *recorder, b *budget, entry Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -272,7 +272,7 @@ func (s *gate) finish(out *recorder, b *budget, entry Request) {
 	}
 }
 
-// answer answers a request that no fault hits.
+// answer answers a request that is not hit by a fault.
 func (s *gate) answer(out *recorder, r *http.Request, u *user, b *budget) {
 	if isApps(r.URL.Path) {
 		s.mu.Lock()
@@ -308,7 +308,8 @@ func (s *gate) answer(out *recorder, r *http.Request, u *user, b *budget) {
 	}
 }
 
-// Transport answers requests in the caller's goroutine, without a socket. A connection that a fault cuts is an error.
+// Transport answers requests in the caller's goroutine, without a socket. It returns an error if a fault cuts the
+// connection.
 func (s *Server) Transport() http.RoundTripper { return roundTripper{s} }
 
 type roundTripper struct{ s *Server }
@@ -343,7 +344,7 @@ func (t roundTripper) RoundTrip(req *http.Request) (resp *http.Response, err err
 	return out.response(req), nil
 }
 
-// writeJSON answers with a body.
+// writeJSON writes body as JSON.
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(status)

@@ -19,7 +19,7 @@ import (
 // gitTimeout is the time limit for one run of git. The repositories are local and small.
 const gitTimeout = 30 * time.Second
 
-// quiet keeps git away from the user's settings, and lets it serve repositories owned by another user.
+// quiet isolates git from the user's settings, and lets it serve repositories owned by another user.
 var quiet = []string{
 	"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0", "HOME=/nonexistent",
 	"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*",
@@ -165,7 +165,7 @@ func (s *gate) serveGit(w http.ResponseWriter, r *http.Request) {
 	(&cgi.Handler{Path: filepath.Join(programs, "git-http-backend"), Env: env, Stderr: io.Discard}).ServeHTTP(w, r)
 }
 
-// gitFault answers a request that a fault hits. Git shows the body only if it is plain text.
+// gitFault answers a request that was hit by a fault. Git shows the body only if it is plain text.
 func (s *gate) gitFault(w http.ResponseWriter, r *http.Request) bool {
 	s.mu.Lock()
 	f := s.fault(true, r.Method, r.URL.RequestURI())
@@ -186,7 +186,7 @@ func (s *gate) gitFault(w http.ResponseWriter, r *http.Request) bool {
 // spoolLimit is the maximum size of a push, in bytes.
 const spoolLimit = 256 << 20
 
-// spool stores a chunked request in a file, because CGI needs its length. Git sends packs over 1 MiB in chunks.
+// spool copies a chunked request body to a file, because CGI needs its length. Git sends packs over 1 MiB in chunks.
 func spool(r *http.Request) error {
 	if r.ContentLength >= 0 {
 		return nil
@@ -195,7 +195,7 @@ func spool(r *http.Request) error {
 	if err != nil {
 		return fmt.Errorf("githubtest: %w", err)
 	}
-	_ = os.Remove(f.Name()) // the open file stays
+	_ = os.Remove(f.Name()) // the open file remains readable
 	n, err := io.Copy(f, io.LimitReader(r.Body, spoolLimit+1))
 	if err == nil && n > spoolLimit {
 		err = errors.New("push is too large")

@@ -11,7 +11,7 @@ import (
 	limits "retake/internal/github/gate"
 )
 
-// The secondary limits that GitHub documents for one credential.
+// GitHub's documented secondary limits for one credential.
 const (
 	restPoints      = 900  // a minute
 	graphQLPoints   = 2000 // a minute

@@ -15,8 +15,8 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// markdown renders comments as GitHub shows them: its dialect, a few harmless HTML tags, HTML comments hidden. goldmark
-// escapes everything else, and drops addresses such as javascript:.
+// markdown renders comments like GitHub: GitHub-flavoured Markdown with a few harmless HTML tags and without HTML
+// comments. goldmark escapes everything else, and drops URLs such as javascript:.
 var markdown = goldmark.New(
 	goldmark.WithExtensions(extension.GFM),
 	goldmark.WithRendererOptions(ghtml.WithHardWraps(),

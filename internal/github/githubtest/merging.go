@@ -40,7 +40,7 @@ func (s *store) mergePull(r *repo, i *issue, u *user, m mergeRequest) (string, e
 		r.Branches[i.Base] = sha
 	}
 	s.merged(r, i, u, sha)
-	s.followHeads(r, u) // other pull requests have a new base
+	s.followHeads(r, u) // the base of other pull requests has changed
 	return sha, nil
 }
 
@@ -110,7 +110,7 @@ func (s *store) testMerge(r *repo, i *issue) mergeTest {
 	return p.merge
 }
 
-// mergeState returns GitHub's mergeable_state, by the first obstacle. s.mu is held.
+// mergeState returns GitHub's mergeable_state, which names the first obstacle. s.mu is held.
 func (s *store) mergeState(r *repo, i *issue) string {
 	p := i.Pull
 	switch checks := r.checksOf(p.HeadSHA); {
@@ -128,7 +128,7 @@ func (s *store) mergeState(r *repo, i *issue) string {
 	return "clean"
 }
 
-// blocks reports whether the repository's protection forbids a merge.
+// blocks reports whether branch protection forbids a merge.
 func (r *repo) blocks(p *pullRequest, checks []checkLine) bool {
 	for _, name := range r.Protection.Checks {
 		if !slices.ContainsFunc(checks, func(c checkLine) bool { return c.Name == name && c.Outcome == outcomeGood }) {
@@ -148,7 +148,7 @@ func (r *repo) blocks(p *pullRequest, checks []checkLine) bool {
 	return approvals < r.Protection.Approvals
 }
 
-// holdsBase reports whether the head has all of the base branch. Without git every head contains its base.
+// holdsBase reports whether the head contains the whole base branch. Without git, every head does.
 func (s *store) holdsBase(r *repo, p *pullRequest) bool {
 	if s.opts.DataDir == "" {
 		return true

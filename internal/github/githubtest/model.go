@@ -9,7 +9,7 @@ import (
 // user is a login with a token.
 type user struct {
 	id    int64
-	login string // also its form in JSON
+	login string // also marshalled in this form
 	token string
 	bot   bool
 }
@@ -127,7 +127,7 @@ func (i *issue) has(name string) bool {
 	return slices.ContainsFunc(i.Labels, func(l string) bool { return strings.EqualFold(l, name) })
 }
 
-// there reports whether the issue still exists here. Deleted and transferred issues do not.
+// there reports whether the issue still exists here, and was not deleted or transferred.
 func (i *issue) there() bool { return !i.Deleted && i.MovedTo == "" }
 
 func (i *issue) state() string {
@@ -137,7 +137,7 @@ func (i *issue) state() string {
 	return "open"
 }
 
-// Event is one change to an issue that causes notifications.
+// Event is one change to an issue that GitHub notifies people of.
 type Event struct {
 	ID    int64     `json:"id"`
 	At    time.Time `json:"at"`
@@ -149,7 +149,7 @@ type Event struct {
 	// the label, the id of a comment or review, the reaction and its comment id, or the SHA of merged and
 	// synchronized
 	Detail string `json:"detail"`
-	From   string `json:"from,omitempty"` // of renamed: the title before
+	From   string `json:"from,omitempty"` // the earlier title (for renamed)
 	To     string `json:"to,omitempty"`
 }
 
@@ -162,7 +162,7 @@ type Request struct {
 	User   string    `json:"user"`
 	Status int       `json:"status"` // 0 for a cut connection
 	Fault  string    `json:"fault,omitempty"`
-	// DuringLimit means that the client sent the request although it had to wait.
+	// DuringLimit is set if the client should have waited for a rate limit.
 	DuringLimit bool `json:"during_limit,omitempty"`
 }
 

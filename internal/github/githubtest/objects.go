@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// object is a JSON object in GitHub's form. It contains all fields that GitHub always sends.
+// object is a JSON object in GitHub's form. It contains every field that GitHub always sends.
 type object = map[string]any
 
-// origin returns the address that the client used, so that links lead back to it.
+// origin returns the base URL that the client used, for links in answers.
 func origin(r *http.Request) string {
 	scheme := "http"
 	if r.TLS != nil || r.URL.Scheme == "https" {
@@ -58,7 +58,6 @@ func (l links) user(u *user) object {
 	}
 }
 
-// me returns the answer to GET /user.
 func (l links) me(u *user) object {
 	o := l.user(u)
 	maps.Copy(o, object{
@@ -161,7 +160,7 @@ func (l links) event(r *repo, s *store, e Event) object {
 	return o
 }
 
-// repoLinks are the templated addresses of a repository below its own.
+// repoLinks are a repository's URL templates, relative to its own URL.
 var repoLinks = map[string]string{
 	"archive": "/{archive_format}{/ref}", "assignees": "/assignees{/user}", "blobs": "/git/blobs{/sha}",
 	"branches":      "/branches{/branch}",
@@ -208,7 +207,7 @@ func (l links) repo(r *repo) object {
 	return o
 }
 
-// minimalRepo renders a repository without the counters and times that change with its issues and pushes.
+// minimalRepo renders a repository without the counters and times that issues and pushes change.
 func (l links) minimalRepo(r *repo) object {
 	o := l.repo(r)
 	for _, name := range []string{"open_issues", "open_issues_count", "updated_at", "pushed_at", "size"} {
@@ -259,7 +258,8 @@ func (l links) pull(r *repo, i *issue) object {
 	return o
 }
 
-// addMerge adds the fields of the long form. At first, mergeable is null and mergeable_state is unknown.
+// addMerge adds the fields of the long form. Until the merge was tried, mergeable is null and mergeable_state is
+// unknown.
 func (l links) addMerge(o object, i *issue) {
 	inline := 0
 	for _, v := range i.Pull.Reviews {

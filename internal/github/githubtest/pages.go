@@ -30,13 +30,13 @@ func textColour(color string) string {
 	return "ffffff"
 }
 
-// site serves the pages for people with a browser.
+// site serves the pages that people open in a browser.
 type site struct {
 	*store
 	gate *gate
 }
 
-// pages returns the routes for people. Requests from pages of another site are refused.
+// pages returns the routes of the pages. It refuses cross-site requests.
 func (s *site) pages() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.homePage)
@@ -96,7 +96,7 @@ type row struct {
 	URL, Author       string
 	Created           time.Time
 	Labels            []chip
-	Missing           []chip // labels of the repository that it lacks
+	Missing           []chip // labels of the repository that the issue lacks
 	Comments          int
 	Head, Base        string
 	IsPull            bool
@@ -126,10 +126,10 @@ func (s *site) show(w http.ResponseWriter, status int, name string, v pageData) 
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'")
 	w.WriteHeader(status)
-	_ = pageTemplates.ExecuteTemplate(w, name, v) // a reader that has left
+	_ = pageTemplates.ExecuteTemplate(w, name, v) // the client has disconnected
 }
 
-// missing shows the page for unknown addresses.
+// missing serves the 404 page.
 func (s *site) missing(w http.ResponseWriter, what string) {
 	s.show(w, http.StatusNotFound, "missing.html", pageData{Title: "Not found", Body: what})
 }
@@ -286,7 +286,7 @@ var eventTexts = map[string]string{
 	"review_dismissed": "dismissed a review", "renamed": "changed the title",
 }
 
-// timeline joins comments and events in the order of their ids, and so of their times. s.mu is held.
+// timeline merges comments and events in the order of their ids, which is also their order in time. s.mu is held.
 func (s *site) timeline(p *repo, i *issue) []item {
 	var all []item
 	for _, c := range i.Comments {

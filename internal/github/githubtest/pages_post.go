@@ -31,8 +31,8 @@ func labelsOf(r *http.Request) (names []string) {
 	return names
 }
 
-// postToIssue handles the buttons of an issue's page. The field do is comment, edit, close, reopen, label or unlabel,
-// and for a pull request also approve, changes, merge, squash or ready.
+// postToIssue handles the buttons of an issue's page. The form field "do" is comment, edit, close, reopen, label or
+// unlabel, and for a pull request also approve, changes, merge, squash or ready.
 func (s *site) postToIssue(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	do, body, name := r.PostFormValue("do"), unixLines(r.PostFormValue("body")),
@@ -78,8 +78,8 @@ func (s *site) postToIssue(w http.ResponseWriter, r *http.Request) {
 
 func unixLines(s string) string { return strings.ReplaceAll(s, "\r\n", "\n") }
 
-// actOnPull handles the buttons of a pull request's page. If the action is not possible, it returns a sentence with the
-// reason. s.mu is held.
+// actOnPull handles the buttons of a pull request's page. It returns a sentence for the user if the action is not
+// possible. s.mu is held.
 func (s *site) actOnPull(r *repo, i *issue, u *user, do, body string) string {
 	said := strings.TrimSpace(body) != ""
 	switch {

@@ -9,7 +9,7 @@ import (
 
 // pullView is the part of a pull request's page that an issue's page lacks.
 type pullView struct {
-	Draft, Open, Own bool // Own means that the person wrote it, and cannot approve it
+	Draft, Open, Own bool // the person opened it, and so cannot approve it
 	Mergeable        bool
 	State, Verdict   string // mergeable_state and its explanation
 	MergedBy, Commit string

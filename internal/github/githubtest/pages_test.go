@@ -23,8 +23,7 @@ func press(t *testing.T, s *Server, path, do, body string) (int, string) {
 
 const firstPull = repoName + "#1"
 
-// pullSteps are the steps in the life of a pull request. Each lists texts that the page shows at that time, and texts
-// that it lacks.
+// pullSteps are the steps in the life of a pull request, with texts that the page must and must not show after each.
 var pullSteps = []struct {
 	what, do, body string
 	act            func(*Server)
@@ -111,7 +110,7 @@ func TestAPersonReviewsAndMerges(t *testing.T) {
 	}
 }
 
-// The page of a person's own pull request lacks the buttons for reviews, and the form is refused.
+// A person cannot review their own pull request: the page lacks the buttons, and the server refuses the form.
 func TestNobodyApprovesTheirOwn(t *testing.T) {
 	s := newSim(t, Options{Person: "bot"})
 	s.CreatePull(repoName, "bot", "Parse v2", "", "work", "main", false)

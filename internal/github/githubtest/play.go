@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// withPull runs f on a pull request. It panics on anything else, which is a mistake of the caller.
+// withPull runs f on a pull request. It panics if key is not a pull request.
 func (s *Server) withPull(issueKey string, f func(*repo, *issue)) {
 	s.with(issueKey, func(r *repo, i *issue) {
 		if i.Pull == nil {
@@ -28,8 +28,8 @@ func (s *Server) CreatePull(fullName, author, title, body, head, base string, dr
 	return key(r, s.newPull(r, s.user(author), title, body, head, base, draft))
 }
 
-// Push moves a branch to a commit and returns the commit. It is for servers without git. An empty sha stands for a
-// made-up commit.
+// Push moves a branch to a commit and returns the commit. It is for servers without git. An empty sha makes up a
+// commit.
 func (s *Server) Push(fullName, branch, sha string) string {
 	s.mu.Lock()
 	defer s.unlock()
@@ -100,12 +100,12 @@ func (s *Server) SetDraft(issueKey, login string, draft bool) {
 	})
 }
 
-// SetConflict sets or clears a conflict by hand, in addition to conflicts that git finds.
+// SetConflict sets or clears a conflict in addition to conflicts that git finds.
 func (s *Server) SetConflict(issueKey string, conflict bool) {
 	s.withPull(issueKey, func(_ *repo, i *issue) { i.Pull.Conflict = conflict })
 }
 
-// MarkPending forgets whether a pull request can be merged, so the next request gets null.
+// MarkPending discards the result of the merge test, so the next request gets null for mergeable.
 func (s *Server) MarkPending(issueKey string) {
 	s.withPull(issueKey, func(_ *repo, i *issue) { i.Pull.merge = mergeTest{} })
 }
@@ -118,8 +118,8 @@ func (s *Server) Protect(fullName string, p Protection) {
 }
 
 // AddCheckRule gives every new head of a pull request a check run. The request that brings the head calls judge while
-// the check is in progress. An empty conclusion leaves it in progress until SetCheck. The rule does not outlive the
-// process.
+// the check is in progress. An empty conclusion leaves it in progress until SetCheck. The rule is lost when the
+// process ends.
 func (s *Server) AddCheckRule(name string, judge func(repo, branch, sha string) (conclusion, summary string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,7 +129,7 @@ func (s *Server) AddCheckRule(name string, judge func(repo, branch, sha string) 
 // find returns the repository with that name, or nil. s.mu is held.
 func (s *store) find(fullName string) *repo { return s.repos[strings.ToLower(fullName)] }
 
-// Block marks an issue as blocked by another issue of the same repository. The relation does not outlive the process.
+// Block marks an issue as blocked by another issue of the same repository. The relation is lost when the process ends.
 func (s *Server) Block(key, by string) {
 	s.relate(key, by, func(i, other *issue) { i.blockedBy = append(i.blockedBy, other) })
 }

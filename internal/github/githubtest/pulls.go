@@ -14,7 +14,7 @@ type pullRequest struct {
 	Draft    bool      `json:"draft,omitempty"`
 	HeadSHA  string    `json:"head_sha"` // the commits of the branches when it was last open
 	BaseSHA  string    `json:"base_sha"`
-	Conflict bool      `json:"conflict,omitempty"` // set by hand, in addition to git's result
+	Conflict bool      `json:"conflict,omitempty"` // set by SetConflict, in addition to git's result
 	MergedAt time.Time `json:"merged_at,omitzero"`
 	MergedBy *user     `json:"merged_by,omitempty"`
 	MergeSHA string    `json:"merge_sha,omitempty"`
@@ -24,13 +24,13 @@ type pullRequest struct {
 
 // Protection is the requirements of a repository before a merge. The zero value has no requirements.
 type Protection struct {
-	// by people with write access, none of whom requests changes
+	// number of people with write access who must approve; one request for changes blocks
 	Approvals int      `json:"approvals,omitempty"`
 	Checks    []string `json:"checks,omitempty"`     // names of check runs or contexts of statuses that must succeed
-	UpToDate  bool     `json:"up_to_date,omitempty"` // the head holds all of the base branch
+	UpToDate  bool     `json:"up_to_date,omitempty"` // the head must contain the whole base branch
 }
 
-// madeUp returns the name of a commit without git. The same words produce the same name.
+// madeUp derives a fake commit SHA from words, for servers without git.
 func madeUp(words ...string) string {
 	h := sha1.New() //nolint:gosec // names of commits
 	for _, w := range words {
@@ -97,7 +97,7 @@ func (s *store) followHeads(r *repo, actor *user) {
 	}
 }
 
-// ready ends a draft. s.mu is held.
+// ready marks a draft as ready for review. s.mu is held.
 func (s *store) ready(r *repo, i *issue, u *user) {
 	if i.Pull.Draft {
 		i.Pull.Draft = false

@@ -93,7 +93,7 @@ func TestGitMergesAndConflicts(t *testing.T) {
 		t.Errorf("merged = %+v", v)
 	}
 
-	// The base branch has moved and now conflicts. The stand-in does not know that at first.
+	// The base branch has moved and now conflicts. The stand-in has not computed that yet.
 	for _, want := range []string{`"mergeable":null`, `"mergeable":false,"mergeable_state":"dirty"`} {
 		if _, body := ask(t, s, "GET", "/repos/acme/widgets/pulls/2", ""); !strings.Contains(body, want) {
 			t.Errorf("got %s, want %s", body, want)
@@ -117,13 +117,13 @@ func TestGitMergesAndConflicts(t *testing.T) {
 	c.git("merge", "-q", "-X", "ours", "origin/main")
 	c.git("push", "-q", "origin", "other")
 	if s.Issue(other).HeadSHA == before {
-		t.Error("the push was not seen")
+		t.Error("the stand-in did not notice the push")
 	}
 	if err := s.Merge(other, "octocat"); err != nil {
 		t.Errorf("after the push: %v", err)
 	}
 	if s.Issue(third).State != "closed" {
-		t.Error("the third is open")
+		t.Error("the third pull request was opened")
 	}
 }
 
@@ -225,7 +225,7 @@ func TestWhatChangesAPullRequest(t *testing.T) {
 			{"push", func() { s.Push(repoName, "work", "") }, true},
 			{"close", func() { s.Close(pull, "octocat") }, true},
 		} {
-			// The two reads before determine whether it can be merged.
+			// The two earlier reads computed whether it can be merged.
 			for range 2 {
 				ask(t, s, "GET", "/repos/acme/widgets/pulls/1", "")
 			}

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// call is one request from a known user to a route. The lock is held while it is answered.
+// call is one request from a known user to a route. The server holds s.mu while it answers.
 type call struct {
 	*store
 	gate   *gate
@@ -41,7 +41,7 @@ const (
 	needsOwn                       // the user wrote the comment or issue, or has write access
 )
 
-// reply is the status and the body of a response. The zero reply lets the request pass.
+// reply is the status and the body of a response. The zero reply means that the request may proceed.
 type reply struct {
 	status int
 	body   any
@@ -72,7 +72,7 @@ func invalid(resource, field, code string) reply {
 		object{"resource": resource, "field": field, "code": code})
 }
 
-// complaint returns the text of a refusal.
+// complaint returns the message of an error reply.
 func (a reply) complaint() string {
 	body, _ := a.body.(object)
 	all, _ := body["errors"].([]any)
@@ -93,7 +93,6 @@ func (a reply) send(w http.ResponseWriter) {
 	writeJSON(w, a.status, a.body)
 }
 
-// fail answers with an error.
 func fail(w http.ResponseWriter, status int, message string) { failed(status, message).send(w) }
 
 type route struct {
@@ -196,7 +195,7 @@ func routes(g *gate) http.Handler {
 
 const maxBody = 1 << 20
 
-// prepare reads the path and the body, and checks the needs of the route.
+// prepare parses the path and the body, and checks the route's needs.
 func (c *call) prepare(n needs) reply {
 	for _, step := range []func(needs) reply{c.findRepo, c.findIssue, c.mayUse, c.readBody, c.findRest} {
 		if a := step(n); a.status != 0 {
@@ -348,7 +347,7 @@ func page[T any](c *call, all []T) []T {
 	return all[start:min(start+per, len(all))]
 }
 
-// objects renders a page of a list, never as null.
+// objects renders a page of a list; an empty page is [] and not null.
 func objects[T any](c *call, all []T, render func(T) object) []object {
 	out := []object{}
 	for _, v := range page(c, all) {
@@ -357,7 +356,6 @@ func objects[T any](c *call, all []T, render func(T) object) []object {
 	return out
 }
 
-// list answers with a page of a list.
 func list[T any](c *call, all []T, render func(T) object) reply { return ok(objects(c, all, render)) }
 
 // issue renders an issue of the repository.

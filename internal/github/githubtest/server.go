@@ -43,10 +43,10 @@ type store struct {
 	users   map[string]*user // by login
 	repos   map[string]*repo // by lower-case owner/name
 	events  []Event
-	late    int                // requests during a limit
+	late    int                // requests sent during a limit
 	budgets map[string]*budget // by login
 	rules   []checkRule
-	due     []dueHead // heads without checks by the rules
+	due     []dueHead // heads that the check rules have not processed
 	moved   bool      // a branch has moved since the file was written
 }
 
@@ -66,7 +66,7 @@ func New(o Options) *Server {
 	}
 	if o.DataDir != "" {
 		if dir, err := filepath.Abs(o.DataDir); err == nil {
-			o.DataDir = dir // git http-backend wants it absolute
+			o.DataDir = dir // git http-backend requires an absolute path
 		}
 	}
 	st := &store{
@@ -79,7 +79,7 @@ func New(o Options) *Server {
 	return s
 }
 
-// APIPath is the path of the API.
+// APIPath is the root of the REST API.
 const APIPath = "/api/v3/"
 
 // ServeHTTP answers everything: API, git, pages and the log.
@@ -96,7 +96,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 var _ http.Handler = (*Server)(nil)
 
-// now returns the time in GitHub's resolution.
+// now returns the time in whole seconds, as GitHub does.
 func (s *store) now() time.Time { return s.opts.Now().UTC().Truncate(time.Second) }
 
 // id returns a new id. s.mu is held.
@@ -174,7 +174,7 @@ func (s *Server) SetPermission(fullName, login, permission string) {
 	}
 }
 
-// with runs f on an issue. It panics on an unknown key, which is a mistake of the caller.
+// with runs f on an issue. It panics if the key is unknown.
 func (s *Server) with(issueKey string, f func(*repo, *issue)) {
 	s.mu.Lock()
 	defer s.unlock()
@@ -286,7 +286,7 @@ type Issue struct {
 	Key, Title, Body, State string
 	Labels                  []string // sorted
 	Comments                []Comment
-	// Of pull requests only. MergedBy is empty unless it was merged.
+	// For pull requests only. MergedBy is empty before the merge.
 	Head, Base, HeadSHA, MergedBy string
 	Draft                         bool
 }
@@ -332,8 +332,8 @@ func viewComments(comments []*comment) (all []Comment) {
 	return all
 }
 
-// Deleted returns the deleted comments of an issue, in the order of their deletion. GitHub does not show them. They
-// are for tests.
+// Deleted returns the deleted comments of an issue, in the order of their deletion. Only tests use them, because
+// GitHub does not show deleted comments.
 func (s *Server) Deleted(issueKey string) (all []Comment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -175,7 +175,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 	}
 }
 
-// TestGitOverHTTP clones, pushes (more than git sends unchunked) and opens a pull request, with the real git.
+// TestGitOverHTTP clones, pushes (enough that git sends it chunked) and opens a pull request, with the real git.
 func TestGitOverHTTP(t *testing.T) {
 	seed, data := t.TempDir(), t.TempDir()
 	if err := os.WriteFile(filepath.Join(seed, "go.mod"), []byte("module example.com/widgets\n"), 0o644); err != nil {
@@ -221,7 +221,7 @@ func TestGitOverHTTP(t *testing.T) {
 	}
 	if resp, body := ask(t, s, "POST", "/repos/acme/widgets/pulls",
 		`{"title":"x","head":"nope","base":"main"}`); resp.StatusCode != 422 {
-		t.Errorf("a pull request of no branch: %d %s", resp.StatusCode, body)
+		t.Errorf("pull request of a missing branch: %d %s", resp.StatusCode, body)
 	}
 	resp, body := ask(t, s, "POST", "/repos/acme/widgets/pulls", `{"title":"x","head":"retake/1-a1","base":"main"}`)
 	if resp.StatusCode != 201 || !strings.Contains(body, sha) {

@@ -75,7 +75,7 @@ func (s *store) unlock() {
 	}
 }
 
-// release releases the lock after a read, which changes the state only if branches have moved. s.mu is held.
+// release releases the lock after a read. It writes the file only if branches have moved. s.mu is held.
 func (s *store) release() {
 	if s.moved {
 		s.unlock()
@@ -113,7 +113,7 @@ func (s *store) toSaved() saved {
 	for _, name := range slices.Sorted(maps.Keys(s.repos)) {
 		r := *s.repos[name]
 		if r.MovedTo != "" {
-			r.Issues, r.Checks, r.Statuses = nil, nil, nil // the new one has them
+			r.Issues, r.Checks, r.Statuses = nil, nil, nil // the new file has them
 		}
 		v.Repos = append(v.Repos, &r)
 	}

@@ -162,7 +162,7 @@ func openState(t *testing.T, o Options) *Server {
 	return s
 }
 
-// change makes all changes, and checks that a process that is killed after an answer has kept each change.
+// change makes all changes, and checks that each is saved before its answer, so that a killed process loses none.
 func change(t *testing.T, o Options, s *Server, comment int64) {
 	t.Helper()
 	fill := strings.NewReplacer("{comment}", itoa(comment), "{head}", madeUp(repoName, "h"))

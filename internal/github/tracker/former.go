@@ -37,7 +37,7 @@ func (c *Reader) Recognise(earlier []Labels) {
 	c.offers.Store(&offers)
 }
 
-// names reports whether a current label has this name.
+// names reports whether name is a current label.
 func (l Labels) names(name string) bool {
 	for _, now := range []string{l.Task, l.Claimed, l.Blocked, l.Review} {
 		if strings.EqualFold(now, name) {
@@ -54,7 +54,7 @@ func (c *Reader) formerLabels() formerLabels {
 	return nil
 }
 
-// FormerNames returns the former names of some labels.
+// FormerNames returns the former names of the given labels.
 func (c *Reader) FormerNames(labels ...string) (out []string) {
 	for before, now := range c.formerLabels() {
 		for _, label := range labels {

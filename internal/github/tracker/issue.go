@@ -20,20 +20,20 @@ type Issue struct {
 	Title, Body   string
 	State         string    // open | closed
 	Labels        []string  // sorted
-	URL           string    // address of the page for people
+	URL           string    // HTML page
 	UpdatedAt     time.Time // whole seconds, UTC
 	IsPullRequest bool
 	Author        string // login
 	Trusted       bool   // the author is one of Options.TrustedAuthors
 
-	BlockedBy, SubIssues bool // GitHub lists open issues there; see Blockers
+	BlockedBy, SubIssues bool // number of open issues that block it; see Blockers
 	former               formerLabels
 	Node                 string            // id in GraphQL
 	labelNodes           map[string]string // node ids of its labels, by name
 }
 
-// Has reports whether the issue carries a label under its current or a former name (see Reader.Recognise). It ignores
-// case.
+// Has reports whether the issue carries a label under its current or a former name (see Reader.Recognise). Case is
+// ignored.
 func (i Issue) Has(label string) bool { return len(i.Named(label)) > 0 }
 
 // Named returns the issue's names for a label, as written on GitHub.
@@ -98,7 +98,7 @@ func (c *Reader) renamed(ctx context.Context, l gate.Lane, asked, found api.Plac
 	return nil
 }
 
-// PlaceOf returns the place of an issue according to its repository_url.
+// PlaceOf derives an issue's key from its repository_url.
 func PlaceOf(raw *gh.Issue) (api.Place, error) {
 	_, name, ok := strings.Cut(raw.GetRepositoryURL(), "/repos/")
 	p, err := api.ParseRepo(name)
@@ -129,8 +129,8 @@ func (c *Reader) ToIssue(p api.Place, raw *RawIssue) Issue {
 	return i
 }
 
-// missing interprets the error of a request about an issue. GitHub also answers "not found" for issues that we may not
-// see, and from servers that lag behind. Deleted (410) and transferred issues have distinct answers.
+// missing interprets the error of a request about an issue. GitHub also answers "not found" if we may not read the
+// issue, or if the server's replica lags behind. Its answers for deleted (410) and transferred issues are distinct.
 func (c *Reader) missing(p api.Place, err error) error {
 	e := api.Detail(err)
 	if e.Kind != api.KindNotFound || e.Status != http.StatusNotFound {

@@ -12,7 +12,7 @@ import (
 	"retake/internal/github/gate"
 )
 
-// LabelHistory lists the label events of one issue, oldest first. A long history contains only the latest two pages.
+// LabelHistory lists the label events of one issue, oldest first. It keeps only the latest two pages of a long history.
 type LabelHistory struct {
 	Labels Labels
 	Former formerLabels
@@ -21,7 +21,7 @@ type LabelHistory struct {
 	Events []*gh.IssueEvent
 }
 
-// LabelHistory reads the history. A caller that needs only the current labels should avoid this request.
+// LabelHistory reads the history. It costs a request, so callers that need only the current labels should not use it.
 func (c *Reader) LabelHistory(ctx context.Context, l gate.Lane, p api.Place) (LabelHistory, error) {
 	h, err := c.NoHistory(ctx, l)
 	if err != nil {
@@ -58,7 +58,7 @@ func (h LabelHistory) is(e *gh.IssueEvent, event, label string) bool {
 	return e.GetEvent() == event && h.Former.Same(e.GetLabel().GetName(), label)
 }
 
-// ByUs reports whether this account caused the event.
+// ByUs reports whether our own account caused event i.
 func (h LabelHistory) ByUs(e *gh.IssueEvent) bool {
 	return strings.EqualFold(e.GetActor().GetLogin(), h.Self)
 }
@@ -93,9 +93,9 @@ func (h LabelHistory) Since(i int, at time.Time) bool {
 }
 
 // TakenOff returns the index of the event in which a person removed a label, or -1 if a later event concerns the same
-// label. Every other account counts as a person. An event by our account came from the person who owns the token,
-// unless the director removed the label. The director always adds another of our labels before the removal or at the
-// same time.
+// label. Every other account counts as a person. So does our own account, if the person who owns the token removed
+// the label by hand. The director, unlike that person, always adds another of our labels before or together with the
+// removal.
 func (h LabelHistory) TakenOff(label string) int {
 	at, stands := -1, false // stands is set while the last added label came from our account
 	for i, e := range h.Events {
@@ -125,8 +125,9 @@ func (h LabelHistory) IsOurs(e *gh.IssueEvent) bool {
 	return name != "" && (former || h.Labels.names(name) || h.offers[strings.ToLower(name)])
 }
 
-// PutBack reports whether the director added a label, which offers work again and does not approve the issue's text.
-// Either the director removed another of our labels right after it, or a claim removed the task label right before it.
+// PutBack reports whether the director itself put the task label back. That offers the work again, but does not
+// approve the issue's text. Either the director removed another of our labels right after it, or a claim removed the
+// task label right before it.
 func (h LabelHistory) PutBack(at int) bool {
 	if !h.ByUs(h.Events[at]) {
 		return false
@@ -158,7 +159,7 @@ func (h LabelHistory) IsTask(e *gh.IssueEvent, event string) bool {
 	return e.GetEvent() == event && (strings.EqualFold(name, h.Labels.Task) || h.offers[strings.ToLower(name)])
 }
 
-// goneSince reports whether any account removed a label since a time, without adding it again.
+// goneSince reports whether a label was removed after a time and not added again.
 func (h LabelHistory) goneSince(label string, since time.Time) bool {
 	at := h.Last(label)
 	return h.At(at, "unlabeled") && h.Since(at, since)

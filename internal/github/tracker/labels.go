@@ -54,7 +54,7 @@ func (c *Writer) EnsureLabels(ctx context.Context, repo string) error {
 		}
 	}
 	if missing, err = c.MissingLabels(ctx, p); err == nil && len(missing) > 0 {
-		err = api.Permanent("%s still lacks the labels %s: create them by hand, or give the token issues:write", repo,
+		err = api.Permanent("%s still lacks the labels %s: create them by hand, or grant the token issues:write", repo,
 			strings.Join(Names(missing), ", "))
 	}
 	return err
@@ -89,8 +89,8 @@ func Names(specs []LabelSpec) []string {
 	return out
 }
 
-// ChangeLabels adds a label, or "" for none, and then removes others, each under all its names. REST makes the changes
-// that GraphQL did not make.
+// ChangeLabels adds a label, if add is not "", and then removes the others under all their names. REST makes the
+// changes that GraphQL did not.
 func (c *Writer) ChangeLabels(ctx context.Context, l gate.Lane, t Thread, on string, off ...string) error {
 	t, err := c.Mutate(ctx, l, t, Bundle{On: on, Off: off})
 	if err == nil && on != "" {
@@ -112,7 +112,7 @@ func (c *Writer) AddLabel(ctx context.Context, l gate.Lane, t Thread, label stri
 		return nil
 	}
 	path := fmt.Sprintf("repos/%s/%s/issues/%d/labels", t.Owner, t.Repo, t.Number)
-	var now []gh.Label // labels of the issue after the change
+	var now []gh.Label // the issue's labels after the change
 	_, err := c.conn.Do(ctx, l, http.MethodPost, path, map[string][]string{"labels": {label}}, &now)
 	if err == nil && !slices.ContainsFunc(now,
 		func(on gh.Label) bool { return strings.EqualFold(on.GetName(), label) }) {
@@ -210,8 +210,8 @@ func (c *Writer) ShowLabel(ctx context.Context, l gate.Lane, t Thread, goal stri
 	return err
 }
 
-// ReviewedBefore reports whether the issue got its review label before a comment by the director. The director was then
-// interrupted between that comment and the label changes.
+// ReviewedBefore reports whether the issue got its review label before a comment by the director. If so, the director
+// was interrupted between the comment and the label changes.
 func (c *Writer) ReviewedBefore(ctx context.Context, l gate.Lane, t Thread, r Comment) (bool, error) {
 	if !t.Issue.Has(c.read.Labels.Review) {
 		return false, nil

@@ -22,7 +22,7 @@ const (
 	MarkBlocked = "blocked"
 	// MarkDelivery marks the body of a pull request.
 	MarkDelivery = "delivery"
-	// MarkReply answers one text of one comment. It does not belong to a claim.
+	// MarkReply marks the answer to one version of a comment. It does not belong to a claim.
 	MarkReply = "reply"
 	// MarkReminder marks a repeated question.
 	MarkReminder = "reminder"
@@ -48,8 +48,8 @@ type Marker struct {
 	Attempt string `json:"attempt,omitempty"` // blocked, reminder: the question's block
 	Ended   string `json:"ended,omitempty"`   // end of a claim, or empty
 	Since   int64  `json:"since,omitempty"`   // incident: when it began, Unix seconds
-	Comment int64  `json:"comment,omitempty"` // reply: the comment that is answered
-	Edit    int64  `json:"edit,omitempty"`    // reply: when that was written or edited, Unix seconds
+	Comment int64  `json:"comment,omitempty"` // reply: id of the comment that it answers
+	Edit    int64  `json:"edit,omitempty"`    // reply: time of that comment's text, Unix seconds
 }
 
 var (
@@ -58,7 +58,7 @@ var (
 	idText     = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,80}$`)
 )
 
-// markerRules check the required and optional fields of each kind, apart from fleet and nonce.
+// markerRules check the fields of each kind other than fleet and nonce.
 var markerRules = map[string]func(Marker) bool{
 	MarkClaim: func(m Marker) bool {
 		ended := m.Ended == "" || m.Ended == EndedDelivered || m.Ended == EndedMerged

@@ -15,8 +15,8 @@ import (
 	"retake/internal/github/prose"
 )
 
-// Bundle lists the changes of one GraphQL request to an issue, in this order. It adds and removes only named labels, so
-// it does not undo changes that other people make to labels at the same time.
+// Bundle lists the changes of one GraphQL request to an issue, in this order. It adds and removes labels by name, so it
+// does not undo label changes that other people make at the same time.
 type Bundle struct {
 	On   string   // label to add, or empty
 	Off  []string // our labels to remove, by their current names
@@ -105,7 +105,7 @@ func (c *Writer) RestAlone() bool {
 func (c *Writer) AvoidGraphQL(t Thread, why string) {
 	until, known := time.Now().Add(graphQLRest), c.RestAlone()
 	if c.restUntil.Store(&until); known {
-		return // another part of the same request failed with it
+		return // a sibling in the same request made it fail
 	}
 	c.conn.Log.Warn("GraphQL failed; using REST for a while", zap.String("issue", t.Key()),
 		zap.Duration("for", graphQLRest), zap.String("reason", prose.Clip(prose.Printable(why), api.MessageLimit)))
@@ -172,8 +172,8 @@ func (c *Writer) mutationInput(ctx context.Context, l gate.Lane, t Thread,
 	return input, body, nil
 }
 
-// changed returns the issue after the changes that were carried out. Labels that others have added since are missing
-// from it, because we must not remove them.
+// changed returns the issue after the successful changes. Labels that others have added since are missing from it,
+// because we must not remove them.
 func (t Thread) changed(todo Bundle, body string, done map[string]json.RawMessage) Thread {
 	for _, field := range []string{"on", "off"} {
 		var answer *labelableAnswer

@@ -13,7 +13,8 @@ import (
 	"retake/internal/github/gate"
 )
 
-// Lifetimes of GitHub's cached answer about one person. A change to the person's rights takes effect after that.
+// How long an answer about one person's rights is cached, and so how long a change of rights may take to have an
+// effect.
 const (
 	rightKept   = 5 * time.Minute
 	noRightKept = time.Minute
@@ -66,8 +67,8 @@ func (c *Reader) MayTriage(ctx context.Context, p api.Place, login string) (bool
 	return r.triage, err
 }
 
-// mayMark is like MayWrite, for the author of a marker. left limits the number of requests. It returns a transient
-// error if the limit is reached, and a retry finds the earlier answers in the cache.
+// mayMark is like MayWrite, for the author of a marker. left limits the number of requests. Beyond it, mayMark
+// returns a transient error, and a retry continues with the cached answers.
 func (c *Reader) mayMark(ctx context.Context, p api.Place, login string, left *int) (bool, error) {
 	r, known := c.rights.Get(rightKey(p, login))
 	if known && (r.stands() || !r.write && time.Since(r.asked) < noMarkerKept) {

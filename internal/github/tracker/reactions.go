@@ -52,9 +52,9 @@ func (c *Reader) OurReactions(ctx context.Context, p api.Place, commentID int64,
 	return ours, nil
 }
 
-// The reactions that acknowledge a comment. A command gets at most one of the first two from us.
+// The reactions that acknowledge a comment. A command gets at most one of the first two.
 const (
 	ReactionUnderstood = "+1"
 	ReactionConfused   = "confused" // not understood, or the person lacks permission
-	ReactionSeen       = "eyes"     // a comment without a command, which the next attempt gets
+	ReactionSeen       = "eyes"     // a comment without a command, passed to the next attempt
 )

@@ -18,8 +18,8 @@ import (
 // threadPages limits the comments that are read from one issue to 5,000.
 const threadPages = 50
 
-// Comment is one comment of an issue. Mark is set only if the marker counts. The comment must be our own, or by a
-// trusted author with write access.
+// Comment is one comment of an issue. Mark is set only if the marker counts, that is, if we or a trusted author
+// with write access wrote the comment.
 type Comment struct {
 	ID         int64
 	node       string // id in GraphQL
@@ -101,7 +101,8 @@ func (c *Reader) ToComment(raw *gh.IssueComment, self string) Comment {
 }
 
 // dropForged drops markers by authors who cannot write to the repository. An author association does not suffice,
-// because a collaborator may have only read access. Other accounts' markers count only for claims and releases.
+// because a collaborator may have only read access. From other accounts, only markers of claims and releases
+// count.
 func (c *Reader) dropForged(ctx context.Context, p api.Place, self string, all []Comment) error {
 	left := markersPerCall
 	for i, r := range all {
@@ -122,8 +123,8 @@ func (c *Reader) dropForged(ctx context.Context, p api.Place, self string, all [
 	return nil
 }
 
-// OwnComments returns our own comments with the given marker, oldest first. The fields of want that are set must be
-// equal.
+// OwnComments returns our own comments with the given marker, oldest first. The fields that are set in want must
+// match.
 func (t Thread) OwnComments(want Marker) []Comment {
 	var found []Comment
 	for _, r := range t.Comments {
@@ -188,10 +189,10 @@ func (t Thread) Holder() (Comment, bool) {
 }
 
 // Adopt restores an edited nonce in the marker of the claim that holds the issue. nonce is the one with which this
-// fleet won the claim. Our account must have written the comment for our fleet. Our claim must not have any other
-// comment or release, and the claim in the marker must not have any other comment. Another director cannot claim the
-// issue while it carries the claimed label. If no claim holds the issue, Adopt uses our comment without a marker if its
-// foot names the claim. The next write to the comment restores the marker.
+// fleet won the claim. Adopt requires that our account wrote the comment for our fleet, that our claim has no other
+// comment or release, and that the claim named in the edited marker has no other comment. Another director cannot claim
+// the issue while it carries the claimed label. If no claim holds the issue, Adopt uses our comment without a marker if
+// its foot names the claim. The next write to the comment restores the marker.
 func (t *Thread) Adopt(fleet, nonce string) {
 	repaired := Marker{Kind: MarkClaim, Fleet: fleet, Nonce: nonce}
 	if len(t.OwnComments(repaired)) > 0 || t.WasReleased(nonce) {
@@ -253,8 +254,8 @@ func (t *Thread) Named(fleet string, after int64) (nonces []string) {
 	return nonces
 }
 
-// Post creates a comment with the given marker and the text below it, and returns its id. If we already have such a
-// comment, created is 0.
+// Post creates a comment with the given marker and text, and returns its id. It returns 0 if we already have such a
+// comment.
 func (c *Writer) Post(ctx context.Context, l gate.Lane, t Thread, m Marker, text string) (created int64, err error) {
 	if len(t.OwnComments(m)) > 0 {
 		return 0, nil
@@ -267,7 +268,7 @@ func (c *Writer) Post(ctx context.Context, l gate.Lane, t Thread, m Marker, text
 	return made.GetID(), api.Accepted(made.GetID(), "the comment for "+t.Key(), err)
 }
 
-// ReadBack checks whether a new comment exists. A person may delete it, and the director does not write it again.
+// ReadBack checks whether a new comment exists. If a person deleted it, the director does not write it again.
 func (c *Writer) ReadBack(ctx context.Context, l gate.Lane, t Thread, id int64) error {
 	_, _, err := c.conn.Lane(l).Issues.GetComment(ctx, t.Owner, t.Repo, id)
 	return api.UnlessGone(err)

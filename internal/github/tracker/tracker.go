@@ -18,7 +18,7 @@ type Reader struct {
 	Labels  Labels
 	trusted []string              // author associations whose markers count, in addition to our account
 	rights  api.Memory[right]     // by repository and login
-	lost    api.Memory[api.Doubt] // issues that GitHub says do not exist
+	lost    api.Memory[api.Doubt] // issues for which GitHub answered "not found"
 	former  atomic.Pointer[formerLabels]
 	offers  atomic.Pointer[map[string]bool] // labels that offered work earlier
 }
@@ -27,7 +27,7 @@ type Reader struct {
 type Writer struct {
 	conn      *api.Conn
 	read      *Reader
-	restUntil atomic.Pointer[time.Time] // GraphQL has failed and is not used before
+	restUntil atomic.Pointer[time.Time] // GraphQL has failed and is not used before this time
 }
 
 // New returns a Reader and a Writer. It fails if fleet cannot be part of a marker.

@@ -5,7 +5,7 @@
 // only the director sees. The texts of questions and explanations depend on the record, so that their writers need not
 // infer these circumstances from names.
 //
-// A record cannot be built in Go. Its fields are unexported, no function returns a new one, and the only source is the
+// Go code cannot build a record: its fields are unexported, no function returns a new one, and the only source is the
 // JSON on the wire. A worker encodes its own struct, and the director does so in internal/director/internal/witness,
 // which no other package can import. Tests read records of real workers from testdata.
 //

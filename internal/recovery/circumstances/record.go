@@ -15,8 +15,8 @@ type content struct {
 	Command     []string `json:"command,omitempty"`     // as configured, redacted and cut; only the program of an agent
 	Profile     string   `json:"profile,omitempty"`     // name of the agent's profile
 	Provider    string   `json:"provider,omitempty"`    // provider of the model, or github
-	Asked       bool     `json:"asked,omitempty"`       // the run reached the provider
-	Refused     bool     `json:"refused,omitempty"`     // the provider refused or failed a request
+	Asked       bool     `json:"asked,omitempty"`       // set if the run reached the provider
+	Refused     bool     `json:"refused,omitempty"`     // set if the provider refused or failed a request
 	Status      int      `json:"status,omitempty"`      // HTTP status of the refusal, or 0
 	Credentials []string `json:"credentials,omitempty"` // names of the variables with the credential, never a value
 	Runtime     string   `json:"runtime,omitempty"`     // docker, kubernetes or process

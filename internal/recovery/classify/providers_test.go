@@ -151,6 +151,6 @@ examples = ['{"error":{"code":"no_seat_left"}}']
 		}
 	}
 	if err != nil && strings.Contains(err.Error(), ".any") {
-		t.Errorf("err = %v speaks of a key that the row does not have", err)
+		t.Errorf("err = %v mentions a key that the row lacks", err)
 	}
 }

@@ -307,7 +307,7 @@ func (q *classification) fetched(summary match) match {
 	ofIndex := func(line string) bool { return strings.HasPrefix(line, "Looking in indexes: ") }
 	none := func(line string) bool { return strings.HasSuffix(line, "(from versions: none)") }
 	if slices.ContainsFunc(rd.lines, ofIndex) && slices.ContainsFunc(rd.lines, none) {
-		summary.reason = recovery.Unknown // pip does not tell
+		summary.reason = recovery.Unknown // pip does not give the reason
 		summary.quote += " (the package index does not answer, refuses, or lacks the package)"
 	}
 	return summary

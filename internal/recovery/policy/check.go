@@ -49,12 +49,12 @@ func (f Fault) String() string {
 	return s
 }
 
-// Check reports rows and rungs that can never apply, and ladders that never end. Such a policy still works: unreachable
+// Check reports rows and steps that can never apply, and ladders that never end. Such a policy still works: unreachable
 // parts have no effect, and the engine limits the attempts (see Decide).
 func (p *Policy) Check() []Fault {
 	faults := p.check(false)
 	for i := range faults {
-		faults[i].Line = 0 // the document is not available
+		faults[i].Line = 0 // the document itself is not available
 	}
 	return faults
 }
@@ -113,11 +113,11 @@ func checkBackoff(b recovery.Backoff, where string, say func(FaultKind, string))
 	}
 }
 
-// checkTimes finds rungs that can never apply.
+// checkTimes finds steps that can never apply.
 func (r *Row) checkTimes(say func(FaultKind, string)) {
 	for i, g := range r.Ladder {
-		name := "rung " + strconv.Itoa(i+1)
-		if !r.broken { // otherwise the action may be a fallback
+		name := "step " + strconv.Itoa(i+1)
+		if !r.broken { // without one, the action may be a fallback
 			name += " (" + string(g.Action) + ")"
 		}
 		if g.Times == 0 {
@@ -148,7 +148,7 @@ func (p *Policy) shadow(i int) string {
 	return "all its reasons are decided by " + strings.Join(names, ", ")
 }
 
-// by returns the rows that decide all reasons of row i, or nil if row i decides at least one.
+// by returns the rows that together decide all reasons of row i, or nil if row i decides at least one.
 func (p *Policy) by(i int) []*Row {
 	for _, line := range p.index {
 		if slices.Contains(line, int16(i)) {
@@ -174,11 +174,11 @@ func (p *Policy) decides(r *Row, reason int) *Row {
 	return nil
 }
 
-// checkLadder reports rungs that no failure can reach.
+// checkLadder reports steps that no failure can reach.
 func (r *Row) checkLadder(say func(FaultKind, string)) {
 	for i := range r.Ladder {
 		g := &r.Ladder[i]
-		name := "rung " + strconv.Itoa(i+1) + " (" + string(g.Action) + ")"
+		name := "step " + strconv.Itoa(i+1) + " (" + string(g.Action) + ")"
 		for _, c := range g.When {
 			if slices.Contains(g.When, "!"+c) {
 				say(Contradicts, name+" wants "+string(c)+" and !"+string(c))
@@ -192,7 +192,7 @@ func (r *Row) checkLadder(say func(FaultKind, string)) {
 				if ends {
 					why = " ends the task"
 				}
-				say(Unreachable, name+" comes after rung "+strconv.Itoa(k+1)+" ("+string(before.Action)+"), which"+why)
+				say(Unreachable, name+" comes after step "+strconv.Itoa(k+1)+" ("+string(before.Action)+"), which"+why)
 				break
 			}
 		}
@@ -243,7 +243,7 @@ func (p *Policy) checkEnd(r *Row, say func(FaultKind, string)) {
 	}
 }
 
-// uses reports whether any rung waits for a limit (free), leads to another attempt (again), or uses the same provider
+// uses reports whether any step waits for a limit (free), leads to another attempt (again), or uses the same provider
 // again (same).
 func (r *Row) uses() (free, again, same bool) {
 	for _, g := range r.Ladder {
@@ -260,12 +260,12 @@ func (r *Row) checkEffect(say func(FaultKind, string)) {
 		set bool
 		say string
 	}{
-		{r.Cools != "" && !free, "cools: no rung waits for a limit"},
-		{r.Restarts && !free, "restarts_backoff: no rung waits for a limit"},
-		{r.Wait.Default > 0 && !free, "wait.default_seconds: no rung waits for a limit"},
-		{r.Wait.Backoff && !free, "wait.then_backoff: no rung waits for a limit"},
-		{r.Wait.Longest > 0 && !same, "wait.longest_seconds: no rung goes to the same provider again"},
-		{r.Backoff != nil && !again, "backoff: no rung leads to another attempt"},
+		{r.Cools != "" && !free, "cools: no step waits for a limit"},
+		{r.Restarts && !free, "restarts_backoff: no step waits for a limit"},
+		{r.Wait.Default > 0 && !free, "wait.default_seconds: no step waits for a limit"},
+		{r.Wait.Backoff && !free, "wait.then_backoff: no step waits for a limit"},
+		{r.Wait.Longest > 0 && !same, "wait.longest_seconds: no step goes to the same provider again"},
+		{r.Backoff != nil && !again, "backoff: no step leads to another attempt"},
 	} {
 		if s.set {
 			say(NoEffect, s.say)

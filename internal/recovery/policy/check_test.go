@@ -23,29 +23,29 @@ var checkExplainsCases = []struct {
 	doc  string
 	want []string
 }{
-	{"an unlimited rung", `base = "director"
+	{"an unlimited step", `base = "director"
 [[row]]
 on = "unknown"
 ladder = [{ action = "retry", times = "unlimited" }, { action = "replan" }, { action = "skip", when = ["has_alternative"] }]`, []string{
-		"own.unknown: unreachable: rung 2 (replan) comes after rung 1 (retry), which has no end",
-		"own.unknown: unreachable: rung 3 (skip) comes after rung 1 (retry), which has no end",
+		"own.unknown: unreachable: step 2 (replan) comes after step 1 (retry), which has no end",
+		"own.unknown: unreachable: step 3 (skip) comes after step 1 (retry), which has no end",
 	}},
-	{"an unlimited rung under a condition", `base = "director"
+	{"an unlimited step under a condition", `base = "director"
 [[row]]
 on = "unknown"
 ladder = [{ action = "retry", times = "unlimited", when = ["has_alternative"] }, { action = "replan" }]`, nil},
-	{"a rung after the end", `base = "director"
+	{"a step after the end", `base = "director"
 [[row]]
 on = "unknown"
 ladder = [{ action = "stop" }, { action = "retry", times = 0 }]`, []string{
-		"own.unknown: unreachable: rung 2 (retry) runs 0 times",
-		"own.unknown: unreachable: rung 2 (retry) comes after rung 1 (stop), which ends the task",
+		"own.unknown: unreachable: step 2 (retry) runs 0 times",
+		"own.unknown: unreachable: step 2 (retry) comes after step 1 (stop), which ends the task",
 	}},
 	{"contradictory conditions", `base = "director"
 [[row]]
 on = "unknown"
 ladder = [{ action = "retry", when = ["has_alternative", "!has_alternative"] }]`, []string{
-		"own.unknown: contradicts: rung 1 (retry) wants has_alternative and !has_alternative",
+		"own.unknown: contradicts: step 1 (retry) wants has_alternative and !has_alternative",
 	}},
 	{"a circle", `base = "director"
 [[row]]
@@ -100,12 +100,12 @@ restarts_backoff = true
 fatal = true
 wait = { default_seconds = 3, longest_seconds = 3, then_backoff = true }
 backoff = { base_seconds = 1 }`, []string{
-		"own.auth_error: no_effect: cools: no rung waits for a limit",
-		"own.auth_error: no_effect: restarts_backoff: no rung waits for a limit",
-		"own.auth_error: no_effect: wait.default_seconds: no rung waits for a limit",
-		"own.auth_error: no_effect: wait.then_backoff: no rung waits for a limit",
-		"own.auth_error: no_effect: wait.longest_seconds: no rung goes to the same provider again",
-		"own.auth_error: no_effect: backoff: no rung leads to another attempt",
+		"own.auth_error: no_effect: cools: no step waits for a limit",
+		"own.auth_error: no_effect: restarts_backoff: no step waits for a limit",
+		"own.auth_error: no_effect: wait.default_seconds: no step waits for a limit",
+		"own.auth_error: no_effect: wait.then_backoff: no step waits for a limit",
+		"own.auth_error: no_effect: wait.longest_seconds: no step goes to the same provider again",
+		"own.auth_error: no_effect: backoff: no step leads to another attempt",
 		"own.auth_error: contradicts: fatal ends the whole run, but then is escalate",
 	}},
 }

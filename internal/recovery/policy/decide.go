@@ -58,10 +58,10 @@ func (p *Policy) choose(f recovery.Finding, s *state, facts DecisionInput) (v re
 		rung, at, tooLong := row.rung(s, &count, v.Counter, f, facts)
 		if rung != nil {
 			if v.Action, step = rung.Action, count.Step+1; v.Action.About().Free {
-				step = count.N + 1 // a wait restarts the backoff of other actions only
+				step = count.N + 1 // a wait restarts only the backoff of other actions
 			}
 			if at.total < 0 && p.guards.MaxRetries >= 0 && !rung.Action.About().Free {
-				at.n, at.total = s.redispatches()+1, p.guards.MaxRetries // the only limit
+				at.n, at.total = s.redispatches()+1, p.guards.MaxRetries // the policy's only limit
 			}
 			row.grant(&v, rung, at)
 			break
@@ -94,7 +94,7 @@ func (p *Policy) choose(f recovery.Finding, s *state, facts DecisionInput) (v re
 	return v, row, step
 }
 
-// grant sets the verdict's fields from a rung.
+// grant sets the verdict's fields from a step.
 func (r *Row) grant(v *recovery.Verdict, g *Rung, at ladderPosition) {
 	about := g.Action.About()
 	v.Row, v.Fatal, v.Ask = r.id, false, ""
@@ -114,7 +114,7 @@ func (r *Row) grant(v *recovery.Verdict, g *Rung, at ladderPosition) {
 	v.Why = at.describe(v.Reason, r, g)
 }
 
-// bound applies the guards, and lets the run continue after errors if the policy permits it.
+// bound applies the guards, and lets the run continue after errors if the policy permits that.
 func (p *Policy) bound(v *recovery.Verdict, s *state, facts DecisionInput) {
 	if v.Action.Again() || v.Action == recovery.Skip {
 		if guard, to, why := p.veto(v, s, facts); guard != "" {

@@ -42,9 +42,9 @@ on = "network_transient"
 		`line 2: colour: unknown key, want one of base, about, configured_backoff, continue_on_error, incidents_outrank_never, backoff, guards, row`,
 		`line 5: guards.max_retries: got a text, want a whole number`,
 		`line 6: guards.on_paid_call_budget: unknown value "retry"; allowed are skip, reclaim, escalate, stop, abort`,
-		`line 12: row "network_transient", rung 2: action: unknown value "retyr" (did you mean "retry"?)`,
-		`line 12: row "network_transient", rung 2: tmies: unknown key, did you mean times?`,
-		`line 12: row "network_transient", rung 2: when: unknown value "has_alternativ" (did you mean "has_alternative"?)`,
+		`line 12: row "network_transient", step 2: action: unknown value "retyr" (did you mean "retry"?)`,
+		`line 12: row "network_transient", step 2: tmies: unknown key, did you mean times?`,
+		`line 12: row "network_transient", step 2: when: unknown value "has_alternativ" (did you mean "has_alternative"?)`,
 		`line 14: row "network_transient": then: unknown value "wait_reset"; allowed are skip, reclaim, escalate, stop, abort`,
 		`line 17: row "gremlins": on: "gremlins" is not a reason; a custom name needs a list of its reasons`,
 		`line 18: row "gremlins": backoff.base_seconds: want a number of seconds from 0 to 2678400 (31 days), got -1`,
@@ -72,11 +72,11 @@ func TestOneMistakeIsOneFault(t *testing.T) {
 			"[]": `line 2: row "mine" of caller "c": on: "mine" is not a reason; a custom name needs a list of its reasons`,
 		"[[row]]\non = \"timeot\"": `line 2: row "timeot": on: "timeot" is not a reason; a custom name needs a list of its reasons (did you mean "timeout"?)`,
 		"[[row]]\non = \"timeout\"\nladder = [{ " +
-			"times = 1 }]": `line 3: row "timeout", rung 1: action: is needed`,
+			"times = 1 }]": `line 3: row "timeout", step 1: action: is needed`,
 		"[[row]]\non = \"timeout\"\nladder = [{ action = \"leap\" " +
-			"}]": `line 3: row "timeout", rung 1: action: unknown value "leap"; allowed are wait_reset, retry, retry_compact, retry_alternative, replan, fix_attempt, revalidate, reprobe, restart_worker, cooldown, skip, reclaim, escalate, stop, abort`,
+			"}]": `line 3: row "timeout", step 1: action: unknown value "leap"; allowed are wait_reset, retry, retry_compact, retry_alternative, replan, fix_attempt, revalidate, reprobe, restart_worker, cooldown, skip, reclaim, escalate, stop, abort`,
 		"[[row]]\non = \"timeout\"\nladder = [{ action = \"retry\", times = -1 " +
-			"}]": `line 3: row "timeout", rung 1: times: want a whole number from 0 to 1000, or "unlimited", got -1`,
+			"}]": `line 3: row "timeout", step 1: times: want a whole number from 0 to 1000, or "unlimited", got -1`,
 		"[guards]\ncost_budget_usd = -1": `line 2: guards.cost_budget_usd: want a number from 0 to 1000000000, got -1`,
 	} {
 		_, err := Parse("own", preset(t, "director"), []byte(doc))
@@ -91,7 +91,7 @@ func TestOneMistakeIsOneFault(t *testing.T) {
 	}
 }
 
-// TestReviewTellsAll checks that refusals and settings without effect are reported in order of lines.
+// TestReviewTellsAll checks that refusals and settings without effect are reported in the order of their lines.
 func TestReviewTellsAll(t *testing.T) {
 	limits := &Limits{MaxRetries: 3, MaxConsecutiveErrors: recovery.Unlimited, IterationBudget: recovery.Unlimited}
 	for _, tc := range []struct {
@@ -103,8 +103,8 @@ func TestReviewTellsAll(t *testing.T) {
 			"[[row]]\non = \"timeout\"\nladder = [{ action = \"retry\", times = 0 }]\n[[row]]\non = " +
 				"\"unknown\"\nthen = \"retry\"\nladder = [{ action = \"retry\", times = 0 }]\n[guards]\nmax_retries " +
 				"= -2", nil,
-			`own.toml: line 1: own.timeout: unreachable: rung 1 (retry) runs 0 times
-own.toml: line 4: own.unknown: unreachable: rung 1 runs 0 times
+			`own.toml: line 1: own.timeout: unreachable: step 1 (retry) runs 0 times
+own.toml: line 4: own.unknown: unreachable: step 1 runs 0 times
 own.toml: line 6: row "unknown": then: unknown value "retry"; allowed are skip, reclaim, escalate, stop, abort
 own.toml: line 9: guards.max_retries: want a whole number from -1 to 1000000, got -2`,
 		},
@@ -224,8 +224,8 @@ func sameRow(t *testing.T, is, want Row) {
 	}
 }
 
-// TestOneReasonOutOfAWord checks a row on one reason of a group. It starts as the group's row, and the group keeps its
-// other reasons.
+// TestOneReasonOutOfAWord checks a row for one reason of a group: it starts as a copy of the group's row, and the
+// group keeps its other reasons.
 func TestOneReasonOutOfAWord(t *testing.T) {
 	p, err := Parse("own", nil,
 		[]byte("base = \"dispatch\"\n[[row]]\non = \"timeout\"\nladder = [{ action = \"retry\", times = 4 }]\n"))
@@ -261,7 +261,7 @@ func TestOwnWord(t *testing.T) {
 	}
 }
 
-// TestNewEndTakesTheOldOneAway checks that settings without effect for the new ladder or end are not inherited.
+// TestNewEndTakesTheOldOneAway checks that settings that have no effect with the new ladder or end are not inherited.
 func TestNewEndTakesTheOldOneAway(t *testing.T) {
 	p, err := Parse("own", nil, []byte(`
 base = "gdd"

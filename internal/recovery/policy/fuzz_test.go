@@ -9,7 +9,7 @@ import (
 )
 
 // FuzzPolicy checks that any bytes are a policy or a refusal with a position. Under any base, an accepted policy
-// decides, ends, waits within its caps and can be checked.
+// decides, comes to an end, waits within its caps and can be checked.
 func FuzzPolicy(f *testing.F) {
 	for _, name := range Presets {
 		data, err := presets.ReadFile("presets/" + name + ".toml")

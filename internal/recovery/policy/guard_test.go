@@ -127,13 +127,13 @@ func TestGuardsVeto(t *testing.T) {
 				t.Errorf("%+v, want %s, veto %q, why %q", v, tc.action, tc.veto, tc.why)
 			}
 			if v.Veto != "" && (v.Charges != "" || v.Delay != 0 || v.Cools != "") {
-				t.Errorf("a veto that charges: %+v", v)
+				t.Errorf("the veto charges a meter: %+v", v)
 			}
 		})
 	}
 }
 
-// TestForbids checks the prediction of a veto on a charged attempt.
+// TestForbids checks that a veto on a charged attempt is predicted.
 func TestForbids(t *testing.T) {
 	p := preset(t, "director").With(Limits{
 		MaxRetries: 3, MaxConsecutiveErrors: 5, IterationBudget: 10,
@@ -318,7 +318,7 @@ var absentRungsCases = []struct {
 	},
 }
 
-// TestAbsentRungs checks that a rung whose condition no longer holds is skipped, without shortening the next rung.
+// TestAbsentRungs checks that a step whose condition no longer holds is skipped, without shortening the next step.
 func TestAbsentRungs(t *testing.T) {
 	p := preset(t, "director")
 

@@ -9,15 +9,15 @@ import (
 
 // ladderPosition is a failure's position on a ladder.
 type ladderPosition struct {
-	n, total int // attempt n of total, or of the rung if the ladder is endless; Unlimited if the rung is endless
-	rungs    int // number of rungs that apply
-	ends     int // part of total that does not lead to attempts
-	before   int // attempts of the rungs before this one
+	n, total int // attempt n of total, or of the step if the ladder is endless; Unlimited if the step is endless
+	rungs    int // number of steps that apply
+	ends     int // the part of total that does not lead to attempts
+	before   int // attempts of the steps before this one
 }
 
-// rung returns the rung for one more failure of a counter, or nil if the ladder is exhausted. A rung with a failed
-// condition counts with the width already used, so that it does not shorten the following rungs. tooLong means that a
-// rung would apply to a shorter stated wait.
+// rung returns the step for one more failure of a counter, or nil if the ladder is exhausted. A step with a failed
+// condition counts with the width already used, so that it does not shorten the following steps. tooLong means that a
+// step would apply to a shorter stated wait.
 func (r *Row) rung(s *state, c *recovery.Count, of string, f recovery.Finding,
 	facts DecisionInput,
 ) (g *Rung, at ladderPosition, tooLong bool) {
@@ -63,8 +63,8 @@ func (r *Row) rung(s *state, c *recovery.Count, of string, f recovery.Finding,
 	return g, at, tooLong && g == nil
 }
 
-// usedUp returns the width that a rung i with a failed condition has used: the uses of its action beyond the other
-// rungs with the same action.
+// usedUp returns the width that a step i with a failed condition has used: the uses of its action beyond the other
+// steps with the same action.
 func (r *Row) usedUp(i, taken int, f recovery.Finding, facts DecisionInput) int {
 	for k := range r.Ladder {
 		other := &r.Ladder[k]
@@ -84,7 +84,7 @@ func (r *Row) usedUp(i, taken int, f recovery.Finding, facts DecisionInput) int 
 	return max(taken, 0)
 }
 
-// endlessAfter reports whether an unlimited rung comes after rung i.
+// endlessAfter reports whether an unlimited step comes after step i.
 func (r *Row) endlessAfter(i int, f recovery.Finding, facts DecisionInput) bool {
 	return slices.ContainsFunc(r.Ladder[i+1:], func(g Rung) bool { return g.Times < 0 && met(g.When, f, facts) })
 }

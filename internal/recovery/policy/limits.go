@@ -41,7 +41,7 @@ type limitRow struct {
 	guard  func(*Guards) float64
 	set    func(*Guards, float64)
 	limit  func(*Limits) float64
-	always bool // 0 is a limit like any other number
+	always bool // set if 0 is a limit like any other number
 }
 
 func countRow(b Bound, key string, guard func(*Guards) *int, limit func(*Limits) int) limitRow {

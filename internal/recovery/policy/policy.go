@@ -21,7 +21,7 @@ const (
 	BySession   Unit = "session"   // failures in the session, for any reason
 )
 
-// Condition decides whether a rung counts.
+// Condition decides whether a step applies.
 type Condition string
 
 // The conditions. A "!" before a condition negates it.
@@ -31,7 +31,7 @@ const (
 	ResetStated      Condition = "reset_stated"
 )
 
-// Rung is one step of a ladder. A rung with a failed condition has width zero, so the failure moves to the next rung.
+// Rung is one step of a ladder. A step with a failed condition has width zero, so the failure moves to the next step.
 type Rung struct {
 	Action recovery.Action
 	Times  int // further attempts, or Unlimited
@@ -42,7 +42,7 @@ type Rung struct {
 type Wait struct {
 	Default time.Duration // first wait without a stated wait, doubled each time; 0 means a minute
 	Cap     time.Duration // limit on unstated waits; 0 means an hour
-	// Longest is the longest stated wait to obey, or 0 for no limit. A longer wait removes the rung.
+	// Longest is the longest stated wait to obey, or 0 for no limit. A longer wait removes the step.
 	Longest time.Duration
 	Backoff bool // the backoff's first step is added to the wait
 }
@@ -75,7 +75,7 @@ type Row struct {
 	id     string // "<policy>.<on>[@caller]"
 	layer  int    // number of bases of the row's document
 	line   int    // in the document; 0 for a row of its base
-	broken bool   // the row has faults
+	broken bool   // set if the row has faults
 }
 
 // Policy maps reasons and callers to rows, and contains the guards for all rows. It is immutable and safe for
@@ -89,8 +89,8 @@ type Policy struct {
 	usesConfigBackoff bool      // prefer the configured backoff to the policy's backoff
 	callers           []string  // named in rows; the first is "", which means any
 	index             [][]int16 // row by caller and by index in Reasons; -1 without a row
-	continueOnError   bool      // the run continues after errors
-	outranksNever     bool      // an incident postpones even failures that no row retries
+	continueOnError   bool      // set if the run continues after errors
+	outranksNever     bool      // set if an incident postpones even failures that no row retries
 	explicitKeys      []Bound   // limits that the operator's document sets and that apply
 	presetKeys        []Bound   // limits that the preset sets and the configuration does not
 	empty             bool      // the document is empty

@@ -12,7 +12,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// anyBackoff also draws unreasonable backoffs.
+// anyBackoff draws any backoff, even an unreasonable one.
 func anyBackoff(t *rapid.T) recovery.Backoff {
 	odd := []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, 1}
 	return recovery.Backoff{
@@ -133,7 +133,7 @@ func checkVerdict(t *rapid.T, p *Policy, f recovery.Finding, tally recovery.Tall
 	}
 	if !v.Action.Again() {
 		if v.DelayMax != 0 || v.Charges != "" || v.Cools != "" || v.Restarts {
-			t.Fatalf("an end that waits or charges: %+v", v)
+			t.Fatalf("the verdict ends the task, but waits or charges: %+v", v)
 		}
 		return
 	}
@@ -201,7 +201,7 @@ func TestDecideRepeats(t *testing.T) {
 	})
 }
 
-// TestNextIfAgain compares a verdict's prediction with the next decision.
+// TestNextIfAgain compares a verdict's NextIfAgain with the next decision.
 func TestNextIfAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, f, facts, tally := anyPolicy(t), anyFinding(t), anyFacts(t), recovery.Tally{}
@@ -288,7 +288,7 @@ func TestFlagsAgreeWithClassAndPolicy(t *testing.T) {
 	p := directorPolicy(3, recovery.DefaultBackoff)
 	for _, a := range recovery.Reasons {
 		f := recovery.Assert(a.Reason)
-		// The first failure, with every option available.
+		// Decide on the first failure, with every option available.
 		again := p.Decide(recovery.Finding{Reason: a.Reason, RetryAfter: time.Second}, recovery.Tally{},
 			DecisionInput{HasAlternative: true}, "").Action.Again()
 		if f.ErrorType != recovery.ErrorType(a.Reason) || f.Transient != (a.Class == recovery.Transient) ||

@@ -7,8 +7,9 @@ import (
 // Standing describes the origin of a row and the failures that it still decides.
 type Standing struct {
 	Row
-	Name  string                     `json:"-"`                      // "<policy>.<on>[@caller]", as in verdicts
-	Own   bool                       `json:"own,omitempty"`          // the row belongs to the document, not to its base
+	Name string `json:"-"` // "<policy>.<on>[@caller]", as in verdicts
+	// set if the row belongs to the document and not to its base
+	Own   bool                       `json:"own,omitempty"`
 	By    []string                   `json:"overruled_by,omitempty"` // rows that override it completely, or nil
 	Taken map[recovery.Reason]string `json:"-"`                      // its reasons that other rows decide
 }

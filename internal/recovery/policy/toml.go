@@ -40,10 +40,10 @@ func (d *document) line(path string) int {
 	return at.Line
 }
 
-// rowPath matches the path of a row or a rung at the start of a key's path.
+// rowPath matches the path of a row or a step at the start of a key's path.
 var rowPath = regexp.MustCompile(`^row\[(\d+)\](?:\.ladder\[(\d+)\])?(?:\.|$)`)
 
-// refusals returns the faults with rows named by key and rungs by number.
+// refusals returns the faults with rows named by key and steps by number.
 func (d *document) refusals() (faults []Fault) {
 	for _, f := range d.Faults() {
 		where := f.Path
@@ -60,7 +60,7 @@ func (d *document) refusals() (faults []Fault) {
 			}
 			if m[2] != "" {
 				i, _ = strconv.Atoi(m[2])
-				where += ", rung " + strconv.Itoa(i+1)
+				where += ", step " + strconv.Itoa(i+1)
 			}
 			if key := f.Path[len(m[0]):]; key != "" {
 				where += ": " + key
@@ -234,7 +234,7 @@ type rungForm struct {
 // unlimited is the text form of no limit.
 const unlimited = "unlimited"
 
-// MarshalJSON writes the rung with the keys of a policy document.
+// MarshalJSON writes the step with the keys of a policy document.
 func (g Rung) MarshalJSON() ([]byte, error) {
 	form := rungForm{Action: g.Action, Times: g.Times, When: g.When}
 	if g.Times < 0 {
@@ -246,7 +246,7 @@ func (g Rung) MarshalJSON() ([]byte, error) {
 // maxTimes bounds a number in a document. The engine grants less.
 const maxTimes = 1000
 
-// DecodeTOML reads a whole rung.
+// DecodeTOML reads a whole step.
 func (g *Rung) DecodeTOML(f *tomlfile.File, path string, v any) {
 	values, _ := v.(map[string]any)
 	n, form := table{f, path, values}, rungForm{Times: int64(1)}

@@ -80,7 +80,7 @@ var conditionWords = map[Condition]string{
 // NotRepeated ends the explanation of a verdict if no policy would retry unchanged.
 const NotRepeated = "; the same again fails the same way"
 
-// describeExhausted explains why the ladder does not have a rung for the failure. It only states that a repetition
+// describeExhausted explains why the ladder does not have a step for the failure. It only states that a repetition
 // fails the same way if this is true for any policy.
 func (r *Row) describeExhausted(reason recovery.Reason, at ladderPosition, tooLong bool, f recovery.Finding) string {
 	about, _ := recovery.Describe(reason)

@@ -6,8 +6,8 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// For frequent kinds of text, functions replace expressions, because they are faster. Tests compare them with
-// equivalent expressions.
+// For frequent kinds of text, functions take the place of expressions, because they are faster. Tests compare
+// them with equivalent expressions.
 
 // path finds /home/a/b.go, ~/b, C:\a\b, file:///a/b, and relative paths below a directory for temporary files.
 func path(rest string) (groups found, ok bool) {

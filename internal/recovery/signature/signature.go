@@ -94,7 +94,7 @@ func single(line string) string {
 }
 
 // normaliseLine appends line to out in one pass: at every position the first matching row of volatile replaces its
-// match. The context of a position is the text already written, so a second pass has the same result.
+// match. The context of a position is the text already written, so that a second pass has the same result.
 func normaliseLine(out []byte, line string, groups *found) []byte {
 	for i := 0; i < len(line); {
 		p := placeOf(out, line[i])

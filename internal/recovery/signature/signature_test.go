@@ -93,7 +93,7 @@ func TestSignatureKeepsWhatTells(t *testing.T) {
 	stage.Stage = "VALIDATE"
 	if s := Of(base, recovery.BuildFailed); s == Of(other, recovery.BuildFailed) ||
 		s == Of(stage, recovery.BuildFailed) || s == Of(base, recovery.Unknown) {
-		t.Error("text, stage and reason must tell failures apart")
+		t.Error("text, stage and reason must each distinguish failures")
 	}
 	for _, tc := range []struct{ name, a, b string }{
 		{"statuses", "HTTP 401 from the API", "HTTP 403 from the API"},
@@ -126,7 +126,7 @@ func TestSignatureKeepsWhatTells(t *testing.T) {
 	}
 	if a, b := Of(recovery.Evidence{Stdout: "x"}, recovery.Unknown), Of(recovery.Evidence{Message: "y"},
 		recovery.Unknown); a == b {
-		t.Error("without stderr the other texts must tell")
+		t.Error("without stderr, the other texts must distinguish failures")
 	}
 	if s := Of(base, recovery.BuildFailed); !regexp.MustCompile(`^sig:[0-9a-f]{16}$`).MatchString(s) {
 		t.Errorf("%q", s)

@@ -50,6 +50,6 @@ func TestNormalisingTwice(t *testing.T) {
 		t.Error(err)
 	}
 	if changed < lines/2 {
-		t.Errorf("only %d of %d lines change: the words are badly chosen", changed, lines)
+		t.Errorf("only %d of %d lines change, so these words are a bad choice", changed, lines)
 	}
 }

@@ -60,13 +60,13 @@ var volatile = []volatileRow{
 	row("token", mayToken, `(?:sk[-_]|gh[posur]_|github_pat_|glpat-|xox[abp]-|eyJ)`+secret, with("<token>")),
 	row("id", mayID, `(?:req|sess?|msg|resp|call|chatcmpl|toolu|thread|turn|evt|batch|file)[_-](\w{10,})`,
 		withDigits(1, "<token>")),
-	// without a digit it may be a name: postgres-1
+	// without a digit, it may be a name such as postgres-1
 	row("attempt", mayAttempt, `([a-z0-9]{8})-\d{1,6}\b`, withDigits(1, "<attempt>")),
 	row("named attempt", mayNamed, `((?:worker|attempt|task)[ =:/-])`+attempt, writeNamedAttempt),
 	row("issue", mayIssue, `[\w.-]+/[\w.-]+#\d{1,12}\b`, with("<issue>")),
 	{"url", atWord, mayURL, address, writeURL},
 	row("hex", mayHex, `(?i)(?:0x[0-9a-f]+\b|([0-9a-f]{7,})\b)`, withDigits(1, "<n>")),
-	row("random", mayRandom, `(\w{20,})`, withDigits(4, "<token>")), // names do not have digits in four places
+	row("random", mayRandom, `(\w{20,})`, withDigits(4, "<token>")), // names do not have four separate groups of digits
 	{"number", atWord, mayNumber, number, writeNumber},
 }
 

@@ -19,7 +19,7 @@ func writePath(out []byte, groups *found, rest string) []byte {
 	return append(append(out, '/'), base...)
 }
 
-// steadyFile reports whether a name of letters has a suffix of 1 to 5 letters.
+// steadyFile reports whether a name consists of letters and has a suffix of 1 to 5 letters.
 func steadyFile(name string) bool {
 	for i := range len(name) {
 		if b := name[i]; !plaintext.IsLetter(b) && b != '.' && b != '_' && b != '-' {

@@ -41,7 +41,7 @@ func TestStream(t *testing.T) {
 					t.Fatalf("%q: %q", written, got[max(0, len(before)-200):])
 				}
 				if !strings.HasPrefix(got, redact.Text(before)) || !strings.HasSuffix(got, redact.Text(behind)) {
-					t.Fatalf("it removed more: %q", got)
+					t.Fatalf("the stream removed more: %q", got)
 				}
 			})
 		})
@@ -81,7 +81,7 @@ func TestHeldIsReleased(t *testing.T) {
 	}
 	_, _ = w.Write([]byte(v[:12] + "\n" + strings.Repeat(".", heldMost) + "\n"))
 	if !strings.Contains(out.String(), "....") {
-		t.Error("it holds more than heldMost")
+		t.Error("the stream holds more than heldMost")
 	}
 }
 

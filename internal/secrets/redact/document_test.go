@@ -76,6 +76,6 @@ func TestDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(got) != b.String() {
-		t.Errorf("%s is old: go test ./internal/secrets/redact -run TestDocument -update", document)
+		t.Errorf("%s is out of date: go test ./internal/secrets/redact -run TestDocument -update", document)
 	}
 }

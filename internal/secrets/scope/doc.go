@@ -8,9 +8,9 @@
 //
 // # Invariants
 //
-// Findings never contain a secret, even if a file name does. The package rejects content that it could not search. The
-// memory of a search does not depend on the size of a file.
+// Findings never contain a secret, even if a file name does. Content that could not be searched is rejected. The
+// memory that a search needs does not grow with the file.
 //
-// The package has no I/O and no clock. The caller's context bounds the time. The rules of gitleaks are its only state.
-// They are loaded once, and are safe for concurrent use.
+// The package has no I/O and no clock. The caller's context bounds the time of a search. The only state is the rules
+// of gitleaks, which are loaded once and safe for concurrent use.
 package scope

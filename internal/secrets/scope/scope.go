@@ -34,7 +34,7 @@ type Rules struct {
 	maxFile int64
 }
 
-// denied is one glob of Deny, for messages.
+// denied is one glob of Deny, kept for messages.
 type denied struct {
 	glob string
 	all  worktree.Globs // this glob and the following ones; the last match decides
@@ -99,7 +99,7 @@ func has(labels []string, label string) bool {
 	return slices.ContainsFunc(labels, func(l string) bool { return strings.EqualFold(l, label) })
 }
 
-// labelFor returns a label that would permit a path, or "".
+// labelFor returns a label that would allow a path, or "".
 func (r *Rules) labelFor(name string) string {
 	for _, a := range r.allow {
 		if a.globs.Match(name) {
@@ -117,8 +117,8 @@ type File struct {
 	Bytes int64 // size of the content
 }
 
-// Look checks one patch. Call LeftOut, Nested and Filtered for the paths that they describe, File for each path,
-// Content if File returned true, and finally Err.
+// Look checks one patch. Call File for each path, and Content if File returned true. Call LeftOut, Nested and
+// Filtered for the paths they describe. Err ends the check.
 type Look struct {
 	rules   *Rules
 	labels  []string
@@ -137,7 +137,7 @@ type finding struct {
 	next   string // advice for a person
 }
 
-// Look starts the check of a patch for an issue with these labels. The patch must not contain the known values.
+// Look starts the check of a patch for an issue with these labels. The patch must not contain any of the known values.
 func (r *Rules) Look(labels []string, known *leak.Finder) *Look {
 	return &Look{rules: r, labels: labels, known: known, secrets: map[string]bool{}}
 }
@@ -146,11 +146,11 @@ func (r *Rules) Look(labels []string, known *leak.Finder) *Look {
 func (l *Look) File(f File) (wantContent bool) {
 	l.names = append(l.names, f.Path)
 	if glob := l.rules.deniedBy(f.Path, l.labels); glob != "" {
-		next := "no label in scope.allow lets it through"
+		next := "no label in scope.allow allows it"
 		if label := l.rules.labelFor(f.Path); label != "" {
-			next = fmt.Sprintf("the label %q lets it through", label)
+			next = fmt.Sprintf("the label %q allows it", label)
 		}
-		l.find(finding{recovery.ScopeViolation, f.Path, 0, fmt.Sprintf("scope.deny has %q", glob), next})
+		l.find(finding{recovery.ScopeViolation, f.Path, 0, fmt.Sprintf("forbidden by scope.deny %q", glob), next})
 	}
 	switch {
 	case f.Gone:
@@ -239,7 +239,7 @@ func (l *Look) Filtered(name, filter string) {
 	}
 	l.find(finding{
 		recovery.PolicyViolation, name, 0,
-		"a raw file, but .gitattributes says filter=" + filter + ", and Retake runs no filters",
+		"a raw file, but .gitattributes sets filter=" + filter + ", and Retake does not run filters",
 		"leave it out, or name it in scope.allow_raw",
 	})
 }
@@ -256,7 +256,7 @@ func (l *Look) secret(name string, s secret) {
 	})
 }
 
-// mostFindings is the maximum number of findings. A longer list does not help.
+// mostFindings is the maximum number of findings. A longer list would not help anyone.
 const mostFindings = 50
 
 func (l *Look) find(f finding) {
@@ -276,7 +276,7 @@ func (l *Look) Err(ctx context.Context) error {
 	return l.violation()
 }
 
-// searchNames searches the names of the files in pieces of about pieceBytes, because a patch may have many files.
+// searchNames searches the names of the files in pieces of about pieceBytes, because a patch may have very many files.
 func (l *Look) searchNames(ctx context.Context) error {
 	for names := l.names; len(names) > 0; {
 		n, size := 0, 0
@@ -284,7 +284,7 @@ func (l *Look) searchNames(ctx context.Context) error {
 			size += len(names[n])
 			n++
 		}
-		lines := strings.Join(names[:n], "\n") // a message shows only a part of a name with a line break
+		lines := strings.Join(names[:n], "\n") // a line break would end the name in a message
 		found, err := l.search(ctx, "", lines)
 		if err != nil {
 			return err

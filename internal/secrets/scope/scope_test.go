@@ -95,8 +95,8 @@ var whatMayNotLeaveCases = []struct {
 	{
 		name: "a workflow", file: File{Path: ".github/workflows/x.yml"}, reason: recovery.ScopeViolation,
 		says: []string{
-			".github/workflows/x.yml", `scope.deny has ".github/workflows/"`,
-			`the label "ci-ok" lets it through`,
+			".github/workflows/x.yml", `forbidden by scope.deny ".github/workflows/"`,
+			`the label "ci-ok" allows it`,
 		},
 	},
 	{
@@ -197,7 +197,7 @@ func TestWhatMayNotLeave(t *testing.T) {
 				"MIIEpAIBAAKCAQEA",
 			} {
 				if strings.Contains(v.Text, s) {
-					t.Error("the error contains a secret")
+					t.Error("the error contains the secret")
 				}
 			}
 		})
@@ -228,8 +228,8 @@ func TestDenyTakesBack(t *testing.T) {
 	}
 }
 
-// TestFilesThatAPushChanges finds files that a push leaves out or stores raw, unless a setting names them. Settings
-// cannot permit a refused name, and the text hides a secret in a name.
+// TestFilesThatAPushChanges reports files that a push leaves out or stores raw, unless a setting names them. A name
+// that git refuses is reported in any case, and the text masks a secret in a name.
 func TestFilesThatAPushChanges(t *testing.T) {
 	r := rules(t, Options{AllowRaw: []string{"ok/"}, AllowLeftOut: []string{"w/out/"}, MaxFileBytes: 1})
 	fine := r.Look(nil, known)
@@ -243,7 +243,7 @@ func TestFilesThatAPushChanges(t *testing.T) {
 		"w/a.c: a file in the submodule w,":         func(l *Look) { l.LeftOut("w/a.c", "w") },
 		"w/out/git~1: a name that git refuses":      func(l *Look) { l.LeftOut("w/out/git~1", "") },
 		"sub/.git: a nested repository, ":           func(l *Look) { l.Nested("sub/.git") },
-		"a.bin: a raw file, but .gitattributes say": func(l *Look) { l.Filtered("a.bin", "lfs") },
+		"a.bin: a raw file, but .gitattributes set": func(l *Look) { l.Filtered("a.bin", "lfs") },
 		"rule github-pat":                           func(l *Look) { l.LeftOut("w/out/"+githubPAT, "w") },
 	} {
 		l := r.Look(nil, known)

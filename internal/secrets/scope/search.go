@@ -16,15 +16,15 @@ import (
 	"retake/internal/secrets/leak"
 )
 
-// guesses is the rule of gitleaks that guesses from the name in front of a value. The other rules match the form of a
-// secret.
+// guesses is the generic rule of gitleaks, which guesses from the name in front of a value. The other rules match the
+// form of a secret.
 const guesses = "generic-api-key"
 
 // detector returns the rules of gitleaks. It loads them once, in 50 ms. The rules never change.
 var detector = sync.OnceValue(func() *detect.Detector {
 	d, err := detect.NewDetectorDefaultConfig()
 	if err != nil {
-		panic(fmt.Sprint("scope: the rules of gitleaks: ", err)) // the rules are part of the program
+		panic(fmt.Sprint("scope: the rules of gitleaks: ", err)) // cannot fail: the rules are embedded
 	}
 	d.IgnoreGitleaksAllow = true
 	rule, ok := d.Config.Rules[guesses]
@@ -48,7 +48,8 @@ type secret struct {
 	isOwn       bool // a known value of the director, with rule as its name and encoding
 }
 
-// same ignores the position. Another occurrence of a known value in the same encoding is not new.
+// same compares secrets without their positions, so another occurrence of a known value in the same encoding is not
+// new.
 func (s secret) same(other secret) bool {
 	return s.isOwn == other.isOwn && s.rule == other.rule && (s.isOwn || s.value == other.value)
 }

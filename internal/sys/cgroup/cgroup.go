@@ -14,8 +14,8 @@ type Hierarchy struct {
 	Controller string // name in /proc/self/cgroup; empty for version 2
 }
 
-// Folders returns the folders that may hold this process's figures, on a file system at root. In a container, our group
-// is the mount itself. Elsewhere it is a directory below the mount.
+// Folders returns the directories that may hold this process's figures, on a file system at root. In a container, our
+// group is the mount itself. Elsewhere it is a directory below the mount.
 func (h Hierarchy) Folders(root string) [2]string {
 	mount := filepath.Join(root, h.Mount)
 	return [2]string{filepath.Join(mount, h.own(root)), mount}
@@ -39,7 +39,7 @@ func (h Hierarchy) own(root string) string {
 // Counter locates a number of a control group. Without a key, the number is the file's only content.
 type Counter struct{ File, Key string }
 
-// Read returns the number in a folder.
+// Read returns the number in a directory.
 func (c Counter) Read(folder string) (uint64, bool) {
 	data, err := os.ReadFile(filepath.Join(folder, c.File))
 	if err != nil {

@@ -53,7 +53,7 @@ func TestNoThreadTakesAProgramAlong(t *testing.T) {
 		}
 		_ = cmd.Wait()
 		if s := cmd.ProcessState.Sys().(syscall.WaitStatus).Signal(); s != syscall.SIGTERM {
-			t.Errorf("signal %v ended it", s)
+			t.Errorf("signal %v ended the program", s)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func TestSumSeesEveryField(t *testing.T) {
 		x := example()
 		change(x)
 		if sumOf(x, began) == want {
-			t.Errorf("%s: the sum does not see it", name)
+			t.Errorf("%s: the sum does not see the change", name)
 		}
 	}
 	x := example()
@@ -60,7 +60,7 @@ func TestSumSeesEveryField(t *testing.T) {
 		t.Error("a skipped field counts")
 	}
 	if x.at = x.at.Add(time.Minute); sumOf(x, began.Add(time.Minute)) != want {
-		t.Error("the same distance has another sum")
+		t.Error("an equal distance gives a different sum")
 	}
 }
 
