@@ -47,7 +47,21 @@ func (d *daemon) take(ctx context.Context, serves bool) error {
 	if !serves {
 		err = lead.StopFirst(err, d.config.Director.DataDir)
 	}
+	if err == nil {
+		d.keepPrivate()
+	}
 	return err
+}
+
+// keepPrivate closes files of the data directory that earlier directors, or people, left open to other users.
+func (d *daemon) keepPrivate() {
+	found, err := safefile.Restrict(d.config.Director.DataDir)
+	if len(found) > 0 {
+		d.log.Warn("other users had access to files of director.data_dir", zap.Stringers("closed", found),
+			zap.Error(err))
+	} else if err != nil {
+		d.log.Warn("permissions of director.data_dir not checked", zap.Error(err))
+	}
 }
 
 // open creates the adapters, and reports all missing prerequisites at once. If serves is set, it also answers queries.

@@ -39,7 +39,7 @@ var checks = []check{
 	{name: "variables", needs: Offline, about: "The variables to pass to workers are set, and at least one allows " +
 		"agents to log in.", look: lookVariables},
 	{name: "data_dir", needs: Offline, about: "`director.data_dir` is writable or can be created, and other users " +
-		"cannot read it.", look: lookDataDir},
+		"cannot access files in it.", look: lookDataDir},
 
 	{name: "programs", needs: OnMachine, about: "git and the worker program are installed; without containers, so " +
 		"are the stages' programs.", look: lookPrograms},

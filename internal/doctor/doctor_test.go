@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -215,6 +216,14 @@ var findings = map[string]struct {
 	"open data_dir": {
 		func(p *played) { p.config.Director.DataDir = os.TempDir() }, "data_dir", Warning,
 		"chmod o-rw",
+	},
+	"open file in data_dir": {
+		func(p *played) {
+			dir := p.config.Director.DataDir
+			file := filepath.Join(dir, "director.sock")
+			_ = errors.Join(os.MkdirAll(dir, 0o700), os.Chmod(dir, 0o711), os.WriteFile(file, nil, 0o600),
+				os.Chmod(file, 0o777))
+		}, "data_dir", Warning, "access to director.sock (mode 0777)",
 	},
 	"no limits": {
 		func(p *played) { p.cannot = []string{"no memory limit"} }, "engine", Warning,

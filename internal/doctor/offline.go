@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"retake/internal/config"
+	"retake/internal/safefile"
 )
 
 func lookConfiguration(_ context.Context, e *exam) {
@@ -73,6 +74,9 @@ func lookDataDir(ctx context.Context, e *exam) {
 	if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o006 != 0 {
 		e.warn(fmt.Sprintf("director.data_dir %s is accessible to other users of this machine (mode %04o)", dir,
 			info.Mode().Perm()), "chmod o-rw "+dir)
+	} else if open, err := safefile.Exposed(dir); err == nil && len(open) > 0 {
+		e.warn(fmt.Sprintf("other users of this machine have access to %s in director.data_dir, and to %d more files",
+			open[0], len(open)-1), "start the director, which closes them")
 	}
 	lookNeeds("director.data_dir")(ctx, e)
 }

@@ -54,7 +54,7 @@ func (w *Workspaces) Validation(ctx context.Context, nonce, attempt string) (pat
 func (t *task) writeValidation(ctx context.Context, tree string) error {
 	dir, index := t.validation(), t.validation()+".index"
 	if err := errors.Join(t.removeStaleLocks(), safefile.RemoveAll(dir), safefile.RemoveAll(index),
-		os.Mkdir(dir, 0o755)); err != nil {
+		os.Mkdir(dir, 0o700)); err != nil {
 		return err
 	}
 	if _, err := t.git.run(ctx, t.inTree(dir, index, "read-tree", "-m", "-u", "--no-recurse-submodules",

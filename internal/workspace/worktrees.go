@@ -24,7 +24,7 @@ type workTrees struct {
 
 // create creates the directory of a new checkout, with its own file system if there is a quota.
 func (s *workTrees) create(ctx context.Context, t *task) error {
-	if err := os.Mkdir(t.checkout(), 0o755); err != nil || s.quota == 0 {
+	if err := os.Mkdir(t.checkout(), 0o700); err != nil || s.quota == 0 {
 		return err
 	}
 	f, err := os.OpenFile(t.image(), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
@@ -41,7 +41,7 @@ func (s *workTrees) create(ctx context.Context, t *task) error {
 	if err := t.mount(ctx); err != nil {
 		return err
 	}
-	return os.Remove(filepath.Join(t.checkout(), "lost+found"))
+	return errors.Join(os.Remove(filepath.Join(t.checkout(), "lost+found")), os.Chmod(t.checkout(), 0o700))
 }
 
 // ensureMounted mounts a checkout's own file system again after a reboot.

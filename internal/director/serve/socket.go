@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -121,16 +122,35 @@ func (s *statusOnly) WriteHeader(status int) { s.status = status }
 
 func (s *statusOnly) Write(b []byte) (int, error) { return len(b), nil }
 
-// Listen listens on the operator's socket of a data directory. It replaces the socket of an earlier director.
+// Listen listens on the operator's socket of a data directory. It replaces the socket of an earlier director. The
+// umask does not matter: a private directory hides the socket until it has its final permissions.
 func Listen(ctx context.Context, dataDir string) (net.Listener, error) {
-	path := filepath.Join(dataDir, operator.SocketName)
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("director: remove the old operator socket: %w", err)
+	path, private := filepath.Join(dataDir, operator.SocketName), filepath.Join(dataDir, ".sock")
+	bound := filepath.Join(private, "s") // a short name, because the kernel limits the length of the path
+	if err := errors.Join(os.RemoveAll(private), os.Mkdir(private, 0o700)); err != nil {
+		return nil, fmt.Errorf("director: operator socket: %w", err)
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", path)
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", bound)
 	if err != nil {
 		return nil, fmt.Errorf("director: operator socket: %w (if the path of director.data_dir is too long: 90 "+
 			"bytes are safe)", err)
 	}
-	return listener, nil
+	listener.(*net.UnixListener).SetUnlinkOnClose(false)
+	if err := errors.Join(os.Chmod(bound, 0o600), os.Rename(bound, path), os.Remove(private)); err != nil {
+		return nil, errors.Join(fmt.Errorf("director: operator socket: %w", err), listener.Close())
+	}
+	return &renamedListener{Listener: listener, path: path}, nil
+}
+
+// renamedListener removes its socket when it is closed.
+type renamedListener struct {
+	net.Listener
+	path string
+	once sync.Once
+}
+
+// Close closes the listener.
+func (l *renamedListener) Close() (err error) {
+	l.once.Do(func() { err = errors.Join(l.Listener.Close(), os.Remove(l.path)) })
+	return err
 }
