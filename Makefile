@@ -126,9 +126,9 @@ demo: build ## Run the demo: thirteen failures and recoveries in containers, wit
 	$(BIN)/demo
 
 .PHONY: attacks
-attacks: ## Attack a running director, and print for each attack whether the defence held (exit 1 if one failed). Needs Docker for attacks from containers (ONLY=hellos)
+attacks: ## Attack a running director, and print for each attack whether the defence held (exit 1 if one failed). Needs Docker for attacks from containers (ONLY=hellos; BASELINE=DIR: attack another build)
 	@mkdir -p $(BIN)
-	@{ $(GO) test -count=1 -timeout 90m -v ./internal/attack -args -attacks -only '$(ONLY)' 2>&1; echo "exit $$?"; } | \
+	@{ $(GO) test -count=1 -timeout 90m -v ./internal/attack -args -attacks -only '$(ONLY)' $(if $(BASELINE),-baseline '$(abspath $(BASELINE))') 2>&1; echo "exit $$?"; } | \
 	  tee $(BIN)/attacks.log | grep --line-buffered '^|'; grep -qx 'exit 0' $(BIN)/attacks.log || { echo "see $(BIN)/attacks.log" >&2; exit 1; }
 
 .PHONY: chaos

@@ -207,8 +207,11 @@ var agentBinary = sync.OnceValues(func() (string, error) {
 	return build(testbed.Program{File: "agent", Source: "./internal/attack/agent"})
 })
 
-// build makes a static program of this module.
+// build makes a static program of this module. A program of the director may come from another build.
 func build(p testbed.Program) (string, error) {
+	if *baseline != "" && (p == testbed.DirectorProgram || p == testbed.WorkerProgram) {
+		return filepath.Join(*baseline, p.File), nil
+	}
 	dir, err := os.MkdirTemp("", "attack-bin-")
 	if err != nil {
 		return "", err

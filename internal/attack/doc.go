@@ -4,6 +4,11 @@
 //	make attacks    all attacks, with figures; exit 1 if an attack succeeded
 //	go test         the quick attacks, without containers if no engine answers
 //
+// A new row must succeed against the commit before its defence. Build the programs of that commit, and attack them:
+//
+//	go build -o DIR/ ./cmd/director ./cmd/worker && go test -c -o DIR/attack.test ./internal/attack
+//	make attacks BASELINE=DIR ONLY=door
+//
 // The director is a separate process, so that its memory can be measured. It uses the stand-in for GitHub, real git and
 // a real bus. The suite itself plays some of the workers, so it has their plans and can pose as an attacker with a
 // stolen credential. The others are real workers in containers, with the program in the directory agent as their agent.

@@ -56,6 +56,7 @@ type worldOptions struct {
 	ca       string
 	environ  []string // more of the director's configuration configuration
 	program  string   // the director's program; by default the suite itself, which is faster with GitHub
+	under    []string // a command that runs the director's command
 	delivery string   // github.delivery, branch by default
 }
 
@@ -128,7 +129,7 @@ func newWorld(t *testing.T, o worldOptions) *world {
 	given, err := json.Marshal(w.settings)
 	file := filepath.Join(w.dir, "settings.json")
 	must(t, err, os.WriteFile(file, given, 0o600))
-	self, err := os.Executable()
+	self, err := suite()
 	must(t, err)
 	w.director = &testbed.Process{
 		Name: "director", Argv: []string{self}, Log: filepath.Join(w.dir, "director.log"),
@@ -139,9 +140,18 @@ func newWorld(t *testing.T, o worldOptions) *world {
 			o.program, "run", "--config", w.settings.Config, "--worker-binary", w.settings.Worker,
 		}
 	}
+	w.director.Argv = append(o.under, w.director.Argv...)
 	t.Cleanup(w.leave)
 	w.start()
 	return w
+}
+
+// suite returns the program that runs as a director: this one, or that of another build.
+func suite() (string, error) {
+	if *baseline != "" {
+		return filepath.Join(*baseline, "attack.test"), nil
+	}
+	return os.Executable()
 }
 
 // fleetOf returns the fleet's name, which names a world's containers, images and networks.
