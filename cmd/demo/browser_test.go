@@ -48,14 +48,16 @@ func TestPageInABrowser(t *testing.T) {
 	kept := w.runDemo()
 
 	w.openTheBoard()
+	w.signIn("/")
 	w.seeItMove()
 	w.do("leave, since the demo restarts its director at the end", chromedp.Navigate("about:blank"))
 	w.await("the demo to end", kept)
 	w.openTheBoard()
+	w.signIn("/") // the first session ended with its director
 	w.useTheKeyboard()
 	w.readTheStory()
-	w.signIn()
 	w.act()
+	w.beUselessElsewhere()
 	w.seeEveryPage()
 	w.nothingElse()
 }

@@ -54,7 +54,7 @@ func parse(args []string, usage io.Writer) (demo.Options, error) {
 	f.IntVar(&o.KillDirector, "kill-director", 0, "kill -9 the director this many times, and check that "+
 		"nothing changes")
 	f.StringVar(&o.HTTPListen, "http", "", "serve the director's HTTP at this `address`, e.g. 127.0.0.1:8730: its "+
-		"page, and metrics at /metrics. The page accepts actions if RETAKE_PAGE_TOKEN has a token")
+		"page, and metrics at /metrics. Set RETAKE_PAGE_TOKEN and RETAKE_METRICS_TOKEN to guard them, and to act")
 	f.StringVar(&o.OTLP, "otlp", "", "send the director's traces to the OpenTelemetry collector at this `URL`, e.g. "+
 		"http://127.0.0.1:4318")
 	only := f.String("only", "", "run only these `scenarios`, e.g. 3,5")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -40,7 +41,6 @@ func (w *walk) openTheBoard() {
 		}
 	}
 	w.do("open the board", window(1280, 800, "light"), chromedp.Navigate("http://"+w.address+"/"))
-	value[bool](w, "window.opened = true")
 }
 
 // place returns the column in which the page shows an issue.
@@ -93,8 +93,6 @@ func (w *walk) readTheStory() {
 		w.until(part+" says why", fmt.Sprintf("document.querySelector(%q)?.innerText.includes(%q)", part, words))
 	}
 	w.until("it has the output", `document.querySelector("#output").innerText.includes("three widgets cost $4")`)
-	w.until("nobody can act",
-		`!document.querySelector("button[name=command]") && document.querySelector("main a[href^='/signin']")`)
 	form := strings.NewReader(url.Values{"command": {"retry"}}.Encode())
 	r, err := http.NewRequestWithContext(w.Context(), http.MethodPost, "http://"+w.address+task+"/commands", form)
 	if err != nil {
@@ -112,21 +110,58 @@ func (w *walk) readTheStory() {
 	w.picture("page-task")
 }
 
-// signIn goes from the task to the sign-in form and back.
-func (w *walk) signIn() {
-	w.do("ask to sign in", chromedp.Click(chromedp.CSS("main a[href^='/signin']")))
-	w.until("the form is there", `document.querySelector("input[name=token]")`)
+// signIn signs in where the browser was led, and returns to the page that it asked for.
+func (w *walk) signIn(path string) {
+	w.until("the form is there", `document.querySelector("input[name=token]")?.checkVisibility()`)
 	w.picture("page-signin")
 	w.do("sign in", chromedp.SendKeys(chromedp.CSS("input[name=name]"), "alice"),
 		chromedp.SendKeys(chromedp.CSS("input[name=token]"), pageToken+"\r"))
-	w.until("the task is back, with buttons", `location.pathname === "`+task+
-		`" && document.querySelector("button[value=retry]") && document.querySelector(".who").innerText.includes("alice")`)
-	w.picture("page-signed-in")
+	w.until("the page is there", `location.pathname === "`+path+
+		`" && document.querySelector(".who").innerText.includes("alice")`)
+	value[bool](w, "window.opened = true")
+}
+
+// beUselessElsewhere opens another port of the same host, where an agent could listen. The browser sends the session's
+// cookie there, which must not read the page.
+func (w *walk) beUselessElsewhere() {
+	cookies := make(chan string, 10)
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		cookies <- r.Header.Get("Cookie")
+	}))
+	defer other.Close()
+	w.mu.Lock()
+	seen := len(w.requests)
+	w.mu.Unlock()
+	w.do("open another port", chromedp.Navigate(other.URL))
+	cookie := <-cookies
+	if !strings.Contains(cookie, "retake_session=") {
+		w.Errorf("the browser sent %q: the attack was not made", cookie)
+	}
+	r, err := http.NewRequestWithContext(w.Context(), http.MethodGet, "http://"+w.address+"/live", http.NoBody)
+	if err != nil {
+		w.Fatal(err)
+	}
+	r.Header.Set("Cookie", cookie)
+	r.Header.Set("Accept", "text/event-stream")
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		w.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusUnauthorized {
+		w.Errorf("the cookie alone reads the page: %d, want 401", resp.StatusCode)
+	}
+	w.mu.Lock()
+	w.requests = w.requests[:seen] // this request was ours
+	w.mu.Unlock()
+	w.do("go back", chromedp.Navigate("http://"+w.address+task))
+	w.until("the person continues", `location.pathname === "`+task+`" && document.querySelector("button[name=command]")`)
 }
 
 // act starts another attempt and watches its output on the open page.
 func (w *walk) act() {
 	w.until("the output is there", `document.querySelector("#output").childElementCount > 3`)
+	w.picture("page-signed-in")
 	w.do("answer", chromedp.SendKeys(chromedp.CSS("#text"), "prices keep their cents"),
 		chromedp.Click(chromedp.CSS("button[value=retry]")))
 	w.until("it is said", `document.querySelector(".said")?.innerText.includes("retry: recorded in the journal")`)
@@ -141,10 +176,11 @@ func (w *walk) act() {
 func (w *walk) seeEveryPage() {
 	for name, path := range map[string]string{
 		"board": "/", "task": task, "done": "/tasks/demo/widgets/4",
-		"numbers": "/numbers", "machine": "/machine", "tables": "/tables", "signin": "/signin",
+		"numbers": "/numbers", "machine": "/machine", "tables": "/tables",
 	} {
 		background := `getComputedStyle(document.body).backgroundColor`
 		w.do(name, window(1280, 800, "light"), chromedp.Navigate("http://"+w.address+path))
+		w.until(name+" is there", `!document.querySelector("[data-to]")`)
 		light := value[string](w, background)
 		w.fits(name)
 		w.picture("desk-" + name)

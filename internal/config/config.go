@@ -55,8 +55,9 @@ type Director struct {
 	Lease         time.Duration
 	SharedDir     string // like DataDir; "" means DataDir itself
 	HTTPListen    string // host:port; "" disables HTTP
-	// PageTokenEnv names a variable. PageTokenFile takes precedence.
-	PageTokenEnv, PageTokenFile string
+	// PageTokenEnv and MetricsTokenEnv name variables. The files take precedence.
+	PageTokenEnv, PageTokenFile       string
+	MetricsTokenEnv, MetricsTokenFile string
 }
 
 // Timeouts limits the duration of attempts and claims.

@@ -68,22 +68,33 @@ var fleetKeys = []row{
 		want: `host:port such as "127.0.0.1:8730"; may be empty`,
 		doc: "Address for HTTP without TLS: the page at /, metrics at /metrics, health at /healthz, /readyz and " +
 			"/livez, and GitHub's webhooks at /webhooks/github, if they have a secret (github.webhook_secret_env or " +
-			"webhook_secret_file). On a loopback address, such as 127.0.0.1, all local users can read " +
-			"the page. On other addresses people must sign in. Metrics have no password, so a public proxy must " +
-			"filter them. If empty, HTTP is off, and polls find all changes.",
+			"webhook_secret_file). Reading the page and metrics requires their tokens. Only on a loopback address " +
+			"without tokens can all local users read them. If empty, HTTP is off, and polls find all changes.",
 		at: func(c *Config) any { return &c.Director.HTTPListen },
 	},
 	{
 		key: "director.page_token_env", def: `"RETAKE_PAGE_TOKEN"`, check: validTokenEnv,
 		want: "the name of an environment variable, not the token itself",
 		doc: "Name of the variable that holds the token for signing in to the page. The token needs at least 16 " +
-			"characters. Without it, the page is read-only.",
+			"characters. Without it, the page is read-only, and off except on a loopback address.",
 		at: func(c *Config) any { return &c.Director.PageTokenEnv },
 	},
 	{
 		key: "director.page_token_file", def: `""`, path: true, want: fileWant,
 		doc: "File with that token, instead of page_token_env.",
 		at:  func(c *Config) any { return &c.Director.PageTokenFile },
+	},
+	{
+		key: "director.metrics_token_env", def: `"RETAKE_METRICS_TOKEN"`, check: validTokenEnv,
+		want: "the name of an environment variable, not the token itself",
+		doc: "Name of the variable that holds the bearer token for /metrics, of at least 16 characters. Without it, " +
+			"/metrics refuses all requests, except on a loopback address without a page token.",
+		at: func(c *Config) any { return &c.Director.MetricsTokenEnv },
+	},
+	{
+		key: "director.metrics_token_file", def: `""`, path: true, want: fileWant,
+		doc: "File with that token, instead of metrics_token_env.",
+		at:  func(c *Config) any { return &c.Director.MetricsTokenFile },
 	},
 
 	{

@@ -87,6 +87,7 @@ func wrongMounts(c Config) string {
 		{c.GitHub.WebhookSecretFile, "github.webhook_secret_file"},
 		{c.GitHub.PrivateKeyFile, "github.private_key_file"},
 		{c.Director.PageTokenFile, "director.page_token_file"},
+		{c.Director.MetricsTokenFile, "director.metrics_token_file"},
 	}
 	targets := map[string]bool{}
 	for _, m := range c.Containers.ParsedMounts() {

@@ -51,6 +51,7 @@ var holds = merged(map[string][]string{
 		"director.fleet", "director.data_dir", "director.disk_reserve", "director.lease_seconds", "director.shared_dir",
 		"director.http_listen",
 		"director.page_token_env", "director.page_token_file",
+		"director.metrics_token_env", "director.metrics_token_file",
 		"timeouts.worker_heartbeat_ttl_seconds",
 		"containers.runtime", "containers.oci_runtime", "containers.process_same_user", "containers.image",
 		"containers.workdir", "containers.user", "containers.network", "containers.env_passthrough", "containers.env",

@@ -106,6 +106,7 @@ var rules = []rule{
 		keys: []string{
 			"containers.mounts", "containers.scratch", "containers.workdir", "director.data_dir",
 			"github.token_file", "github.webhook_secret_file", "github.private_key_file", "director.page_token_file",
+			"director.metrics_token_file",
 		},
 		wrong: wrongMounts,
 	},
@@ -120,9 +121,9 @@ var rules = []rule{
 	},
 	{keys: []string{
 		"containers.env_passthrough", "github.token_env", "github.webhook_secret_env",
-		"director.page_token_env",
+		"director.page_token_env", "director.metrics_token_env",
 	}, wrong: func(c Config) string {
-		for _, p := range []secretPlace{c.tokenPlace(), c.webhookSecretPlace(), c.pageTokenPlace()} {
+		for _, p := range secretPlaces(c) {
 			if p.variable != "" && slices.Contains(c.Containers.EnvPassthrough, p.variable) {
 				return "it names " + p.env() + ", want only other variables, because the " + p.what + " must not " +
 					"enter a worker"
@@ -349,7 +350,7 @@ func (l *loader) rules() {
 			}
 		}
 	}
-	for _, p := range []secretPlace{l.c.tokenPlace(), l.c.webhookSecretPlace(), l.c.pageTokenPlace()} {
+	for _, p := range secretPlaces(*l.c) {
 		_, inEnv := l.set[p.env()]
 		if _, inFile := l.set[p.inFile()]; inEnv && inFile && p.variable != "" && p.file != "" {
 			l.problem(l.place(p.inFile()), p.inFile(), p.name+"_env is set as well, want one of them")

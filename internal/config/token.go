@@ -82,21 +82,41 @@ func (c Config) pageTokenPlace() secretPlace {
 	}
 }
 
-// minPageToken is the fewest characters of a page token. Shorter tokens could be guessed.
-const minPageToken = 16
+func metricsTokenPlace(c Config) secretPlace {
+	return secretPlace{
+		"metrics token", "director.metrics_token", c.Director.MetricsTokenEnv, c.Director.MetricsTokenFile,
+		"a long random text, such as `openssl rand -hex 32` prints",
+	}
+}
+
+// secretPlaces lists the sources of all secrets but an App's key.
+func secretPlaces(c Config) []secretPlace {
+	return []secretPlace{c.tokenPlace(), c.webhookSecretPlace(), c.pageTokenPlace(), metricsTokenPlace(c)}
+}
+
+// minHTTPToken is the fewest characters of a token for director.http_listen. Shorter tokens could be guessed.
+const minHTTPToken = 16
 
 // PageToken reads the token with which people sign in to the page, from director.page_token_file, or else from the
 // variable that director.page_token_env names. It returns an empty token without an error if no file is configured and
 // the variable is not set. Errors never contain the token.
 func (c Config) PageToken(lookup func(string) (string, bool)) (string, error) {
-	p := c.pageTokenPlace()
+	return c.pageTokenPlace().readOptional(lookup)
+}
+
+// MetricsToken reads the bearer token of /metrics in the same way.
+func (c Config) MetricsToken(lookup func(string) (string, bool)) (string, error) {
+	return metricsTokenPlace(c).readOptional(lookup)
+}
+
+func (p secretPlace) readOptional(lookup func(string) (string, bool)) (string, error) {
 	if _, set := lookup(p.variable); p.file == "" && !set {
 		return "", nil
 	}
 	token, _, err := p.read(func(name string) string { value, _ := lookup(name); return value })
-	if err == nil && len(token) < minPageToken {
-		err = fmt.Errorf("config: %s has only %d characters: want at least %d, such as `openssl rand -hex 32` prints",
-			p.key(), len(token), minPageToken)
+	if err == nil && len(token) < minHTTPToken {
+		return "", fmt.Errorf("config: %s has only %d characters: want at least %d, such as `openssl rand -hex 32` "+
+			"prints", p.key(), len(token), minHTTPToken)
 	}
 	return token, err
 }
@@ -139,7 +159,7 @@ func (c Config) Private() (all []string) {
 	for _, path := range []string{
 		c.Director.DataDir, c.Director.SharedDir, c.AgentBus.Credentials, c.GitHub.TokenFile, c.GitHub.PrivateKeyFile,
 		c.GitHub.WebhookSecretFile,
-		c.Director.PageTokenFile,
+		c.Director.PageTokenFile, c.Director.MetricsTokenFile,
 	} {
 		if abs, err := filepath.Abs(path); path != "" && err == nil {
 			all = append(all, abs)
@@ -152,7 +172,10 @@ func (c Config) Private() (all []string) {
 // for the configured variables of secrets, the variables passed on to workers, and variables with a name that
 // suggests a secret.
 func (c Config) IsSecretVariable(name string) bool {
-	named := []string{c.GitHub.TokenEnv, c.GitHub.WebhookSecretEnv, c.Director.PageTokenEnv, c.Telemetry.OTLPHeadersEnv}
+	named := []string{
+		c.GitHub.TokenEnv, c.GitHub.WebhookSecretEnv, c.Director.PageTokenEnv, c.Director.MetricsTokenEnv,
+		c.Telemetry.OTLPHeadersEnv,
+	}
 	_, proxied := c.Containers.ProxiedKeys[name]
 	return proxied || slices.Contains(named, name) || slices.Contains(c.Containers.EnvPassthrough, name) ||
 		redact.IsSecretVariable(name) && !strings.HasPrefix(name, EnvPrefix)

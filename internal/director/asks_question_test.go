@@ -3,7 +3,6 @@ package director
 import (
 	"bytes"
 	"html"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +18,6 @@ func TestAsksWhereOneLooks(t *testing.T) {
 	v := s.visited()
 	key := s.github.CreateIssue(repo, "octocat", "Paint", "", "agent-task")
 	s.start()
-	v.post("/signin", url.Values{"name": {"alice"}, "token": {testPageToken}})
 	const first, second = "Red, or rather violet?", "Red or violet?"
 	comment := s.question(key)
 	s.until("the question is in the journal", func() bool {
@@ -75,7 +73,6 @@ func TestAsksForWhatContinues(t *testing.T) {
 			v := s.visited()
 			key := s.github.CreateIssue(repo, "octocat", "Paint", "", "agent-task")
 			s.start()
-			v.post("/signin", url.Values{"name": {"alice"}, "token": {testPageToken}})
 			views := map[string]string{"comment": s.question(key)}
 			s.until("a reminder", func() bool {
 				views["reminder"] = s.commentOn(key, "Please answer [the question")

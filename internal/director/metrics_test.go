@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
@@ -19,7 +18,6 @@ import (
 
 	"retake/internal/bus/bustest"
 	"retake/internal/director/operator"
-	"retake/internal/director/serve"
 )
 
 // scraped returns the metrics that Prometheus reads, at an address or on the operator's socket.
@@ -90,29 +88,38 @@ func TestMetricsAreServed(t *testing.T) {
 	}
 }
 
-// A foreign site with a name that resolves to this machine cannot read metrics in a local browser, regardless of its
-// headers.
-func TestMetricsAreForThisMachine(t *testing.T) {
-	d := &daemon{}
-	for address, want := range map[string]map[string]int{
-		"127.0.0.1:8730": {
-			"localhost:8730": http.StatusOK, "127.0.0.1:8730": http.StatusOK,
-			"[::1]:8730": http.StatusOK, "evil.example:8730": http.StatusForbidden,
-			"evil.example": http.StatusForbidden,
-		},
-		"0.0.0.0:8730": {"retake.example.com": http.StatusOK},
+// A page token closes the metrics, too, and only the token of the metrics opens them.
+func TestMetricsNeedTheirToken(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, func(context.Context, *fakeWorker) int { return 0 })
+	v := s.visited()
+	s.config.Director.MetricsTokenFile = filepath.Join(t.TempDir(), "token")
+	must(t, os.WriteFile(s.config.Director.MetricsTokenFile, []byte("the-token-of-prometheus"), 0o600))
+	s.start()
+	for path, want := range map[string]string{
+		operator.MetricsPath: "401", operator.LivePath: "200 yes", operator.ReadyPath: "200 yes", "/numbers": "200",
 	} {
-		d.config.Director.HTTPListen = address
-		for host, status := range want {
-			r, w := httptest.NewRequestWithContext(t.Context(), http.MethodGet, operator.MetricsPath, http.NoBody),
-				httptest.NewRecorder()
-			r.Host = host
-			serve.ByLocalName(d.config.Director.HTTPListen, func(http.ResponseWriter, *http.Request) {})(w, r)
-			if w.Code != status {
-				t.Errorf("at %s, asked for as %s: %d, want %d", address, host, w.Code, status)
-			}
+		if got := s.probed(path); !strings.HasPrefix(got, want) || strings.Contains(got, "retake_") ||
+			strings.Contains(got, "Failures") {
+			t.Errorf("%s without a token: %s", path, got)
 		}
 	}
+	if text := v.get(operator.MetricsPath); strings.Contains(text, "retake_leader") {
+		t.Errorf("a signed-in person gets the metrics:\n%s", text)
+	}
+	with := &http.Client{Transport: bearer{"the-token-of-prometheus"}}
+	if text := s.scraped(with, s.address(operator.MetricsPath)); !strings.Contains(text, "retake_leader") {
+		t.Errorf("with the token:\n%s", text)
+	}
+}
+
+// bearer sends a bearer token.
+type bearer struct{ token string }
+
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r.Header.Set("Authorization", "Bearer "+b.token)
+	r.Close = true
+	return http.DefaultTransport.RoundTrip(r)
 }
 
 // A standby shows its role and its health, without tasks. Only the leader shows tasks.

@@ -87,7 +87,7 @@ func measurePageLoad(ctx context.Context, t *testing.T, b *bus.Bus) {
 	seat := loadedSeat(owner, views, b)
 	shown, err := page.New(page.Options{
 		Source: func() page.Source { return seat }, Token: func() (string, error) { return "", nil },
-		Open: true, Log: zap.NewNop(),
+		Open: func(*http.Request) bool { return true }, Log: zap.NewNop(),
 	})
 	must(t, err)
 	web := httptest.NewServer(shown)
@@ -166,7 +166,7 @@ func crowded(t *testing.T, config fsm.Config) *fsm.Machine {
 		for n := first; n < first+500; n++ {
 			seen.Issues = append(seen.Issues, fsm.IssueView{
 				Key: fsm.IssueKey(fmt.Sprintf("%s#%d", repo, n)), Title: fmt.Sprintf("Widths of widget %d are wrong",
-					n), Open: true, Labels: []fsm.Label{fsm.LabelTask}, Nonce: fmt.Sprintf("k%d", n),
+					n), Open: func(*http.Request) bool { return true }, Labels: []fsm.Label{fsm.LabelTask}, Nonce: fmt.Sprintf("k%d", n),
 			})
 		}
 		m.Step(fsm.Event{At: now, Body: seen})

@@ -113,10 +113,11 @@ func (d *daemon) standBy(ctx context.Context) (end func()) {
 
 // routes lists the routes at director.http_listen. Leader and standby have the same routes.
 func (d *daemon) routes() []serve.Route {
-	local := func(next http.HandlerFunc) http.Handler { return serve.ByLocalName(d.config.Director.HTTPListen, next) }
-	all := []serve.Route{{Pattern: "GET " + operator.MetricsPath, Handler: local(d.serveMetrics)}}
+	all := []serve.Route{{Pattern: "GET " + operator.MetricsPath, Handler: d.door().ForMetrics(d.serveMetrics)}}
 	for _, path := range []string{operator.HealthPath, operator.ReadyPath, operator.LivePath} {
-		all = append(all, serve.Route{Pattern: "GET " + path, Handler: local(d.operator.Probe)})
+		all = append(all, serve.Route{
+			Pattern: "GET " + path, Handler: serve.ByLocalName(d.config.Director.HTTPListen, d.operator.Probe),
+		})
 	}
 	if d.webhooks.Enabled() {
 		all = append(all, serve.Route{Pattern: "POST " + intake.WebhookPath, Handler: d.webhooks})
@@ -127,17 +128,27 @@ func (d *daemon) routes() []serve.Route {
 	return all
 }
 
+func (d *daemon) door() serve.Door {
+	return serve.Door{
+		Address: d.config.Director.HTTPListen,
+		Page:    func() (string, error) { return d.config.PageToken(hidden.Lookup) },
+		Metrics: func() (string, error) { return d.config.MetricsToken(hidden.Lookup) },
+	}
+}
+
 // openPage creates the page, or returns nil if director.http_listen is empty.
 func (d *daemon) openPage() (*page.Page, error) {
 	if d.config.Director.HTTPListen == "" {
 		return nil, nil
 	}
-	open := serve.Loopback(d.config.Director.HTTPListen)
-	token := func() (string, error) { return d.config.PageToken(hidden.Lookup) }
-	if value, err := token(); !open && (err != nil || value == "") {
+	door := d.door()
+	switch value, err := door.Page(); {
+	case value == "" && !serve.Loopback(door.Address):
 		d.log.Warn("the page is not served, because director.http_listen is reachable from other machines, and "+
 			"director.page_token_env and page_token_file give no token", zap.Error(err))
 		return nil, nil
+	case err != nil:
+		d.log.Warn("the page stays closed until its token is readable", zap.Error(err))
 	}
 	return page.New(page.Options{
 		Source: func() page.Source {
@@ -146,6 +157,7 @@ func (d *daemon) openPage() (*page.Page, error) {
 			}
 			return nil
 		},
-		Token: token, CheckName: operator.CheckRequester, Open: open, Fleet: d.config.Director.Fleet, Log: d.log,
+		Token: door.Page, CheckName: operator.CheckRequester, Open: door.Open, Fleet: d.config.Director.Fleet,
+		Log: d.log,
 	})
 }

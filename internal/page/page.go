@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"io/fs"
 	"iter"
 	"net/http"
 	"time"
@@ -64,16 +65,21 @@ type Table struct {
 
 // Options make a page.
 type Options struct {
-	Source    func() Source           // returns nil while this director is starting or does not lead
-	Token     func() (string, error)  // returns "" if sign-in is disabled
-	CheckName func(name string) error // returns a sentence for people if a name is invalid
-	Open      bool                    // only this machine reaches the address, so reading does not require signing in
+	Source    func() Source            // returns nil while this director is starting or does not lead
+	Token     func() (string, error)   // returns "" if sign-in is disabled
+	CheckName func(name string) error  // returns a sentence for people if a name is invalid
+	Open      func(*http.Request) bool // reports whether a request may read without signing in
 	Fleet     string
 	Log       *zap.Logger
 }
 
-//go:embed templates assets
-var files embed.FS
+// The page's files. Templates are not in assetFiles, so no path can lead to them.
+var (
+	//go:embed templates
+	templateFiles embed.FS
+	//go:embed assets
+	assetFiles embed.FS
+)
 
 // Page serves HTTP.
 type Page struct {
@@ -90,7 +96,7 @@ const streamsAtOnce = 200
 
 // New returns the page. It serves every path from "/" on.
 func New(o Options) (*Page, error) {
-	t, err := template.New("").Funcs(functions).ParseFS(files, "templates/*.html")
+	t, err := template.New("").Funcs(functions).ParseFS(templateFiles, "templates/*.html")
 	if err != nil {
 		return nil, fmt.Errorf("page: %w", err)
 	}
@@ -99,7 +105,9 @@ func New(o Options) (*Page, error) {
 		streams: make(chan struct{}, streamsAtOnce),
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /assets/", http.FileServerFS(files))
+	if err := addAssets(mux); err != nil {
+		return nil, err
+	}
 	mux.HandleFunc("GET /signin", p.showSignIn)
 	mux.HandleFunc("POST /signin", p.signIn)
 	mux.HandleFunc("POST /signout", p.signOut)
@@ -118,6 +126,20 @@ func New(o Options) (*Page, error) {
 	mux.HandleFunc("POST /tasks/{owner}/{repo}/{number}/commands", p.signedIn(p.command))
 	p.mux = hardened(http.NewCrossOriginProtection().Handler(mux))
 	return p, nil
+}
+
+// addAssets adds a route for each file, without a listing.
+func addAssets(mux *http.ServeMux) error {
+	all, err := fs.Glob(assetFiles, "assets/*")
+	if err != nil {
+		return fmt.Errorf("page: %w", err)
+	}
+	for _, name := range all {
+		mux.HandleFunc("GET /"+name, func(w http.ResponseWriter, r *http.Request) {
+			http.ServeFileFS(w, r, assetFiles, name)
+		})
+	}
+	return nil
 }
 
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.mux.ServeHTTP(w, r) }
@@ -155,7 +177,6 @@ func (p *Page) source() (Source, error) {
 type frame struct {
 	Title, Fleet, Here string
 	Who                string // the signed-in user, or empty
-	CanSignIn          bool
 	Problem            string
 	Again              bool   // the page reloads automatically
 	Said               string // result of the last action
@@ -166,8 +187,7 @@ type frame struct {
 
 func (p *Page) frameOf(r *http.Request, here, title string) frame {
 	return frame{
-		Title: title, Fleet: p.options.Fleet, Here: here, Who: p.sessions.who(r), CanSignIn: p.canSignIn(),
-		Form: rand.Text(),
+		Title: title, Fleet: p.options.Fleet, Here: here, Who: p.sessions.who(r), Form: rand.Text(),
 	}
 }
 

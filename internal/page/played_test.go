@@ -136,17 +136,25 @@ func (p *played) Tables() []Table {
 	return []Table{{Name: "Policy", Head: []string{"failure"}, Rows: [][]string{{markup}}}}
 }
 
-// browser is a browser with cookies.
+// browser is a browser with cookies and the key of its session.
 type browser struct {
 	*testing.T
 	*http.Client
-	url string
+	url, key string
 }
+
+// Values of Options.Open.
+func anyone(*http.Request) bool { return true }
+
+func nobody(*http.Request) bool { return false }
 
 func serve(t *testing.T, o Options) *browser {
 	t.Helper()
 	if o.Token == nil {
 		o.Token = func() (string, error) { return token, nil }
+	}
+	if o.Open == nil {
+		o.Open = nobody
 	}
 	o.Log = zap.NewNop()
 	o.CheckName = func(name string) error {
@@ -164,7 +172,7 @@ func serve(t *testing.T, o Options) *browser {
 	c := web.Client()
 	c.Jar = &jar{}
 	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &browser{t, c, web.URL}
+	return &browser{T: t, Client: c, url: web.URL}
 }
 
 // jar keeps the latest cookies.
@@ -183,6 +191,7 @@ func (b *browser) send(method, path string, form url.Values, change func(*http.R
 	if method == http.MethodPost {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
+	r.Header.Set(keyHeader, b.key)
 	if change != nil {
 		change(r)
 	}
@@ -200,11 +209,16 @@ func (b *browser) send(method, path string, form url.Values, change func(*http.R
 
 var drawnForm = regexp.MustCompile(`name="form" value="([^"]+)"`)
 
+var drawnKey = regexp.MustCompile(`data-key="([^"]+)"`)
+
 // signIn signs in a user.
-func (b *browser) signIn(name string) {
+func (b *browser) signIn(name string) (cookie string) {
 	b.Helper()
-	if status, text, _ := b.send(http.MethodPost, "/signin", url.Values{"token": {token}, "name": {name}},
-		nil); status != http.StatusSeeOther {
+	status, text, header := b.send(http.MethodPost, "/signin", url.Values{"token": {token}, "name": {name}}, nil)
+	key := drawnKey.FindStringSubmatch(text)
+	if status != http.StatusOK || key == nil {
 		b.Fatalf("signing in: %d %s", status, text)
 	}
+	b.key = key[1]
+	return header.Get("Set-Cookie")
 }

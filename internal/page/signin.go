@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -17,7 +18,16 @@ import (
 const (
 	sessionTime = 12 * time.Hour
 	maxSessions = 100
-	cookieName  = "retake_session"
+)
+
+// A session has two secrets. Browsers send a cookie to every port of the host, so another program on the host may see
+// it. The page's script keeps the key in localStorage, which belongs to the page's scheme, host and port, and sends it
+// as a header.
+const (
+	cookieName = "retake_session"
+	// secureCookieName is the cookie's name over TLS. Browsers then refuse it from other hosts and without TLS.
+	secureCookieName = "__Host-" + cookieName
+	keyHeader        = "Retake-Page-Key"
 )
 
 // triesAtOnce and tryEvery limit how often all clients together can guess the token.
@@ -30,11 +40,12 @@ const (
 type sessions struct {
 	mu    sync.Mutex
 	tries *rate.Limiter
-	known map[string]session
+	known map[string]session // by the cookie's name and value
 }
 
 type session struct {
 	by    string
+	key   string
 	until time.Time
 }
 
@@ -44,53 +55,54 @@ func newSessions() sessions {
 
 // who identifies the signed-in user by name, or returns "".
 func (s *sessions) who(r *http.Request) string {
-	c, err := r.Cookie(cookieName)
-	if err != nil {
-		return ""
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if known := s.known[c.Value]; time.Now().Before(known.until) {
-		return known.by
-	}
-	return ""
+	_, known := s.find(r)
+	return known.by
 }
 
-// begin returns the value of a new session's cookie.
-func (s *sessions) begin(by string) string {
+// find returns a session if the request has both its cookie and its key.
+func (s *sessions) find(r *http.Request) (cookie string, known session) {
+	key := []byte(r.Header.Get(keyHeader))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range r.Cookies() { // other ports of the host may have set more cookies of this name
+		cookie := c.Name + "=" + c.Value
+		known, ok := s.known[cookie]
+		if ok && time.Now().Before(known.until) && subtle.ConstantTimeCompare(key, []byte(known.key)) == 1 {
+			return cookie, known
+		}
+	}
+	return "", session{}
+}
+
+// begin returns the value of a new session's cookie, and the session's key.
+func (s *sessions) begin(by, cookie string) (value, key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now, oldest := time.Now(), ""
-	for value, known := range s.known {
+	for id, known := range s.known {
 		if now.After(known.until) {
-			delete(s.known, value)
+			delete(s.known, id)
 		} else if oldest == "" || known.until.Before(s.known[oldest].until) {
-			oldest = value
+			oldest = id
 		}
 	}
 	if len(s.known) >= maxSessions {
 		delete(s.known, oldest)
 	}
-	value := rand.Text()
-	s.known[value] = session{by, now.Add(sessionTime)}
-	return value
+	value, key = rand.Text(), rand.Text()
+	s.known[cookie+"="+value] = session{by, key, now.Add(sessionTime)}
+	return value, key
 }
 
 func (s *sessions) end(r *http.Request) {
-	if c, err := r.Cookie(cookieName); err == nil {
-		s.mu.Lock()
-		delete(s.known, c.Value)
-		s.mu.Unlock()
-	}
+	cookie, _ := s.find(r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.known, cookie)
 }
 
-func (p *Page) canSignIn() bool {
-	token, err := p.options.Token()
-	return err == nil && token != ""
-}
-
-// seen admits requests that may read. They come from signed-in users, or are local and address this machine by name.
-// A foreign site can make another name resolve to this machine (DNS rebinding).
+// seen admits requests that may read. A browser that opens a page cannot send the key. It gets the form for signing
+// in, and the script there requests the page with the key.
 func (p *Page) seen(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -99,14 +111,16 @@ func (p *Page) seen(next http.HandlerFunc) http.HandlerFunc {
 		case r.Header.Get("Accept") == "text/event-stream":
 			http.Error(w, "sign in first", http.StatusUnauthorized)
 		default:
-			http.Redirect(w, r, "/signin", http.StatusSeeOther)
+			http.Redirect(w, r, "/signin?to="+url.QueryEscape(ownPath(r.URL.RequestURI())), http.StatusSeeOther)
 		}
 	}
 }
 
-func (p *Page) maySee(r *http.Request) bool {
-	return p.sessions.who(r) != "" || p.options.Open && LocalName(r.Host) && !forwarded(r)
-}
+func (p *Page) maySee(r *http.Request) bool { return p.sessions.who(r) != "" || p.options.Open(r) }
+
+// Local reports whether a request comes from this machine, and addresses it by a local name. A foreign site can make
+// another name resolve to this machine (DNS rebinding).
+func Local(r *http.Request) bool { return LocalName(r.Host) && !forwarded(r) }
 
 // forwarded reports whether a proxy forwarded the request. The client is then on another machine and chooses the Host
 // header.
@@ -144,37 +158,43 @@ func (p *Page) signedIn(next func(w http.ResponseWriter, r *http.Request, by str
 
 type signInPart struct {
 	Wrong string
-	To    string // redirect target after signing in
+	To    string // page to open after signing in
+	Key   string // of the new session
 }
 
-// ownPath returns the path if it is a task's path on this page, and otherwise "/".
+// ownPath returns the path and query of a page, and "/" for any other text.
 func ownPath(to string) string {
 	u, err := url.Parse(to)
-	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || !strings.HasPrefix(to, "/tasks/") ||
-		strings.Contains(to, "\\") || strings.Contains(u.Path, "..") {
+	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || !ownPages.MatchString(to) ||
+		strings.Contains(u.Path, "..") {
 		return "/"
 	}
-	return u.EscapedPath()
+	return (&url.URL{Path: u.Path, RawPath: u.RawPath, RawQuery: u.RawQuery}).String()
 }
+
+var ownPages = regexp.MustCompile(`^/(tasks/[^\\]*|numbers|machine|tables)?(\?[^\\]*)?$`)
 
 func (p *Page) showSignIn(w http.ResponseWriter, r *http.Request) {
 	p.askToken(w, r, http.StatusOK, "")
 }
 
 func (p *Page) askToken(w http.ResponseWriter, r *http.Request, status int, wrong string) {
-	if !p.canSignIn() {
+	if token, err := p.options.Token(); err != nil || token == "" {
 		wrong = "Signing in is disabled: there is no token in director.page_token_env or director.page_token_file."
 	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.WriteHeader(status)
-	f := frame{
-		Title: "Sign in", Fleet: p.options.Fleet, Here: "signin", Who: p.sessions.who(r),
-		Part: signInPart{wrong, ownPath(r.FormValue("to"))},
-	}
-	_ = p.templates.ExecuteTemplate(w, "signin.html", f)
+	p.drawSignIn(w, r, status, signInPart{Wrong: wrong})
 }
 
-// signIn checks the token, and starts a session under the name that actions are recorded with.
+func (p *Page) drawSignIn(w http.ResponseWriter, r *http.Request, status int, part signInPart) {
+	part.To = ownPath(r.FormValue("to"))
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_ = p.templates.ExecuteTemplate(w, "signin.html",
+		frame{Title: "Sign in", Fleet: p.options.Fleet, Here: "signin", Part: part})
+}
+
+// signIn checks the token, and starts a session under the name that actions are recorded with. The answer has the key
+// for the page's script.
 func (p *Page) signIn(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 4<<10)
 	if !p.sessions.tries.Allow() {
@@ -191,12 +211,23 @@ func (p *Page) signIn(w http.ResponseWriter, r *http.Request) {
 		p.askToken(w, r, http.StatusBadRequest, "Your name: "+err.Error()+".")
 		return
 	}
-	http.SetCookie(w, &http.Cookie{
-		Name: cookieName, Value: p.sessions.begin(name + " (page)"), Path: "/", HttpOnly: true,
-		SameSite: http.SameSiteStrictMode, MaxAge: int(sessionTime.Seconds()),
-		Secure: r.Header.Get("X-Forwarded-Proto") == "https" || r.TLS != nil,
-	})
-	http.Redirect(w, r, ownPath(r.PostFormValue("to")), http.StatusSeeOther)
+	cookie := &http.Cookie{
+		Name: cookieName, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		MaxAge: int(sessionTime.Seconds()), Secure: overTLS(r),
+	}
+	if cookie.Secure {
+		cookie.Name = secureCookieName
+	}
+	var key string
+	cookie.Value, key = p.sessions.begin(name+" (page)", cookie.Name)
+	http.SetCookie(w, cookie)
+	p.drawSignIn(w, r, http.StatusOK, signInPart{Key: key})
+}
+
+// overTLS reports whether the browser uses TLS, according to the connection, a proxy or the browser.
+func overTLS(r *http.Request) bool {
+	return r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" ||
+		strings.HasPrefix(r.Header.Get("Origin"), "https://")
 }
 
 func (p *Page) signOut(w http.ResponseWriter, r *http.Request) {

@@ -120,18 +120,24 @@ func looking(t *testing.T, o Options, cookie string, path string,
 	n int,
 ) (all []*recorded, leave func(), gone chan struct{}) {
 	o.Token, o.Log = func() (string, error) { return token, nil }, zap.NewNop()
+	if o.Open == nil {
+		o.Open = nobody
+	}
 	p, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
+	key := ""
 	if cookie != "" {
-		cookie = cookieName + "=" + p.sessions.begin(cookie)
+		cookie, key = p.sessions.begin(cookie, cookieName)
+		cookie = cookieName + "=" + cookie
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var browsers sync.WaitGroup
 	request := func(method, path string) *http.Request {
 		r := httptest.NewRequestWithContext(ctx, method, "http://localhost"+path, http.NoBody)
 		r.Header.Set("Cookie", cookie)
+		r.Header.Set(keyHeader, key)
 		return r
 	}
 	for range n {
@@ -150,7 +156,7 @@ func looking(t *testing.T, o Options, cookie string, path string,
 func TestATaskIsDrawnOnceForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := newCounted()
-		all, _, _ := looking(t, Options{Source: func() Source { return source }, Open: true}, "",
+		all, _, _ := looking(t, Options{Source: func() Source { return source }, Open: anyone}, "",
 			"/tasks/acme/widgets/21/live", 50)
 		synctest.Wait()
 		for change := 1; change <= 3; change++ {

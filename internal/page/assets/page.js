@@ -1,11 +1,88 @@
-// Updates a page live: the director renders its parts, which arrive as server-sent events.
+// Shows the pages of a signed-in user, and updates them live: the director renders their parts, which arrive as
+// server-sent events.
 "use strict";
 
-const link = document.getElementById("link");
+// The browser sends the session's cookie to every port of this host. Only this origin has the key.
+const keyName = "retake-page-key";
+function headers(more) {
+  const key = localStorage.getItem(keyName);
+  return key ? { ...more, "Retake-Page-Key": key } : more || {};
+}
+
 function say(text) {
+  const link = document.getElementById("link");
   if (!link || link.textContent === text) return;
   link.textContent = text;
   link.hidden = !text;
+}
+
+// Puts a page in place of the current one.
+async function show(answer, moved) {
+  const text = await answer.text();
+  if (!(answer.headers.get("Content-Type") || "").startsWith("text/html")) { say(text); return; }
+  const next = new DOMParser().parseFromString(text, "text/html");
+  if (next.querySelector("[data-to]")) localStorage.removeItem(keyName); // the session has ended
+  const { pathname, search } = new URL(answer.url);
+  if (moved) history.replaceState(null, "", pathname + search);
+  document.title = next.title;
+  document.body.replaceWith(next.body);
+  scrollTo(0, 0);
+  begin();
+}
+
+const noAnswer = "The director does not answer. This page may be out of date; it retries automatically.";
+
+// Opens the page that a browser cannot open itself, because it sends no key.
+async function enter(part) {
+  const { to, key } = part.dataset;
+  if (key) {
+    localStorage.setItem(keyName, key);
+    location.replace(to);
+  } else if (part.hidden && localStorage.getItem(keyName)) {
+    await fetch(to, { headers: headers() }).then((answer) => show(answer, true)).catch(() => {
+      say(noAnswer);
+      setTimeout(() => location.reload(), 5000);
+    });
+  } else {
+    part.hidden = false;
+  }
+}
+
+// Forms need the key, except the form for signing in.
+document.addEventListener("submit", async (e) => {
+  if (e.target.closest("[data-to]")) return;
+  e.preventDefault();
+  const body = new URLSearchParams(new FormData(e.target, e.submitter));
+  try {
+    const answer = await fetch(e.target.action, { method: "POST", body, headers: headers() });
+    await show(answer, answer.redirected);
+  } catch { say("The director did not answer, and may have carried this out or not: try again."); }
+});
+
+// Follows server-sent events like an EventSource, which cannot send the key. A handler that returns true ends it.
+async function follow(path, on) {
+  const { signal } = running;
+  while (!signal.aborted) {
+    try {
+      const answer = await fetch(path, { headers: headers({ Accept: "text/event-stream" }), signal });
+      if (!answer.ok) { on.lost?.("This page no longer updates: reload it."); return; }
+      on.open?.();
+      const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+      for (let rest = ""; ;) {
+        const { value, done } = await reader.read();
+        if (done) break;
+        const events = (rest + value).split("\n\n");
+        rest = events.pop();
+        for (const event of events) {
+          const [, name, data] = /^event: (.*)\ndata: (.*)$/.exec(event);
+          if (on[name]?.(JSON.parse(data))) { reader.cancel(); return; }
+        }
+      }
+    } catch { /* the connection failed */ }
+    if (signal.aborted) return;
+    on.lost?.(noAnswer);
+    await new Promise((after) => setTimeout(after, 3000));
+  }
 }
 
 // Replaces a whole part, but keeps the focus and the scroll positions.
@@ -19,43 +96,46 @@ function put(part, html) {
 }
 
 function live(part) {
-  const source = new EventSource(part.dataset.live);
-  source.addEventListener(part.dataset.event, (e) => {
-    say("");
-    put(part, JSON.parse(e.data));
-    for (const other of part.querySelectorAll("template[data-for]")) {
-      const place = document.getElementById(other.dataset.for);
-      if (place && place.innerHTML !== other.innerHTML) put(place, other.innerHTML);
-      const words = document.getElementById("words");
-      if (words && other.dataset.words) words.hidden = other.dataset.words !== "true";
-    }
-    clocks();
+  follow(part.dataset.live, {
+    [part.dataset.event](html) {
+      say("");
+      put(part, html);
+      for (const other of part.querySelectorAll("template[data-for]")) {
+        const place = document.getElementById(other.dataset.for);
+        if (place && place.innerHTML !== other.innerHTML) put(place, other.innerHTML);
+        const words = document.getElementById("words");
+        if (words && other.dataset.words) words.hidden = other.dataset.words !== "true";
+      }
+      clocks();
+    },
+    problem: (text) => { say(text); },
+    over: (text) => { say(text); return true; },
+    lost: say,
   });
-  source.addEventListener("problem", (e) => say(JSON.parse(e.data)));
-  source.addEventListener("over", (e) => { source.close(); say(JSON.parse(e.data)); });
-  source.onerror = () => say(source.readyState === EventSource.CLOSED
-    ? "This page no longer updates: reload it."
-    : "The director does not answer. This page may be out of date; it retries automatically.");
 }
 
 // Output is always text.
 function output(pre) {
-  const source = new EventSource(pre.dataset.output);
   const most = 2000;
-  let first = true, heading = "";
-  source.addEventListener("output", (e) => {
-    const end = pre.scrollHeight - pre.scrollTop - pre.clientHeight < 40;
-    if (first) { pre.textContent = ""; first = false; }
-    for (const l of JSON.parse(e.data)) {
-      const now = `attempt ${l.attempt}${l.stage ? ", " + l.stage : ""}`;
-      if (now !== heading) { heading = now; add(pre, "mark", `── ${now}`); }
-      if (l.skipped) add(pre, "mark", `(${l.skipped} lines are missing here)`);
-      else add(pre, l.err ? "err" : "", `${l.at}  ${plain(l.text)}`, l.text);
-    }
-    while (pre.childElementCount > most) pre.firstElementChild.remove();
-    if (end) pre.scrollTop = pre.scrollHeight;
+  let first, heading;
+  const over = () => true;
+  follow(pre.dataset.output, {
+    open() { first = true; heading = ""; },
+    output(lines) {
+      const end = pre.scrollHeight - pre.scrollTop - pre.clientHeight < 40;
+      if (first) { pre.textContent = ""; first = false; }
+      for (const l of lines) {
+        const now = `attempt ${l.attempt}${l.stage ? ", " + l.stage : ""}`;
+        if (now !== heading) { heading = now; add(pre, "mark", `── ${now}`); }
+        if (l.skipped) add(pre, "mark", `(${l.skipped} lines are missing here)`);
+        else add(pre, l.err ? "err" : "", `${l.at}  ${plain(l.text)}`, l.text);
+      }
+      while (pre.childElementCount > most) pre.firstElementChild.remove();
+      if (end) pre.scrollTop = pre.scrollHeight;
+    },
+    end: over,
+    over,
   });
-  for (const last of ["end", "over"]) source.addEventListener(last, () => source.close());
 }
 
 // The worker logs JSON. Show the message, and the whole line when the pointer is over it.
@@ -105,7 +185,7 @@ document.addEventListener("keydown", (e) => {
 });
 
 // Pointing at a state of the machine, or focusing it, shows its arrows.
-document.querySelectorAll(".machine .node").forEach((node) => {
+function pointed(node) {
   const drawing = node.closest(".machine");
   const show = () => {
     drawing.classList.add("pointed");
@@ -113,10 +193,21 @@ document.querySelectorAll(".machine .node").forEach((node) => {
   };
   const hide = () => drawing.classList.remove("pointed");
   for (const [event, what] of Object.entries({ pointerenter: show, focus: show, pointerleave: hide, blur: hide })) node.addEventListener(event, what);
-});
+}
 
-document.querySelectorAll("[data-live]").forEach(live);
-document.querySelectorAll("[data-output]").forEach(output);
-if (document.querySelector("[data-again]")) setTimeout(() => location.reload(), 5000);
-clocks();
+// Begins to update the current page, and ends the updates of the one before.
+let running, again;
+function begin() {
+  running?.abort();
+  running = new AbortController();
+  clearTimeout(again);
+  if (document.querySelector("[data-again]")) again = setTimeout(() => location.reload(), 5000);
+  document.querySelectorAll("[data-to]").forEach(enter);
+  document.querySelectorAll("[data-live]").forEach(live);
+  document.querySelectorAll("[data-output]").forEach(output);
+  document.querySelectorAll(".machine .node").forEach(pointed);
+  clocks();
+}
+
+begin();
 setInterval(clocks, 1000);

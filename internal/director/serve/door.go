@@ -1,0 +1,51 @@
+package serve
+
+import (
+	"crypto/subtle"
+	"net/http"
+	"strings"
+
+	"retake/internal/page"
+)
+
+// Door decides who may read at director.http_listen. Proxies and other local processes look like users of this
+// machine. A configured token therefore applies to all requests.
+type Door struct {
+	Address       string
+	Page, Metrics func() (token string, err error) // return "" if no token is configured
+}
+
+// Open reports whether a request may read the page without signing in. That requires a local address, and a
+// local request.
+func (d Door) Open(r *http.Request) bool {
+	return Loopback(d.Address) && page.Local(r) && none(d.Page)
+}
+
+// ForMetrics admits requests with the bearer token of the metrics, and local requests without any token.
+func (d Door) ForMetrics(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if d.mayScrape(r) {
+			next(w, r)
+			return
+		}
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		http.Error(w, "send the token of director.metrics_token_env or metrics_token_file as a bearer token",
+			http.StatusUnauthorized)
+	}
+}
+
+func (d Door) mayScrape(r *http.Request) bool {
+	if d.Open(r) && none(d.Metrics) {
+		return true
+	}
+	token, err := d.Metrics()
+	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	return err == nil && token != "" && strings.EqualFold(scheme, "Bearer") &&
+		subtle.ConstantTimeCompare([]byte(strings.TrimSpace(given)), []byte(token)) == 1
+}
+
+// none reports whether no token is configured. An unreadable token is configured.
+func none(token func() (string, error)) bool {
+	value, err := token()
+	return err == nil && value == ""
+}
