@@ -97,7 +97,7 @@ func TestMetricsNeedTheirToken(t *testing.T) {
 	must(t, os.WriteFile(s.config.Director.MetricsTokenFile, []byte("the-token-of-prometheus"), 0o600))
 	s.start()
 	for path, want := range map[string]string{
-		operator.MetricsPath: "401", operator.LivePath: "200 yes", operator.ReadyPath: "200 yes", "/numbers": "200",
+		operator.MetricsPath: "401", operator.LivePath: "200 yes", "/numbers": "200",
 	} {
 		if got := s.probed(path); !strings.HasPrefix(got, want) || strings.Contains(got, "retake_") ||
 			strings.Contains(got, "Failures") {

@@ -166,7 +166,7 @@ func crowded(t *testing.T, config fsm.Config) *fsm.Machine {
 		for n := first; n < first+500; n++ {
 			seen.Issues = append(seen.Issues, fsm.IssueView{
 				Key: fsm.IssueKey(fmt.Sprintf("%s#%d", repo, n)), Title: fmt.Sprintf("Widths of widget %d are wrong",
-					n), Open: func(*http.Request) bool { return true }, Labels: []fsm.Label{fsm.LabelTask}, Nonce: fmt.Sprintf("k%d", n),
+					n), Open: true, Labels: []fsm.Label{fsm.LabelTask}, Nonce: fmt.Sprintf("k%d", n),
 			})
 		}
 		m.Step(fsm.Event{At: now, Body: seen})
