@@ -35,8 +35,8 @@ type turn struct {
 	done   chan struct{}
 }
 
-// NewRunner returns a runner that cancels its effects when ctx is done. may reports whether this process leads. ended
-// receives the outcome of each durable effect, except after an interruption or when the process no longer leads.
+// NewRunner returns a runner that cancels its effects when ctx is done. Effects and outcomes wait until may reports
+// that this process leads. ended receives the outcome of each durable effect, except after an interruption.
 func NewRunner(ctx context.Context, executors map[fsm.EffectKind]Executor, ended func(fsm.EffectEnded),
 	may func() bool, log *zap.Logger,
 ) *Runner {
@@ -50,7 +50,7 @@ func commentLane(k fsm.IssueKey) string { return "comment on " + string(k) }
 
 // Submit starts an effect, or queues it in its lane, and returns at once.
 func (r *Runner) Submit(e fsm.Effect) {
-	if r.ctx.Err() != nil || !r.may() {
+	if r.ctx.Err() != nil {
 		return // the journal still has a durable effect, and a soft one may be lost
 	}
 	lane, comment, ordered := fmt.Sprint(e.ID, e.Token, " ", e.Unheard), e.Kind == fsm.DoProgress, e.Kind.Durable() ||
@@ -78,7 +78,7 @@ func (r *Runner) Submit(e fsm.Effect) {
 			}
 			<-before.done
 		}
-		if ctx.Err() == nil && r.may() { // the process may have lost the lease in the queue
+		if r.leads(ctx) {
 			r.run(ctx, e)
 		}
 		r.mu.Lock()
@@ -87,6 +87,22 @@ func (r *Runner) Submit(e fsm.Effect) {
 			delete(r.turns, lane)
 		}
 	})
+}
+
+// leadsEvery is the interval at which a waiting effect checks the lease.
+const leadsEvery = 50 * time.Millisecond
+
+// leads waits until this process leads. It returns false when ctx is done. A renewal that is stored late, for example
+// because of a slow disk, restores a lapsed lease without a new session, so effects must survive the lapse. If another
+// director takes the lease, ctx ends.
+func (r *Runner) leads(ctx context.Context) bool {
+	for ctx.Err() == nil && !r.may() {
+		select {
+		case <-time.After(leadsEvery):
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err() == nil
 }
 
 func (r *Runner) run(ctx context.Context, e fsm.Effect) {
@@ -98,7 +114,7 @@ func (r *Runner) run(ctx context.Context, e fsm.Effect) {
 	crashpoint.Reached("effect/" + string(e.Kind) + "/before")
 	out := r.executors[e.Kind](ctx, e)
 	crashpoint.Reached("effect/" + string(e.Kind) + "/after")
-	if ctx.Err() != nil || !r.may() {
+	if !r.leads(ctx) {
 		return // interrupted: the effect runs again after a restart, or a newer edit replaces it
 	}
 	log := r.log.With(zap.String("issue", string(e.Task)), zap.String("worker", e.Worker), zap.String("effect", e.ID))

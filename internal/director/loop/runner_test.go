@@ -131,8 +131,23 @@ func TestInterruptedEffectIsNotTold(t *testing.T) {
 	})
 }
 
-// After the end of the lease, effects do not start, and the outcomes of running effects are dropped. The new leader
-// repeats them.
+// A late renewal can restore a lapsed lease within the same term. Effects and outcomes of the meantime are not lost.
+func TestEffectsOutlastALapsedLease(t *testing.T) {
+	run(t, func(r *Runner) {
+		var leads atomic.Bool
+		leads.Store(true)
+		r.may = leads.Load
+		r.Submit(fsm.Effect{ID: "1", Kind: fsm.DoClaim, Task: "a/b#1"})
+		time.Sleep(500 * time.Millisecond)
+		leads.Store(false)
+		r.Submit(fsm.Effect{ID: "2", Kind: fsm.DoDeliver, Task: "a/b#1"})
+		time.Sleep(2 * time.Second)
+		r.Submit(fsm.Effect{ID: "3", Kind: fsm.DoStop, Task: "a/b#1"})
+		leads.Store(true)
+	}, "begin 1", "end 1", "told 1", "begin 2", "end 2", "told 2", "begin 3", "end 3", "told 3")
+}
+
+// Without the lease, effects do not start, and the outcomes of running effects wait. A new leader repeats them.
 func TestNothingBeginsOutsideOfTheLease(t *testing.T) {
 	run(t, func(r *Runner) {
 		var leads atomic.Bool
