@@ -144,11 +144,13 @@ func (m *recorder) limitStated(t *Task, resource string, until time.Time, text s
 	free := later(closed, day.until) // earlier time is already closed or counted
 	alone := sooner(sooner(until, m.now.Add(m.cfg.MaxStatedWait)), free.Add(m.cfg.MaxStatedWait-day.alone))
 	if alone.After(to) {
-		to, by, charge, s.AloneUntil = alone, []Stated{s.Stated}, max(0, alone.Sub(free)), alone
+		to, by, charge = alone, []Stated{s.Stated}, max(0, alone.Sub(free))
 	}
 	switch {
 	case m.isNews(closed, to):
-		s.Alone += charge
+		if s.Alone += charge; len(by) == 1 {
+			s.AloneUntil = to
+		}
 	case m.isNews(was, s.Until): // kept as evidence, although it does not close the resource
 		by = nil
 	default:

@@ -102,6 +102,25 @@ func TestUnderOtherNamesATaskClosesNoLonger(t *testing.T) {
 	}
 }
 
+// A statement that does not prolong a cooldown is kept as evidence. The machine charges later statements about other
+// resources in full.
+func TestEvidenceCoversNoTime(t *testing.T) {
+	f, k := runningFleet(t, 1)
+	states := func(resource string, wait time.Duration) {
+		f.step(LimitReported{
+			Worker: f.m.Task(k[0]).AttemptID(), Resource: resource, Until: f.now.Add(wait), Text: "429",
+		})
+	}
+	f.step(CooldownReported{Resource: claude, Until: f.now.Add(14*time.Minute + 50*time.Second), Why: "429"})
+	states(claude, 2*time.Hour)
+	states("model.b", 10*time.Minute)
+	f.later(15 * time.Minute)
+	states("model.c", 2*time.Hour)
+	if got := f.m.closed("model.c").Until.Sub(f.now); got <= 0 || got > 5*time.Minute+2*time.Second {
+		t.Errorf("closed for %s after ten of fifteen minutes", got)
+	}
+}
+
 // TestAVerdictClosesForACap checks that the report at an attempt's end also counts as one task's statement, for any
 // resource of the policy.
 func TestAVerdictClosesForACap(t *testing.T) {

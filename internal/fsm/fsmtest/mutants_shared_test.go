@@ -77,7 +77,7 @@ var sharedMutants = []mutant{
 	},
 	{
 		"a repeated report closes again", "fsm/cooldown.go",
-		"s.Alone += charge", "s.Alone += charge - charge",
+		"if s.Alone += charge;", "if s.Alone += charge - charge;",
 		[]string{"OneTaskClosesLittle"},
 		false,
 	},
