@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,13 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/zap"
 
-	"retake/internal/bus"
-	"retake/internal/bus/journal"
-	"retake/internal/bus/server"
 	"retake/internal/config"
 	"retake/internal/director/effects"
 	"retake/internal/director/failure"
@@ -40,7 +34,6 @@ import (
 )
 
 const (
-	backlogRepo    = "acme/widgets"
 	backlogLatency = 250 * time.Millisecond // of a request to GitHub
 	agentTakes     = 30 * time.Second
 	pushTakes      = time.Second
@@ -61,93 +54,36 @@ func TestBacklogOfAMachine(t *testing.T) {
 	var alone time.Duration
 	records := openJournal(t)
 	synctest.Test(t, func(t *testing.T) {
-		f := newPlayedFleet(t, 1, records)
+		f := newPlayedFleet(t, records, playedRepo{name: "acme/widgets", issues: 1, agent: agentTakes})
 		f.run(10 * time.Minute)
 		alone = slices.Max(f.done)
 	})
 	records = openJournal(t)
 	synctest.Test(t, func(t *testing.T) {
-		f := newPlayedFleet(t, issues, records)
+		f := newPlayedFleet(t, records, playedRepo{name: "acme/widgets", issues: issues, agent: agentTakes})
 		f.run(time.Duration(hours) * time.Hour)
 		f.check(hours, alone)
 	})
 }
 
-// outsideJournal is a journal with a server on the real clock. The bubble's clock stops during its appends.
-type outsideJournal struct {
-	requests chan appendRequest
-	answers  chan appendAnswer
-	end      atomic.Pointer[bus.Head]
-	batches  atomic.Int64
+// playedRepo is a repository with labelled issues.
+type playedRepo struct {
+	name   string
+	issues int
+	agent  time.Duration // the time that the agent takes for an issue
+	after  time.Duration // when the issues are labelled
 }
-
-type appendRequest struct {
-	id    string
-	after uint64
-	data  []byte
-}
-
-type appendAnswer struct {
-	seq uint64
-	err error
-}
-
-func openJournal(t *testing.T) *outsideJournal {
-	t.Helper()
-	must := func(err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	srv, err := server.Start(t.Context(), server.Options{Dir: t.TempDir()})
-	must(err)
-	t.Cleanup(func() { _ = srv.Close(context.Background()) })
-	user, err := srv.Keys().Journal()
-	must(err)
-	nc, err := nats.Connect("", nats.InProcessServer(srv), nats.UserJWTAndSeed(user.JWT, user.Seed),
-		nats.Timeout(time.Minute))
-	must(err)
-	t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc)
-	must(err)
-	dir := t.TempDir()
-	j, err := journal.Open(t.Context(), journal.Options{
-		JS: js, Subject: "journal.backlog", Fleet: "default", Bytes: 1 << 30, Replicas: 1, Log: zap.NewNop(),
-		Mirror: filepath.Join(dir, "journal.head"), Archive: journal.Archive{Dir: filepath.Join(dir, "journal")},
-	})
-	must(err)
-	t.Cleanup(func() { must(j.Close()) })
-	o := &outsideJournal{requests: make(chan appendRequest), answers: make(chan appendAnswer)}
-	o.end.Store(new(j.Head()))
-	go func() {
-		for r := range o.requests {
-			seq, err := j.Append(context.Background(), r.id, r.after, r.data)
-			o.end.Store(new(j.Head()))
-			o.batches.Add(1)
-			o.answers <- appendAnswer{seq, err}
-		}
-	}()
-	t.Cleanup(func() { close(o.requests) })
-	return o
-}
-
-// Append appends one batch. The owner runs one append at a time.
-func (o *outsideJournal) Append(_ context.Context, id string, after uint64, data []byte) (uint64, error) {
-	o.requests <- appendRequest{id, after, data}
-	a := <-o.answers
-	return a.seq, a.err
-}
-
-func (o *outsideJournal) Head() bus.Head { return *o.end.Load() }
 
 // playedFleet is a director with played workers. Its fields before mu are set before the owner runs.
 type playedFleet struct {
 	*testing.T
+	repos   []playedRepo
 	sim     *githubtest.Server
 	github  *github.Client
 	inForce inforce.Current
 	owner   *loop.Owner
 	owed    atomic.Int64
+	running context.Context //nolint:containedctx // ends the played agents
 	journal *outsideJournal
 	began   time.Time // of the labels
 	before  int       // requests before the labels
@@ -155,22 +91,25 @@ type playedFleet struct {
 	mu       sync.Mutex
 	ended    map[fsm.IssueKey]time.Time // when the agent ended
 	done     []time.Duration            // when each delivery succeeded, counted from the labels
+	order    []fsm.IssueKey             // of the successful deliveries
 	waits    []time.Duration            // from the end of the agent to the delivery
 	failures []string
 }
 
-func newPlayedFleet(t *testing.T, issues int, j *outsideJournal) *playedFleet {
+func newPlayedFleet(t *testing.T, j *outsideJournal, repos ...playedRepo) *playedFleet {
 	f := &playedFleet{
-		T: t, sim: githubtest.New(githubtest.Options{Limits: true}), journal: j,
+		T: t, sim: githubtest.New(githubtest.Options{Limits: true}), journal: j, repos: repos,
 		ended: map[fsm.IssueKey]time.Time{},
 	}
 	f.sim.AddUser("retake-bot", "token")
-	f.must(f.sim.AddRepo(backlogRepo, "", map[string]string{"retake-bot": "write"}))
 	c := config.Default()
-	c.GitHub.Repositories, c.Director.MaxWorkers, c.GitHub.TrustedAuthors = []string{backlogRepo}, 40, []string{"OWNER"}
-	setup, err := inforce.New(c, nil)
-	f.must(err)
-	f.inForce.Store(setup)
+	c.Director.MaxWorkers, c.GitHub.TrustedAuthors = 40, []string{"OWNER"}
+	for _, r := range repos {
+		f.must(f.sim.AddRepo(r.name, "", map[string]string{"retake-bot": "write"}))
+		c.GitHub.Repositories = append(c.GitHub.Repositories, r.name)
+	}
+	f.configure(c)
+	var err error
 	f.github, err = github.New(github.Options{
 		Options: api.Options{
 			BaseURL: "https://github.test/api/v3/", Writes: true,
@@ -186,12 +125,29 @@ func newPlayedFleet(t *testing.T, issues int, j *outsideJournal) *playedFleet {
 		Fleet: "default", Labels: tracker.Labels(c.GitHub.Labels), TrustedAuthors: c.GitHub.TrustedAuthors,
 	})
 	f.must(err)
-	f.must(f.github.Labels.EnsureLabels(t.Context(), backlogRepo))
-	f.before, f.began = len(f.sim.Requests()), time.Now()
-	for i := range issues {
-		f.sim.CreateIssue(backlogRepo, "acme", fmt.Sprint("Issue ", i), "Please.", c.GitHub.Labels.Task)
+	for _, r := range repos {
+		f.must(f.github.Labels.EnsureLabels(t.Context(), r.name))
 	}
+	f.before, f.began = len(f.sim.Requests()), time.Now()
 	return f
+}
+
+func (f *playedFleet) configure(c config.Config) {
+	setup, err := inforce.New(c, nil)
+	f.must(err)
+	f.inForce.Store(setup)
+}
+
+// label creates the repository's issues when its time has come.
+func (f *playedFleet) label(ctx context.Context, r playedRepo) {
+	select {
+	case <-time.After(r.after):
+	case <-ctx.Done():
+		return
+	}
+	for i := range r.issues {
+		f.sim.CreateIssue(r.name, "acme", fmt.Sprint("Issue ", i), "Please.", f.inForce.Load().GitHub.Labels.Task)
+	}
 }
 
 func (f *playedFleet) must(err error) {
@@ -212,6 +168,7 @@ func (d distantGitHub) RoundTrip(r *http.Request) (*http.Response, error) {
 // run starts the director's parts and ends them after span.
 func (f *playedFleet) run(span time.Duration) {
 	ctx, stop := context.WithCancel(f.Context())
+	f.running = ctx
 	m := fsm.New(f.inForce.Load().Machine(nil))
 	f.owner = loop.New(fsm.NewDriver(m, f.journal.Head().Seq, "backlog"), f.journal, zap.NewNop())
 	runner := loop.NewRunner(ctx, f.executors(), func(e fsm.EffectEnded) { f.owner.Send(ctx, e, nil) },
@@ -222,7 +179,12 @@ func (f *playedFleet) run(span time.Duration) {
 	f.must(f.owner.Offer(fsm.ContainersListed{TakenAt: f.owner.Clock.Now()}))
 	polls := f.polls()
 	var all sync.WaitGroup
-	for _, part := range []func(context.Context) error{polls.Add(backlogRepo), polls.Reviews.Run, f.owner.Run} {
+	parts := []func(context.Context) error{polls.Reviews.Run, f.owner.Run}
+	for _, r := range f.repos {
+		parts = append(parts, polls.Add(r.name))
+		all.Go(func() { f.label(ctx, r) })
+	}
+	for _, part := range parts {
 		all.Go(func() {
 			if err := part(ctx); err != nil {
 				f.Error(err)
@@ -308,14 +270,22 @@ func (f *playedFleet) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	}
 	time.Sleep(startTakes)
 	go func() {
-		f.owner.Send(ctx, fsm.Hello{Worker: e.Worker, Token: 1}, nil)
-		time.Sleep(agentTakes)
+		f.owner.Send(f.running, fsm.Hello{Worker: e.Worker, Token: 1}, nil)
+		select {
+		case <-time.After(f.repoOf(e.Task).agent):
+		case <-f.running.Done():
+			return
+		}
 		f.mu.Lock()
 		f.ended[e.Task] = time.Now()
 		f.mu.Unlock()
-		f.owner.Send(f.Context(), fsm.ReportReceived{Worker: e.Worker, Report: success(e.Worker)}, nil)
+		f.owner.Send(f.running, fsm.ReportReceived{Worker: e.Worker, Report: success(e.Worker)}, nil)
 	}()
 	return fsm.EffectEnded{}
+}
+
+func (f *playedFleet) repoOf(k fsm.IssueKey) playedRepo {
+	return f.repos[slices.IndexFunc(f.repos, func(r playedRepo) bool { return r.name == k.Repo() })]
 }
 
 func success(worker string) fsm.Report {
@@ -343,7 +313,7 @@ func (f *playedFleet) deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded
 	})
 	if err == nil {
 		f.mu.Lock()
-		f.done = append(f.done, time.Since(f.began))
+		f.done, f.order = append(f.done, time.Since(f.began)), append(f.order, e.Task)
 		f.waits = append(f.waits, time.Since(f.ended[e.Task]))
 		f.mu.Unlock()
 	}

@@ -176,7 +176,9 @@ func (s *session) adopt(ctx context.Context, m *fsm.Machine, edits []fsm.BudgetE
 
 // newIntake creates the parts that read GitHub or answer people there.
 func (s *session) newIntake() {
-	s.issues = &intake.Issues{Owner: s.owner, GitHub: s.github.Issues, Offers: s.offers, Config: &s.inForce}
+	s.issues = &intake.Issues{
+		Owner: s.owner, GitHub: s.github.Issues, Offers: s.offers, Refusals: s.refusals, Config: &s.inForce,
+	}
 	s.answers = &intake.Answers{
 		Owner: s.owner, Config: &s.inForce, Log: s.log,
 		GitHub: struct {

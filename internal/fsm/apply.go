@@ -147,8 +147,11 @@ func (f StandingChanged) apply(m *agenda, t *Task) {
 func (f Moved) apply(m *agenda, t *Task) {
 	t.State, t.Since, t.Until = f.To, m.now, f.Until
 	t.Open, t.Heard = nil, nil
-	if f.To == Delivering {
+	switch {
+	case f.To == Delivering:
 		t.Next.Deliver = false
+	case f.Turn:
+		m.hard.serve(t.Key.Repo(), m.now)
 	}
 	if f.From == Starting {
 		t.Waits = nil

@@ -120,6 +120,8 @@ type Moved struct {
 	On      Trigger   `json:"on"`
 	Why     string    `json:"why,omitempty"`
 	Until   time.Time `json:"until,omitzero"` // the deadline of the new state
+	// Turn means that the task's repository had its turn in the queue. Older versions did not record it.
+	Turn bool `json:"turn,omitempty"`
 }
 
 // AttemptBegan begins an attempt with a new number. The verdict before it has charged the tally, and the move to

@@ -136,7 +136,7 @@ func soundWith(m *Machine, most int) error {
 		return fmt.Errorf("%v goes next, but it should be %v", got, want)
 	}
 	for _, t := range m.hard.Tasks {
-		if n := m.workersOf(t.Key.Repo()); n != m.countSlots(
+		if n := m.slots.byRepo[strings.ToLower(t.Key.Repo())]; n != m.countSlots(
 			func(o *Task) bool { return strings.EqualFold(o.Key.Repo(), t.Key.Repo()) }) {
 			return fmt.Errorf("%d workers are counted in the repository of %s", n, t.Key)
 		}
@@ -181,7 +181,16 @@ func (m *Machine) nextOfAll() *Task {
 		return nil
 	}
 	var next, last *Task
-	for _, t := range m.hard.Tasks {
+	all := slices.Clone(m.hard.Tasks)
+	slices.SortStableFunc(all, func(a, b *Task) int { return cmp.Compare(a.Key.Repo(), b.Key.Repo()) })
+	repos := map[string]bool{}
+	for _, t := range all {
+		if t.ready.in && t.State == Queued {
+			repos[t.Key.Repo()] = true
+		}
+	}
+	share := max(1, m.cfg.MaxWorkers/max(1, len(repos)))
+	for _, t := range all {
 		switch {
 		case !t.ready.in, t.State == Queued && !m.mayClaim(), m.modelOpensAt().After(m.now) && t.Next.usesModel(),
 			!m.admits(t), m.cappedBy(t) != "":
@@ -189,7 +198,7 @@ func (m *Machine) nextOfAll() *Task {
 			if last == nil || compareTurns(t, last) < 0 {
 				last = t
 			}
-		case next == nil || m.before(t, next):
+		case next == nil || m.before(t, next, share):
 			next = t
 		}
 	}

@@ -11,18 +11,21 @@ import (
 // starts at the same cursor and returns the rest.
 const maxQueuedPerEvent = 500
 
-// The cursor advances only if every view was decided. Otherwise this process or the next one reads the undecided views
-// again.
+// The cursor advances only if every view was decided. Otherwise the next process reads the undecided views again. This
+// process continues after them, and reads them one at a time.
 func (b IssuesSeen) step(m *Machine) {
-	decided, queued := true, 0
+	listed, queued := true, 0
 	for _, v := range b.Issues {
 		t := m.Task(v.Key)
+		m.undecided = slices.DeleteFunc(m.undecided, v.Key.same)
 		if !v.Open {
 			m.dependencyClosed(v.Key)
 		}
 		switch {
 		case t != nil:
-			decided = m.viewSeen(t, v, b.AskedAt) && decided
+			if !m.viewSeen(t, v, b.AskedAt) {
+				m.undecided = append(m.undecided, v.Key)
+			}
 		case !m.Covers(v.Key.Repo()):
 		case v.Key.valid() && v.Open && v.has(LabelClaimed):
 			if !m.githubBlocked(DoReclaim) {
@@ -30,7 +33,7 @@ func (b IssuesSeen) step(m *Machine) {
 			}
 		case !v.Key.valid() || !v.eligible():
 		case v.Nonce == "" || m.nonces[v.Nonce] != nil || queued == maxQueuedPerEvent:
-			decided = false
+			listed = false
 		default:
 			queued++
 			m.record(TaskQueued{
@@ -39,9 +42,37 @@ func (b IssuesSeen) step(m *Machine) {
 			})
 		}
 	}
-	if decided && b.Cursor != "" && b.Cursor != m.Cursor(b.Repo) {
+	if b.Cursor == "" || !listed {
+		return
+	}
+	m.readTo[b.Repo] = b.Cursor
+	if !m.readUndecided(b) && b.Cursor != m.Cursor(b.Repo) {
 		m.record(CursorAdvanced{Repo: b.Repo, Cursor: b.Cursor})
 	}
+}
+
+// ReadTo returns the cursor of the next poll. It may be ahead of Cursor while this process remembers undecided views.
+func (m *Machine) ReadTo(repo string) string { return cmp.Or(m.readTo[repo], m.Cursor(repo)) }
+
+// readUndecided reports whether issues of the repository wait for a decision. It reads an issue again if it can be
+// decided now and is not in this list.
+func (m *Machine) readUndecided(b IssuesSeen) (some bool) {
+	for _, k := range m.undecided {
+		if !strings.EqualFold(k.Repo(), b.Repo) {
+			continue
+		}
+		some = true
+		listed := slices.ContainsFunc(b.Issues, func(v IssueView) bool { return v.Key.same(k) })
+		if t := m.Task(k); !listed && (t == nil || !t.changesIssue()) && !m.githubBlocked(DoReadIssue) {
+			m.emit(nil, Effect{Kind: DoReadIssue, Task: k})
+		}
+	}
+	return some
+}
+
+// changesIssue reports whether an effect is changing the issue, so that its views cannot be decided.
+func (t *Task) changesIssue() bool {
+	return t.State == Claiming || t.State == Parked && len(t.Outbox) > 0 || t.State == Forgotten || t.State.Info().Final
 }
 
 func (v IssueView) has(l Label) bool { return slices.Contains(v.Labels, l) }
@@ -71,8 +102,8 @@ func (m *Machine) viewSeen(t *Task, v IssueView, asked time.Time) (decided bool)
 			m.stand(t, v.Standing)
 		}
 	case t.State == Delivering: // the delivery is changing the issue, so a later view decides
-	case t.State == Claiming, t.State == Parked && len(t.Outbox) > 0, t.State == Forgotten, t.State.Info().Final:
-		return false // an effect is changing the issue; the next view shows any other changes
+	case t.changesIssue():
+		return false // the next view shows any other changes
 	case t.State == InReview:
 		if !m.reviewedIssueSeen(t, v) {
 			return false

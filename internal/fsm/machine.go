@@ -89,6 +89,9 @@ type agenda struct {
 	githubClosed      bool          // set while GitHub's cooldown may hold effects back
 	dispatchableSince time.Time     // end of the last pause, drain, cooldown, incident or restart
 	searched          string        // Config.Programs at the last search
+
+	readTo    map[string]string // by repository: the cursor of the last list
+	undecided []IssueKey        // issues with a view that could not be decided
 }
 
 // New returns an empty machine.
@@ -102,6 +105,7 @@ func New(cfg Config) *Machine {
 		},
 		slots: slots{byRepo: map[string]int{}, byLabel: map[string]int{}},
 	}
+	m.readTo = map[string]string{}
 	return m
 }
 

@@ -111,8 +111,9 @@ type hardState struct {
 	// Statements has one entry for each resource and task, in order of last use, at most maxStatements.
 	Statements []Statement  `json:"statements,omitempty"`
 	Cursors    []RepoCursor `json:"cursors"`
-	Incidents  []Incident   `json:"incidents"` // at most maxIncidents, in order of last change
-	Tasks      []*Task      `json:"tasks"`     // in order of arrival
+	Served     []Served     `json:"served,omitempty"` // ordered by repository
+	Incidents  []Incident   `json:"incidents"`        // at most maxIncidents, in order of last change
+	Tasks      []*Task      `json:"tasks"`            // in order of arrival
 }
 
 // Snapshot returns the whole hard state. Equal states have equal bytes, whether decided or replayed. Snapshot matches

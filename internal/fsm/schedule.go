@@ -29,7 +29,7 @@ func (m *agenda) nextReady() *Task {
 	if !m.slotFree() || m.hostOpensAt().After(m.now) || m.mustSearch() {
 		return nil
 	}
-	closed := m.modelOpensAt().After(m.now)
+	closed, share := m.modelOpensAt().After(m.now), m.ready.share(m.cfg.MaxWorkers)
 	var next, last *Task
 	for _, l := range m.ready.lists {
 		t, _ := l.first()
@@ -38,7 +38,7 @@ func (m *agenda) nextReady() *Task {
 		}
 		for t := range l.all() {
 			if !m.failedLast(t) {
-				next = m.firstOf(next, t)
+				next = m.firstOf(next, t, share)
 				break
 			}
 			if last == nil || compareTurns(t, last) < 0 {
@@ -49,8 +49,8 @@ func (m *agenda) nextReady() *Task {
 	return cmp.Or(next, last)
 }
 
-func (m *memory) firstOf(next, t *Task) *Task {
-	if next == nil || m.before(t, next) {
+func (m *memory) firstOf(next, t *Task, share int) *Task {
+	if next == nil || m.before(t, next, share) {
 		return t
 	}
 	return next
@@ -133,7 +133,11 @@ func (s Standing) bounded() Standing {
 }
 
 // turn returns when the task would have been queued if its priority were waiting time.
-func (t *Task) turn() time.Time { return t.Since.Add(-time.Duration(t.Standing.Priority) * time.Hour) }
+func (t *Task) turn() time.Time { return t.Standing.turn(t.Since) }
+
+func (s Standing) turn(since time.Time) time.Time {
+	return since.Add(-time.Duration(s.Priority) * time.Hour)
+}
 
 // stand records an issue's standing.
 func (m *recorder) stand(t *Task, s Standing) {
@@ -155,17 +159,64 @@ func (m *recorder) dependencyClosed(k IssueKey) {
 
 func (k IssueKey) same(o IssueKey) bool { return strings.EqualFold(string(k), string(o)) }
 
-// before reports whether one ready task precedes another. Tasks that wait for another attempt come first. Then comes
-// the repository with fewer workers, so that one repository's long queue does not block another repository. Then the
-// longer wait decides, including the priority.
-func (m *memory) before(t, u *Task) bool {
-	if t.ready.rank != u.ready.rank || t.ready.rank == 0 {
+// before reports whether one ready task precedes another. Callers compare all tasks of a repository in sequence. Tasks
+// that wait for another attempt come first. Then comes the repository with fewer workers above its share. Then the
+// longer wait decides, including the priority. A repository's wait begins again with each claim, so that a long queue
+// does not block another repository.
+func (m *memory) before(t, u *Task, share int) bool {
+	if t.ready.rank != u.ready.rank || t.ready.rank == 0 || t.Key.Repo() == u.Key.Repo() {
 		return compareTurns(t, u) < 0
 	}
-	return cmp.Or(cmp.Compare(m.workersOf(t.Key.Repo()), m.workersOf(u.Key.Repo())), compareTurns(t, u)) < 0
+	return cmp.Or(cmp.Compare(m.slots.overShare(t, share), m.slots.overShare(u, share)),
+		m.turnOf(t).Compare(m.turnOf(u)), compareTurns(t, u)) < 0
 }
 
-func (m *memory) workersOf(repo string) int { return m.slots.byRepo[strings.ToLower(repo)] }
+// share returns how many workers a repository may have before others with queued issues precede it. Without shares, a
+// repository with short attempts would get nearly all claims while slots are free and claims are rare.
+func (w *waiters) share(workers int) int {
+	repos, last := 0, ""
+	for _, list := range w.lists {
+		if list.of.queued && list.of.repo != last {
+			repos, last = repos+1, list.of.repo
+		}
+	}
+	return max(1, workers/max(1, repos))
+}
+
+// overShare returns by how many workers the task's repository would exceed its share.
+func (s *slots) overShare(t *Task, share int) int {
+	return max(0, s.byRepo[strings.ToLower(t.Key.Repo())]+1-share)
+}
+
+// turnOf is turn for tasks of different repositories.
+func (m *memory) turnOf(t *Task) time.Time {
+	if i, served := m.hard.served(t.Key.Repo()); served {
+		return t.Standing.turn(later(t.Since, m.hard.Served[i].At))
+	}
+	return t.turn()
+}
+
+// Served records when an issue of a repository was last claimed.
+type Served struct {
+	Repo string    `json:"repo"` // in lower case
+	At   time.Time `json:"at"`
+}
+
+// served returns the index of a repository in Served, and whether it is there.
+func (s *hardState) served(repo string) (int, bool) {
+	return slices.BinarySearchFunc(s.Served, strings.ToLower(repo),
+		func(s Served, repo string) int { return cmp.Compare(s.Repo, repo) })
+}
+
+// serve records a claim. It copies the list, because a fact of a rebuild may contain it as well.
+func (s *hardState) serve(repo string, at time.Time) {
+	i, known := s.served(repo)
+	rest := s.Served[i:]
+	if known {
+		rest = rest[1:]
+	}
+	s.Served = slices.Concat(s.Served[:i], []Served{{strings.ToLower(repo), at}}, rest)
+}
 
 // cappedBy returns the label with a cap that prevents the task from starting, or "".
 func (m *memory) cappedBy(t *Task) string {

@@ -50,6 +50,35 @@ func (s *standings) lose(key IssueKey) {
 	})
 }
 
+// loseAt ends the claim of the claiming task at a second.
+func (s *standings) loseAt(second int, key IssueKey) {
+	s.Helper()
+	mustStep(s.T, s.m, at(second), Tick{})
+	s.lose(key)
+}
+
+// queueOf returns the views of the first n issues of a repository.
+func (s *standings) queueOf(repo string, n int, stand Standing) (views []IssueView) {
+	for i := range n {
+		views = append(views, s.view(IssueKey(repo+"#"+strconv.Itoa(i+1)), true, stand))
+	}
+	return views
+}
+
+// timedOrder is order with a pause after each claim, in seconds.
+func (s *standings) timedOrder(pause int) (keys []IssueKey) {
+	s.Helper()
+	for {
+		i := slices.IndexFunc(s.m.Tasks(), func(t *Task) bool { return t.State == Claiming })
+		if i < 0 {
+			return keys
+		}
+		keys = append(keys, s.m.Tasks()[i].Key)
+		s.now += pause
+		s.loseAt(s.now, keys[len(keys)-1])
+	}
+}
+
 // order lets the machine make one claim after the other until the queue is empty.
 func (s *standings) order() (keys []IssueKey) {
 	s.Helper()
@@ -112,6 +141,65 @@ func TestRepositoriesAreFairToEachOther(t *testing.T) {
 	if task := s.m.Task("acme/gadgets#1"); task.State != Claiming {
 		t.Errorf("it is %s while acme/widgets has the other worker", task.State)
 	}
+}
+
+// Repositories take turns with a single worker.
+func TestRepositoriesTakeTurns(t *testing.T) {
+	s := newStandings(t, 1, nil)
+	s.poll(1, s.queueOf("acme/widgets", 6, Standing{})...)
+	s.poll(2, s.queueOf("acme/gadgets", 2, Standing{})...)
+	s.poll(3, s.queueOf("acme/gears", 1, Standing{})...)
+	s.want(s.timedOrder(4), "acme/widgets#1", "acme/widgets#2", "acme/gadgets#1", "acme/gears#1", "acme/widgets#3",
+		"acme/gadgets#2", "acme/widgets#4", "acme/widgets#5", "acme/widgets#6")
+}
+
+// A repository with a priority precedes others for as many hours. Then they have a turn.
+func TestPriorityAndTurnsOfRepositories(t *testing.T) {
+	s := newStandings(t, 1, nil)
+	s.poll(1, s.queueOf("acme/widgets", 8, Standing{Priority: 1})...)
+	s.poll(2, s.queueOf("acme/gadgets", 2, Standing{})...)
+	const pause = 25 * 60
+	s.want(s.timedOrder(pause), "acme/widgets#1", "acme/widgets#2", "acme/widgets#3", "acme/widgets#4",
+		"acme/gadgets#1", "acme/widgets#5", "acme/widgets#6", "acme/widgets#7", "acme/gadgets#2", "acme/widgets#8")
+}
+
+// Running workers do not delay a repository's claims below its share.
+func TestRunningWorkBelowTheShareDoesNotCount(t *testing.T) {
+	s := newStandings(t, 6, nil)
+	s.poll(1, append(s.queueOf("acme/gears", 3, Standing{}), s.queueOf("acme/gadgets", 2, Standing{})...)...)
+	s.poll(2, s.queueOf("acme/widgets", 4, Standing{})...) // one claim, because the five others keep their workers
+	s.poll(3, s.view("acme/gadgets#3", true, Standing{}), s.view("acme/gadgets#4", true, Standing{}))
+	s.loseAt(4, "acme/widgets#1")
+	s.loseAt(5, "acme/widgets#2")
+	if third := s.m.Task("acme/gadgets#3"); third.State != Claiming {
+		t.Errorf("%s is %s, although its repository has two of six workers and waits longer", third.Key, third.State)
+	}
+	s.loseAt(6, "acme/gears#1")
+	s.loseAt(7, "acme/widgets#3")
+	if fourth := s.m.Task("acme/gadgets#4"); fourth.State != Queued {
+		t.Errorf("%s is %s, although its repository has half of the workers", fourth.Key, fourth.State)
+	}
+}
+
+// A restart keeps the turns of the repositories.
+func TestTurnsSurviveARestart(t *testing.T) {
+	s := newStandings(t, 1, nil)
+	s.poll(1, s.queueOf("acme/widgets", 3, Standing{})...)
+	s.poll(2, s.queueOf("acme/gadgets", 3, Standing{})...)
+	s.loseAt(3, "acme/widgets#1")
+	s.loseAt(4, "acme/widgets#2")
+	data, err := s.m.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := New(s.m.cfg)
+	if err := again.Restore(data); err != nil {
+		t.Fatal(err)
+	}
+	s.m = again
+	mustStep(t, s.m, at(5), Booted{RunID: "r2"})
+	s.now = 5
+	s.want(s.timedOrder(1), "acme/gadgets#1", "acme/widgets#3", "acme/gadgets#2", "acme/gadgets#3")
 }
 
 // The cap bounds how many tasks with a label have a worker. Others continue.

@@ -11,10 +11,11 @@ import (
 
 // Issues reads single issues again.
 type Issues struct {
-	Owner  *loop.Owner
-	GitHub issueReader
-	Offers *Offers
-	Config *inforce.Current
+	Owner    *loop.Owner
+	GitHub   issueReader
+	Offers   *Offers
+	Refusals *Postponed
+	Config   *inforce.Current
 }
 
 // Read reads the issue of an effect again.
@@ -25,6 +26,8 @@ func (s *Issues) Read(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		switch _, gone := failure.IssueGone(err); {
 		case gone:
 			s.Gone(ctx, e.Task)
+			return nil
+		case err == nil && s.Refusals.Hold(i):
 			return nil
 		case err == nil:
 			left := LookupsPerPoll

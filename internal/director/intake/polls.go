@@ -131,8 +131,7 @@ func (p *poll) run(ctx context.Context) error {
 	return nil
 }
 
-// place is the position from which a repository's poll continues. The machine owns the cursor, which does not move
-// while an issue in the list could not be decided.
+// place is the position from which a repository's poll continues. The machine owns the cursor.
 type place struct {
 	cursor string
 	over   bool // not configured, and without a task
@@ -142,7 +141,7 @@ type place struct {
 func placeOf(m *fsm.Machine, repo string) place {
 	ofRepo := func(t *fsm.Task) bool { return strings.EqualFold(t.Key.Repo(), repo) }
 	tasks := slices.ContainsFunc(m.Tasks(), ofRepo)
-	return place{m.Cursor(repo), !m.Covers(repo) && !tasks, tasks}
+	return place{m.ReadTo(repo), !m.Covers(repo) && !tasks, tasks}
 }
 
 // isWholeDue decides whether a full list is due, because the cursor may have passed an issue that has become

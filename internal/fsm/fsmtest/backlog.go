@@ -157,41 +157,35 @@ func (h *history) waitedFor(c *claim, at time.Time) string {
 	return ""
 }
 
-// turnsPerSlot bounds the claims of other repositories for each worker while a repository without a worker waits.
-const turnsPerSlot = 2
-
-// takesTurns checks that a long queue of one repository does not starve another repository. A single worker takes the
-// issue that has waited longest in any repository.
+// takesTurns checks that the next claim is in the repository that has waited longest since its last claim, unless that
+// repository has a worker. So a long queue cannot starve a short one, even with a single worker.
 func takesTurns(r record) string {
-	repo := r.c.key.Repo()
-	delete(r.passed, repo)
-	if len(r.p.m.Incidents()) > 0 || r.set.cfg.MaxWorkers < 2 {
+	if len(r.p.m.Incidents()) > 0 {
 		return ""
 	}
-	waits := map[string]bool{}
-	for _, c := range r.claims {
-		if c.state == fsm.Queued && c.key.Repo() != repo && len(c.standing.After)+len(c.standing.Capped) == 0 {
-			waits[c.key.Repo()] = true
-		}
-	}
+	working, heads := map[string]bool{}, map[string]*claim{}
 	for _, c := range r.begun {
-		if c.state.Info().Slot {
-			delete(waits, c.key.Repo())
+		if c.state.Info().Slot || c.rereads() {
+			working[c.key.Repo()] = true
 		}
 	}
-	for _, other := range r.w.hub.repos {
-		switch {
-		case !waits[other]:
-			delete(r.passed, other)
-		case r.passed[other] >= turnsPerSlot*r.set.cfg.MaxWorkers:
-			return fmt.Sprintf("%s is claimed, the %dth time that %s waits without a worker", r.c.key,
-				r.passed[other]+1, other)
-		default:
-			if r.passed == nil {
-				r.passed = map[string]int{}
-			}
-			r.passed[other]++
+	for _, c := range r.claims {
+		head := heads[c.key.Repo()]
+		if c.state == fsm.Queued && len(c.standing.After)+len(c.standing.Capped) == 0 &&
+			(head == nil || c.turn().Before(head.turn())) {
+			heads[c.key.Repo()] = c
+		}
+	}
+	for _, repo := range r.w.hub.repos {
+		o := heads[repo]
+		if o != nil && repo != r.c.key.Repo() && !working[repo] && r.turnOf(o).Before(r.turnOf(r.c)) {
+			return fmt.Sprintf("%s is claimed, although %s has waited for longer without a worker", r.c.key, repo)
 		}
 	}
 	return ""
+}
+
+// turnOf is turn, with a wait that begins at the earliest with the last claim in the repository.
+func (h *history) turnOf(c *claim) time.Time {
+	return latest(c.since, h.served[c.key.Repo()]).Add(-time.Duration(c.standing.Priority) * time.Hour)
 }

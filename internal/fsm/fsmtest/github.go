@@ -186,7 +186,7 @@ func (w *shell) poll(p *process, whole bool) {
 
 // ask reads one repository.
 func (w *shell) ask(p *process, repo string, whole bool) {
-	cursor := p.m.Cursor(repo)
+	cursor := p.m.ReadTo(repo)
 	since, _ := strconv.ParseInt(cursor, 10, 64)
 	seen := fsm.IssuesSeen{Repo: repo, Cursor: cursor, AskedAt: w.wall(p)}
 	newest := since

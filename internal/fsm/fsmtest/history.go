@@ -33,21 +33,21 @@ type history struct {
 	answered  map[fsm.CommandRef]bool      // commands with an answer on GitHub
 	listens   map[string]int64             // by repository: when the director began to read comments, in seconds
 	limits    *limits
-	closed    time.Time      // the end of the last cooldown so far
-	claimsAt  int            // the step in which permits was determined
-	permits   bool           // finished work and GitHub permit another claim
-	stopped   time.Time      // when the faults stopped, or zero
-	waited    time.Duration  // the longest wait of finished work since then
-	passed    map[string]int // by repository: claims of others while it waited without a worker
-	open      map[string]int // unfinished durable effects, and how often they were planned
-	twin      *fsm.Machine   // copy of the machine before the current step; only for some steps
+	closed    time.Time            // the end of the last cooldown so far
+	claimsAt  int                  // the step in which permits was determined
+	permits   bool                 // finished work and GitHub permit another claim
+	stopped   time.Time            // when the faults stopped, or zero
+	waited    time.Duration        // the longest wait of finished work since then
+	served    map[string]time.Time // by repository: the last claim
+	open      map[string]int       // unfinished durable effects, and how often they were planned
+	twin      *fsm.Machine         // copy of the machine before the current step; only for some steps
 }
 
 func newHistory(w *world) *history {
 	return &history{
 		w: w, limits: newLimits(), strikes: map[string][]recovery.Strike{},
 		open: map[string]int{}, taken: map[fsm.CommandRef]string{}, answered: map[fsm.CommandRef]bool{},
-		heard: map[int64]bool{}, listens: map[string]int64{},
+		heard: map[int64]bool{}, listens: map[string]int64{}, served: map[string]time.Time{},
 		moves: make([]int, len(fsm.Transitions)), rows: enabled(w.without),
 	}
 }
@@ -88,6 +88,10 @@ func (h *history) take(at time.Time, f fsm.Fact) {
 	switch f := f.(type) {
 	case fsm.CursorAdvanced:
 		h.listen(f)
+	case fsm.StateKept:
+		for _, s := range f.State.Served {
+			h.served[s.Repo] = s.At
+		}
 	case fsm.CommandTaken:
 		h.taken[f.CommandRef] = f.Refused
 	case fsm.CommentHeard:
@@ -129,6 +133,9 @@ func (h *history) takeOfClaim(c *claim, at time.Time, f fsm.Fact) {
 			return x.On == f.On && x.To == f.To && slices.Contains(x.From, f.From)
 		}); i >= 0 {
 			h.moves[i]++
+		}
+		if f.From == fsm.Queued && f.To == fsm.Claiming {
+			h.served[f.Task.Repo()] = at
 		}
 	case fsm.EffectPlanned:
 		h.open[f.Effect.ID]++

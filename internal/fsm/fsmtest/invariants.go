@@ -304,8 +304,8 @@ var invariants = []Invariant{
 			"further claims, unless GitHub is closed",
 		fact: onClaim(handedInTime), end: handedInAtRest, live: true,
 	},
-	{Name: reposTakeTurns, Says: "while a repository waits without a worker, others get at most two claims for " +
-		"each of several workers", fact: dequeued(takesTurns), live: true},
+	{Name: reposTakeTurns, Says: "no repository is claimed from while another one waits without a worker, and has " +
+		"waited for longer since its last claim", fact: dequeued(takesTurns), live: true},
 	{Name: labelLeft, Says: "at rest, every issue's labels agree with its task's state", end: labelsAgree, live: true},
 	{Name: "DriverTakesEvents", Says: "the driver accepts every event"},
 }

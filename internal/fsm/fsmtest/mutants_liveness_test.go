@@ -16,8 +16,20 @@ var livenessMutants = []mutant{
 	},
 	{
 		"a long queue starves another repository", "fsm/schedule.go",
-		"cmp.Compare(m.workersOf(t.Key.Repo()), m.workersOf(u.Key.Repo()))",
-		"cmp.Compare(m.workersOf(u.Key.Repo()), m.workersOf(t.Key.Repo()))",
+		"cmp.Compare(m.slots.overShare(t, share), m.slots.overShare(u, share))",
+		"cmp.Compare(m.slots.overShare(u, share), m.slots.overShare(t, share))",
+		[]string{reposTakeTurns},
+		false,
+	},
+	{
+		"a claim does not end its repository's turn", "fsm/recorder.go",
+		"Turn: t.State == Queued && to == Claiming", "Turn: t.State == Queued && to != Claiming",
+		[]string{reposTakeTurns},
+		false,
+	},
+	{
+		"a restart forgets the turns of repositories", "fsm/memory.go",
+		"`json:\"served,omitempty\"`", "`json:\"-\"`",
 		[]string{reposTakeTurns},
 		false,
 	},

@@ -27,7 +27,7 @@ var sharedMutants = []mutant{
 	{"a cap lets one more in", "fsm/schedule.go", "if n >= most {", "if n > most {", []string{"CapsAreKept"}, false},
 	{
 		"a priority keeps waiting", "fsm/schedule.go",
-		"t.Since.Add(-time.Duration(", "t.Since.Add(time.Duration(",
+		"since.Add(-time.Duration(", "since.Add(time.Duration(",
 		[]string{"TheLongestWaiterGoesFirst"},
 		false,
 	},

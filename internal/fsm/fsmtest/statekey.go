@@ -113,7 +113,7 @@ var epoch = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 var notHard = []string{
 	"memory.cfg", "memory.tasks", "memory.nonces", "memory.slots", "agenda.timers", "agenda.ready",
 	"memory.now", "agenda.began", "agenda.grace", "agenda.late", "agenda.githubClosed", "agenda.dispatchableSince",
-	"agenda.searched",
+	"agenda.searched", "agenda.readTo", "agenda.undecided",
 	"recorder.facts", "recorder.effects", "agenda.dirty", "recorder.unknownWorkers", "Machine.answers", "Task.soft",
 	"Task.timer", "Task.ready", "Task.slot",
 }
@@ -121,8 +121,8 @@ var notHard = []string{
 // notDecisive lists the fields that do not affect decisions.
 var notDecisive = []string{
 	"memory.cfg", "memory.tasks", "memory.nonces", "recorder.facts", "recorder.effects", "agenda.dirty",
-	"hardState.Decided", "hardState.RunID", "Failure.At", "agenda.timers", "agenda.ready", "memory.slots",
-	"turn.list",
+	"hardState.Decided", "hardState.RunID", "hardState.Served", "Failure.At", "agenda.timers", "agenda.ready",
+	"memory.slots", "turn.list",
 	"Driver.writer", "Driver.last",
 }
 
