@@ -19,7 +19,7 @@ func (w *walk) openTheBoard() {
 	w.Helper()
 	deadline := time.Now().Add(walkTime)
 	for tick := time.NewTicker(askEvery); ; <-tick.C {
-		r, err := http.NewRequestWithContext(w.Context(), http.MethodGet, "http://"+w.address+"/", http.NoBody)
+		r, err := http.NewRequestWithContext(w.Context(), http.MethodGet, "http://"+w.address+"/readyz", http.NoBody)
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -117,7 +117,7 @@ func (w *walk) signIn(path string) {
 	w.do("sign in", chromedp.SendKeys(chromedp.CSS("input[name=name]"), "alice"),
 		chromedp.SendKeys(chromedp.CSS("input[name=token]"), pageToken+"\r"))
 	w.until("the page is there", `location.pathname === "`+path+
-		`" && document.querySelector(".who").innerText.includes("alice")`)
+		`" && document.querySelector("#live") && document.querySelector(".who").innerText.includes("alice")`)
 	value[bool](w, "window.opened = true")
 }
 
@@ -180,7 +180,7 @@ func (w *walk) seeEveryPage() {
 	} {
 		background := `getComputedStyle(document.body).backgroundColor`
 		w.do(name, window(1280, 800, "light"), chromedp.Navigate("http://"+w.address+path))
-		w.until(name+" is there", `!document.querySelector("[data-to]")`)
+		w.until(name+" is there", `!document.querySelector(".signin")`)
 		light := value[string](w, background)
 		w.fits(name)
 		w.picture("desk-" + name)

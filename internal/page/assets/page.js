@@ -21,7 +21,7 @@ async function show(answer, moved) {
   const text = await answer.text();
   if (!(answer.headers.get("Content-Type") || "").startsWith("text/html")) { say(text); return; }
   const next = new DOMParser().parseFromString(text, "text/html");
-  if (next.querySelector("[data-to]")) localStorage.removeItem(keyName); // the session has ended
+  if (next.querySelector(".signin")) localStorage.removeItem(keyName); // the session has ended
   const { pathname, search } = new URL(answer.url);
   if (moved) history.replaceState(null, "", pathname + search);
   document.title = next.title;
@@ -50,7 +50,7 @@ async function enter(part) {
 
 // Forms need the key, except the form for signing in.
 document.addEventListener("submit", async (e) => {
-  if (e.target.closest("[data-to]")) return;
+  if (e.target.closest(".signin")) return;
   e.preventDefault();
   const body = new URLSearchParams(new FormData(e.target, e.submitter));
   try {
@@ -202,7 +202,7 @@ function begin() {
   running = new AbortController();
   clearTimeout(again);
   if (document.querySelector("[data-again]")) again = setTimeout(() => location.reload(), 5000);
-  document.querySelectorAll("[data-to]").forEach(enter);
+  document.querySelectorAll(".signin").forEach(enter);
   document.querySelectorAll("[data-live]").forEach(live);
   document.querySelectorAll("[data-output]").forEach(output);
   document.querySelectorAll(".machine .node").forEach(pointed);
