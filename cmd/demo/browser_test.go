@@ -70,6 +70,7 @@ type walk struct {
 	ended   chan error
 
 	mu       sync.Mutex
+	other    string   // address of a server that the walk itself visits
 	requests []string // requests to servers other than the director
 	wrong    []string // messages of the console and violations of the content security policy
 }
@@ -123,7 +124,8 @@ func (w *walk) listen(event any) {
 	defer w.mu.Unlock()
 	switch e := event.(type) {
 	case *network.EventRequestWillBeSent:
-		if u, err := url.Parse(e.Request.URL); err != nil || u.Scheme == "http" && u.Host != w.address ||
+		if u, err := url.Parse(e.Request.URL); err != nil ||
+			u.Scheme == "http" && u.Host != w.address && u.Host != w.other ||
 			u.Scheme != "http" && u.Scheme != "data" && u.Scheme != "about" {
 			w.requests = append(w.requests, e.Request.URL)
 		}

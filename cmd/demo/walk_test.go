@@ -130,7 +130,7 @@ func (w *walk) beUselessElsewhere() {
 	}))
 	defer other.Close()
 	w.mu.Lock()
-	seen := len(w.requests)
+	w.other = other.Listener.Addr().String()
 	w.mu.Unlock()
 	w.do("open another port", chromedp.Navigate(other.URL))
 	cookie := <-cookies
@@ -151,9 +151,6 @@ func (w *walk) beUselessElsewhere() {
 	if resp.StatusCode != http.StatusUnauthorized {
 		w.Errorf("the cookie alone reads the page: %d, want 401", resp.StatusCode)
 	}
-	w.mu.Lock()
-	w.requests = w.requests[:seen] // this request was ours
-	w.mu.Unlock()
 	w.do("go back", chromedp.Navigate("http://"+w.address+task))
 	w.until("the person continues", `location.pathname === "`+task+`" && document.querySelector("button[name=command]")`)
 }

@@ -60,6 +60,7 @@ func openPart(w *world, r *rand.Rand, p part) *issue {
 	return i
 }
 
+// all returns the issues that were opened.
 func (w *world) all() []*issue {
 	w.mu.Lock()
 	defer w.mu.Unlock()

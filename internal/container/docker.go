@@ -143,6 +143,7 @@ func (d *Docker) Close() error {
 	return d.api.Close()
 }
 
+// List returns all containers of this fleet, sorted by attempt id.
 func (d *Docker) List(ctx context.Context) ([]Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.limits.operation)
 	defer cancel()

@@ -196,6 +196,7 @@ func readProcess(dir string) (*process, error) {
 	return here, err
 }
 
+// lost reports that the supervisor died before it recorded the worker's end.
 func (h *process) lost() bool { return h.started != nil && h.ended == nil && !h.supervised }
 
 func (h *process) ending() ending {

@@ -104,6 +104,7 @@ type Row struct {
 	Needs       Needs
 }
 
+// Rows returns the checks in their order.
 func Rows() (out []Row) {
 	for _, c := range checks {
 		out = append(out, Row{c.name, c.about, c.needs})

@@ -99,8 +99,8 @@ const rowRecheck = "director.recheck"
 // one counts as the first.
 const maxStale = 500
 
-// claimsCanGoStale reports whether a lack of progress counts against claims. It does not while a phase, an incident or
-// a search for programs prevents attempts.
+// claimsCanGoStale reports whether a lack of progress counts against claims. It does not count
+// while a phase, an incident or a search for programs prevents attempts.
 func (m *agenda) claimsCanGoStale() bool {
 	return m.cfg.ClaimStale > 0 && m.hard.Phase == PhaseMonitor && !m.mustSearch() &&
 		!slices.ContainsFunc(m.hard.Incidents, func(i Incident) bool { return i.Breaker.KeepsBack(m.now) })

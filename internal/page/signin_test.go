@@ -20,7 +20,7 @@ func TestWhoMayLook(t *testing.T) {
 		}
 	}
 	open := serve(t, Options{
-		Source: func() Source { return source }, Open: func(r *http.Request) bool { return Local(r) },
+		Source: func() Source { return source }, Open: Local,
 	})
 	if status, _, _ := open.send(http.MethodGet, "/", nil, nil); status != http.StatusOK {
 		t.Errorf("this machine: %d", status)

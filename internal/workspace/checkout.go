@@ -38,8 +38,8 @@ const (
 	// status clean for agents. Snapshots exclude the directory separately, because a .gitignore in the tree outranks
 	// info/exclude.
 	infoExclude = "/" + retakeDir + "/\n"
-	// infoAttributes outranks every .gitattributes and turns off conversions and filters. The encoding has "!" instead
-	// of "-" because git rejects an encoding of false.
+	// infoAttributes outranks every .gitattributes and turns off conversions and filters. The encoding is unset
+	// with "!" instead of "-", because git rejects the value false for it.
 	infoAttributes = "* -text -eol -ident -filter !working-tree-encoding\n"
 )
 

@@ -18,6 +18,7 @@ import (
 // Owner is the user that workers run as and that owns the files of a checkout.
 type Owner struct{ UID, GID int }
 
+// Options of Open.
 type Options struct {
 	// Dir is the director's data directory, created if missing. This package keeps all its files there.
 	Dir string

@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"io"
 	"net"
-	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -246,13 +245,4 @@ func TestARelayOfItsOwn(t *testing.T) {
 			t.Fatal("a connection outlives its relay")
 		}
 	}
-}
-
-func addrPort(t *testing.T, s string) netip.AddrPort {
-	t.Helper()
-	a, err := netip.ParseAddrPort(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
 }

@@ -129,6 +129,7 @@ type SnapshotQueue struct {
 	Until    *Time  `json:"until,omitempty"`     // when that ends, if known
 }
 
+// SnapshotTask is the state of one task.
 type SnapshotTask struct {
 	Issue        string  `json:"issue"` // owner/repo#n
 	State        string  `json:"state"`

@@ -95,7 +95,7 @@ func New(m *fsm.Machine, o Options) (c *Recorder, edits []fsm.BudgetEdited, err 
 	return c, edits, nil
 }
 
-// follow takes the course of future attempts from a setup.
+// follow derives from a setup how future attempts run.
 func (c *Recorder) follow(now *inforce.Setup) {
 	c.course = courseOf(now)
 	c.preset, c.guards = now.Recovery.Preset, now.Policy.With(now.Limits()).Guards()

@@ -136,7 +136,11 @@ func Listen(ctx context.Context, dataDir string) (net.Listener, error) {
 			"bytes are safe)", err)
 	}
 	listener.(*net.UnixListener).SetUnlinkOnClose(false)
-	if err := errors.Join(os.Chmod(bound, 0o600), os.Rename(bound, path), os.Remove(private)); err != nil {
+	err = os.Chmod(bound, 0o600)
+	if err == nil {
+		err = os.Rename(bound, path) //nolint:forbidigo // a socket has no content that a power cut could damage
+	}
+	if err = errors.Join(err, os.Remove(private)); err != nil {
 		return nil, errors.Join(fmt.Errorf("director: operator socket: %w", err), listener.Close())
 	}
 	return &renamedListener{Listener: listener, path: path}, nil

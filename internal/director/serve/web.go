@@ -72,7 +72,8 @@ func ListenHTTP(ctx context.Context, address string) (*Web, error) {
 	return &Web{listener: limiter.Listener(listener), limiter: limiter}, nil
 }
 
-// Serve starts to answer, once for all sessions. The routes must be ready. On a nil Web, Serve does nothing.
+// Serve starts to answer requests. It is called once, and serves all sessions. The routes must be ready. On
+// a nil Web, Serve does nothing.
 func (w *Web) Serve(routes []Route, log *zap.Logger) {
 	if w == nil {
 		return

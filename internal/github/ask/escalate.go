@@ -95,7 +95,7 @@ func (c *Asker) Ask(ctx context.Context, e Escalation) (comment int64, err error
 	}
 	comment = created
 	if created == 0 {
-		// The remover does not matter, because we remove the label only after an answer.
+		// Anyone may have removed the label, because we remove it only after an answer.
 		question := t.OwnComments(m)[0]
 		comment = question.ID
 		unfinished, err := c.write.ReviewedBefore(ctx, gate.Escalation, t, question)

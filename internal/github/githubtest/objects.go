@@ -58,6 +58,7 @@ func (l links) user(u *user) object {
 	}
 }
 
+// me returns the answer to GET /user.
 func (l links) me(u *user) object {
 	o := l.user(u)
 	maps.Copy(o, object{

@@ -90,7 +90,7 @@ func (n table) decode(into any) {
 	}
 }
 
-// oneOf checks that a text is one of the allowed values. It reports whether it is present and allowed.
+// oneOf checks that a key, if present, has one of the allowed values. It returns whether the key is present and valid.
 func (n table) oneOf(key string, allowed []string) bool {
 	word, ok := n.values[key].(string)
 	if ok && !slices.Contains(allowed, word) {
