@@ -63,8 +63,8 @@ func (r *Row) rung(s *state, c *recovery.Count, of string, f recovery.Finding,
 	return g, at, tooLong && g == nil
 }
 
-// usedUp returns how many uses of its action count for step i, whose condition failed: those beyond the other steps
-// with the same action.
+// usedUp returns the number of uses that count for step i although its condition failed. The other steps with the same
+// action come first.
 func (r *Row) usedUp(i, taken int, f recovery.Finding, facts DecisionInput) int {
 	for k := range r.Ladder {
 		other := &r.Ladder[k]
