@@ -112,6 +112,7 @@ func (r *running) run(cmd *cobra.Command, o *options) error {
 	if with.Only, err = onlyIssues(r.only, cfg.GitHub.Repositories); err != nil {
 		return err
 	}
+	syscall.Umask(0o077) // other users cannot access files that this process and its children create
 	err = director.Run(cmd.Context(), with)
 	switch {
 	case errors.Is(err, director.ErrTasksFailed):

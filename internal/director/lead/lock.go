@@ -36,10 +36,8 @@ type Lock struct {
 // ErrLocked means that another director uses the data directory.
 var ErrLocked = errors.New("director: another director is running")
 
-// Take creates the data directory if necessary, and locks it. It sets the umask, so that other users cannot access
-// files that this process and its children create afterwards.
+// Take creates the data directory if necessary, and locks it.
 func (l *Lock) Take(ctx context.Context, dir string) error {
-	syscall.Umask(0o077)
 	if err := safefile.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("director: director.data_dir: %w", err)
 	}
