@@ -183,13 +183,6 @@ func (m *Machine) nextOfAll() *Task {
 	var next, last *Task
 	all := slices.Clone(m.hard.Tasks)
 	slices.SortStableFunc(all, func(a, b *Task) int { return cmp.Compare(a.Key.Repo(), b.Key.Repo()) })
-	repos := map[string]bool{}
-	for _, t := range all {
-		if t.ready.in && t.State == Queued {
-			repos[t.Key.Repo()] = true
-		}
-	}
-	share := max(1, m.cfg.MaxWorkers/max(1, len(repos)))
 	for _, t := range all {
 		switch {
 		case !t.ready.in, t.State == Queued && !m.mayClaim(), m.modelOpensAt().After(m.now) && t.Next.usesModel(),
@@ -198,7 +191,7 @@ func (m *Machine) nextOfAll() *Task {
 			if last == nil || compareTurns(t, last) < 0 {
 				last = t
 			}
-		case next == nil || m.before(t, next, share):
+		case next == nil || m.before(t, next):
 			next = t
 		}
 	}

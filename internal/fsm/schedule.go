@@ -29,7 +29,7 @@ func (m *agenda) nextReady() *Task {
 	if !m.slotFree() || m.hostOpensAt().After(m.now) || m.mustSearch() {
 		return nil
 	}
-	closed, share := m.modelOpensAt().After(m.now), m.ready.share(m.cfg.MaxWorkers)
+	closed := m.modelOpensAt().After(m.now)
 	var next, last *Task
 	for _, l := range m.ready.lists {
 		t, _ := l.first()
@@ -38,7 +38,7 @@ func (m *agenda) nextReady() *Task {
 		}
 		for t := range l.all() {
 			if !m.failedLast(t) {
-				next = m.firstOf(next, t, share)
+				next = m.firstOf(next, t)
 				break
 			}
 			if last == nil || compareTurns(t, last) < 0 {
@@ -49,8 +49,8 @@ func (m *agenda) nextReady() *Task {
 	return cmp.Or(next, last)
 }
 
-func (m *memory) firstOf(next, t *Task, share int) *Task {
-	if next == nil || m.before(t, next, share) {
+func (m *memory) firstOf(next, t *Task) *Task {
+	if next == nil || m.before(t, next) {
 		return t
 	}
 	return next
@@ -160,33 +160,19 @@ func (m *recorder) dependencyClosed(k IssueKey) {
 func (k IssueKey) same(o IssueKey) bool { return strings.EqualFold(string(k), string(o)) }
 
 // before reports whether one ready task precedes another. Callers compare all tasks of a repository in sequence. Tasks
-// that wait for another attempt come first. Then comes the repository with fewer workers above its share. Then the
-// longer wait decides, including the priority. A repository's wait begins again with each claim, so that a long queue
-// does not block another repository.
-func (m *memory) before(t, u *Task, share int) bool {
+// that wait for another attempt come first. Then comes the repository with fewer workers. Between equals, the longer
+// wait decides, including the priority. A repository's wait begins again with each claim, so that a long queue does not
+// block another repository.
+func (m *memory) before(t, u *Task) bool {
 	if t.ready.rank != u.ready.rank || t.ready.rank == 0 || t.Key.Repo() == u.Key.Repo() {
 		return compareTurns(t, u) < 0
 	}
-	return cmp.Or(cmp.Compare(m.slots.overShare(t, share), m.slots.overShare(u, share)),
-		m.turnOf(t).Compare(m.turnOf(u)), compareTurns(t, u)) < 0
+	return cmp.Or(cmp.Compare(m.slots.ofRepo(t), m.slots.ofRepo(u)), m.turnOf(t).Compare(m.turnOf(u)),
+		compareTurns(t, u)) < 0
 }
 
-// share returns how many workers a repository may have before others with queued issues precede it. Without shares, a
-// repository with short attempts would get nearly all claims while slots are free and claims are rare.
-func (w *waiters) share(workers int) int {
-	repos, last := 0, ""
-	for _, list := range w.lists {
-		if list.of.queued && list.of.repo != last {
-			repos, last = repos+1, list.of.repo
-		}
-	}
-	return max(1, workers/max(1, repos))
-}
-
-// overShare returns by how many workers the task's repository would exceed its share.
-func (s *slots) overShare(t *Task, share int) int {
-	return max(0, s.byRepo[strings.ToLower(t.Key.Repo())]+1-share)
-}
+// ofRepo returns how many workers the task's repository has.
+func (s *slots) ofRepo(t *Task) int { return s.byRepo[strings.ToLower(t.Key.Repo())] }
 
 // turnOf is turn for tasks of different repositories.
 func (m *memory) turnOf(t *Task) time.Time {

@@ -163,24 +163,6 @@ func TestPriorityAndTurnsOfRepositories(t *testing.T) {
 		"acme/gadgets#1", "acme/widgets#5", "acme/widgets#6", "acme/widgets#7", "acme/gadgets#2", "acme/widgets#8")
 }
 
-// Running workers do not delay a repository's claims below its share.
-func TestRunningWorkBelowTheShareDoesNotCount(t *testing.T) {
-	s := newStandings(t, 6, nil)
-	s.poll(1, append(s.queueOf("acme/gears", 3, Standing{}), s.queueOf("acme/gadgets", 2, Standing{})...)...)
-	s.poll(2, s.queueOf("acme/widgets", 4, Standing{})...) // one claim, because the five others keep their workers
-	s.poll(3, s.view("acme/gadgets#3", true, Standing{}), s.view("acme/gadgets#4", true, Standing{}))
-	s.loseAt(4, "acme/widgets#1")
-	s.loseAt(5, "acme/widgets#2")
-	if third := s.m.Task("acme/gadgets#3"); third.State != Claiming {
-		t.Errorf("%s is %s, although its repository has two of six workers and waits longer", third.Key, third.State)
-	}
-	s.loseAt(6, "acme/gears#1")
-	s.loseAt(7, "acme/widgets#3")
-	if fourth := s.m.Task("acme/gadgets#4"); fourth.State != Queued {
-		t.Errorf("%s is %s, although its repository has half of the workers", fourth.Key, fourth.State)
-	}
-}
-
 // A restart keeps the turns of the repositories.
 func TestTurnsSurviveARestart(t *testing.T) {
 	s := newStandings(t, 1, nil)

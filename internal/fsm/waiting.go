@@ -237,7 +237,7 @@ func (m *agenda) NextWaits(now time.Time) (w Waiting, waits bool) {
 	var next *Task
 	for _, l := range m.ready.lists {
 		if t, _ := l.first(); l.of.queued {
-			next = m.firstOf(next, t, m.ready.share(m.cfg.MaxWorkers))
+			next = m.firstOf(next, t)
 		}
 	}
 	if next == nil {

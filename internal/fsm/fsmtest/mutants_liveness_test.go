@@ -16,8 +16,8 @@ var livenessMutants = []mutant{
 	},
 	{
 		"a long queue starves another repository", "fsm/schedule.go",
-		"cmp.Compare(m.slots.overShare(t, share), m.slots.overShare(u, share))",
-		"cmp.Compare(m.slots.overShare(u, share), m.slots.overShare(t, share))",
+		"cmp.Compare(m.slots.ofRepo(t), m.slots.ofRepo(u))",
+		"cmp.Compare(m.slots.ofRepo(u), m.slots.ofRepo(t))",
 		[]string{reposTakeTurns},
 		false,
 	},
