@@ -24,19 +24,19 @@ const (
 // change is one path that differs between two trees.
 type change struct {
 	path string
-	mode string // in the second tree
-	was  string // SHA of the object in the first tree, or "" without content
-	is   string // SHA of the object in the second tree, if it has content
+	mode string // git's mode in the second tree; modeNone means that the path was deleted
+	was  string // SHA of the object in the first tree, or "" if that tree has no file or link there
+	is   string // SHA of the object in the second tree; valid if hasContent
 }
 
 // hasContent reports whether the path is a file or link in the second tree.
 func (c change) hasContent() bool { return c.mode != modeNone && c.mode != modeSubmodule }
 
-// changes lists the differences between two trees in git's order. A rename is a deletion and an addition. ErrTooMuch
-// means that the list is too long.
+// changes lists the differences between two trees in git's order. It lists a rename as a deletion and an addition, and
+// returns ErrTooMuch if the list is too long.
 func (o objects) changes(ctx context.Context, from, to string) ([]change, error) {
 	var all []change
-	var next *change // its path is the next record
+	var next *change // complete except for its path, which is the next record
 	// :<old mode> <new mode> <old sha> <new sha> <status> NUL <path> NUL
 	c := o.call("diff-tree", "-r", "-z", "--raw", "--no-renames", "--ignore-submodules=none", from, to)
 	err := o.git.records(ctx, c, 0, func(record []byte) error {
@@ -64,7 +64,7 @@ func (o objects) changes(ctx context.Context, from, to string) ([]change, error)
 // treeUpdate writes changes into a checkout. An agent may have changed the checkout, so treeUpdate resolves paths
 // inside it and never follows links.
 type treeUpdate struct {
-	task    *task    // its staging directory has the new files
+	task    *task    // the new files are in this task's staging directory
 	root    *os.Root // the checkout
 	changes []change
 	deleted map[string]bool // paths that the second tree lacks
@@ -111,8 +111,8 @@ func (u *treeUpdate) checkBlocked() error {
 }
 
 // blocked lists the paths where untracked content blocks an update. Either a file would replace a directory with
-// ignored files, or a directory would replace an ignored file or link. An ignored file never blocks a file, because
-// it can be regenerated.
+// ignored files, or a directory would replace an ignored file or link. A new file may replace an ignored file, because
+// ignored files can be regenerated.
 func (u *treeUpdate) blocked() ([]string, error) {
 	var paths []string
 	for _, c := range u.changes {
@@ -123,7 +123,7 @@ func (u *treeUpdate) blocked() ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		free := u.deleted[parent] // the parent is removed, so the path is free
+		free := u.deleted[parent] // the update deletes the file that occupies the parent's path
 		if parent == "" {
 			if free, err = u.replaceable(c); err != nil {
 				return nil, err
@@ -136,7 +136,7 @@ func (u *treeUpdate) blocked() ([]string, error) {
 	return paths, nil
 }
 
-// replacedParent returns the first parent of the path that is not a directory, such as a link to one, or "".
+// replacedParent returns the first parent of the path that is a file or a link instead of a directory, or "".
 func (u *treeUpdate) replacedParent(name string) (string, error) {
 	for i, r := range name {
 		if r != '/' {
@@ -199,7 +199,7 @@ func (u *treeUpdate) apply() error {
 // remove removes a file, and then the parents that become empty. A submodule's directory stays unless it is empty.
 func (u *treeUpdate) remove(name string) error {
 	if replaced, err := u.replacedParent(name); err != nil || replaced != "" {
-		return err // the file is gone, since another file replaced its directory
+		return err // the file is already gone, because something else replaced its directory
 	}
 	for ; name != "."; name = path.Dir(name) {
 		err := u.root.Remove(name)
@@ -213,7 +213,7 @@ func (u *treeUpdate) remove(name string) error {
 	return nil
 }
 
-// put replaces the file at the path. It never writes through an existing file.
+// put writes the new version of a path. It first removes an existing file there, so it never writes through a link.
 func (u *treeUpdate) put(c change) error {
 	replaced, err := u.replacedParent(c.path)
 	if err != nil {

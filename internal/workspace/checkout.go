@@ -16,8 +16,8 @@ type Request struct {
 	RemoteURL  string // http(s):// or an absolute path, without credentials
 	BaseBranch string // already validated with the configuration
 	Task       string // issue key
-	// Attempt is the attempt that the checkout is prepared for, or zero. A director that has lost its journal reads the
-	// attempt from the record.
+	// Attempt is the number of the attempt that will use the checkout. Zero keeps the recorded number. A director that
+	// has lost its journal reads the number from the record.
 	Attempt int
 }
 
@@ -29,14 +29,13 @@ func (q Request) check(op string) (remote, error) {
 // Checkout is a work tree for a worker.
 type Checkout struct {
 	Path    string // absolute
-	BaseSHA string // base commit of the work: the first one, or the last that Sync merged
+	BaseSHA string // commit of the base branch that the work is based on; Sync and Join move it forward
 	Reused  bool   // set if an earlier attempt may have left changes in it
 }
 
 const (
-	// infoExclude is anchored, because a deeper directory of this name belongs to the repository. It only keeps git
-	// status clean for agents. Snapshots exclude the directory separately, because a .gitignore in the tree outranks
-	// info/exclude.
+	// infoExclude is anchored, because a deeper directory of this name belongs to the repository. Snapshots also
+	// exclude the directory explicitly, because a .gitignore in the tree outranks info/exclude.
 	infoExclude = "/" + retakeDir + "/\n"
 	// infoAttributes outranks every .gitattributes and turns off conversions and filters. The encoding is unset
 	// with "!" instead of "-", because git rejects the value false for it.
@@ -79,7 +78,7 @@ func (w *Workspaces) checkoutOnce(ctx context.Context, op string, q Request, r r
 	if err := w.trees.handOver(ctx, t); err != nil {
 		return Checkout{}, system(op, err)
 	}
-	if !reused { // git syncs its objects but not the files
+	if !reused { // git syncs its objects to disk, but not the files of a work tree
 		if err := safefile.SyncDisk(t.checkout()); err != nil {
 			return Checkout{}, system(op, err)
 		}

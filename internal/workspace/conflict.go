@@ -11,15 +11,16 @@ import (
 	"retake/internal/checkpoint"
 )
 
-// Labels of the two sides in conflict markers. Git takes them from branch names in the task's git directory.
+// Labels of the sides in conflict markers. Git takes the labels from the branch names that merge creates in the task's
+// git directory.
 const (
 	labelOurs   = "this-task"
 	labelBase   = "base-branch"
 	labelPushed = "pushed-by-others"
 )
 
-// merge is a computed merge. The work tree contains Ours, or a part of Merged after an interruption, and becomes
-// Merged.
+// merge is a merge that git has computed and that the work tree is about to receive. Applying it turns the work tree
+// from Ours into Merged. After an interruption, the work tree may have only some of the changes.
 type merge struct {
 	Ours      string     `json:"ours"`   // tree
 	Merged    string     `json:"merged"` // tree
@@ -43,7 +44,7 @@ type leftover struct {
 	Path   string `json:"path"`   // escaped as in a URL, since a name may not be UTF-8
 	Marked bool   `json:"marked"` // set if the file contains git's conflict markers
 	Note   string `json:"note"`   // explains the conflict to people
-	Tree   string `json:"tree"`   // result of the merge
+	Tree   string `json:"tree"`   // SHA of the tree that the merge produced
 }
 
 func (l leftover) name() string {
@@ -53,7 +54,8 @@ func (l leftover) name() string {
 	return l.Path
 }
 
-// leftovers parses the output of merge-tree after the tree: names of files, an empty name, and messages.
+// leftovers parses the rest of merge-tree's output, after the SHA of the tree. It consists of the conflicting files'
+// names, an empty name, and messages.
 func leftovers(tree, out string) []leftover {
 	fields := strings.Split(out, "\x00")
 	end := max(slices.Index(fields, ""), 0)
@@ -165,8 +167,8 @@ var markers = []func(line string) bool{
 	func(line string) bool { return strings.HasPrefix(line, ">>>>>>> ") },
 }
 
-// hasMarkers reports whether a text has all three lines of a conflict. A line of equals signs alone may underline a
-// heading.
+// hasMarkers reports whether a text has all three marker lines of a conflict, in order. A line of equals signs is not
+// enough, because it may underline a heading.
 func hasMarkers(text string) bool {
 	found := 0
 	for line := range strings.Lines(text) {
@@ -200,7 +202,7 @@ func markersLeft(op string, files []string) error {
 	}
 }
 
-// mostConflicts is the maximum number of names in an error.
+// mostConflicts is the maximum number of file names in an error.
 const mostConflicts = 10
 
 // listed joins names for a message.

@@ -26,7 +26,8 @@ type DeliverRequest struct {
 	Branch     string // wanted name, retake/<issue>-a<attempt>
 	BaseBranch string // never pushed to
 	// Onto is a commit that this claim pushed to Branch before, or that Join found there. The new commit is a child of
-	// the branch's head, and also of the base if Sync has merged it since. Empty means a first delivery.
+	// the branch's head. If Sync has merged the base branch since, it is also a child of the base commit. Empty means a
+	// first delivery.
 	Onto    string
 	Message string // of the commit
 	// Unfinished allows conflict markers in the work, so that a person can see the current state.
@@ -152,7 +153,8 @@ func (d *delivery) commit(ctx context.Context, parents ...string) (string, error
 	return d.task.commit(ctx, d.q.AuthoredAt, d.tree, d.q.Message, parents...)
 }
 
-// pushTries is the maximum number of pushes that may lose a race for the branch's name.
+// pushTries is the maximum number of pushes in a first delivery. A push is repeated if someone else pushes to the same
+// branch name at the same time.
 const pushTries = 3
 
 // first pushes the tree to a free branch, as one commit on top of the base, and returns that branch.
@@ -229,9 +231,9 @@ func (d *delivery) onto(ctx context.Context) (sha string, err error) {
 	return sha, err
 }
 
-// top returns the parent for another delivery, and the branch's head. It fails with ErrBranchMoved unless we pushed
-// the head, the work contains the head, or the caller named it in Onto. If the branch was deleted, the push recreates
-// it, and the head is "".
+// top returns the parent of the next commit, and the branch's current head. It fails with ErrBranchMoved unless we
+// pushed the head, the work contains the head, or the caller named the head in Onto. If the branch was deleted, the
+// head is "", the parent is Onto, and the push recreates the branch.
 func (d *delivery) top(ctx context.Context) (parent, there string, err error) {
 	rec, branch := &d.task.rec, d.q.Branch
 	there, err = d.mirrors.head(ctx, rec.Repo, branch, d.remote)
@@ -246,7 +248,7 @@ func (d *delivery) top(ctx context.Context) (parent, there string, err error) {
 	return there, there, nil
 }
 
-// unseen returns the changes against the base that parent lacks.
+// unseen returns the changes since the base that the commit parent does not contain yet.
 func (d *delivery) unseen(ctx context.Context, parent string) ([]change, error) {
 	onTop, err := d.task.changes(ctx, parent, d.tree)
 	if err != nil {
@@ -304,8 +306,8 @@ func cleanMessage(m string) string {
 	return m + "\n"
 }
 
-// choose returns the first name that is free, ours, or already at sha on the remote. expect is the branch's current
-// head.
+// choose returns the first branch name that is free on the remote, or that points to sha or to a commit that we pushed.
+// expect is the branch's current head, or "" if the name is free.
 func choose(names []string, heads map[string]string, pushed map[string][]string,
 	sha string,
 ) (name, expect string, ok bool) {

@@ -16,14 +16,14 @@
 // Git never reads a checkout that a worker has touched. Snapshots link the files into a private staging directory
 // without anything named .git, and commit that directory. They never link directories or the targets of symbolic links.
 // As a result, git never reads the agent's hooks, filters, fsmonitor programs or nested repositories. A nested
-// repository becomes plain files and cannot turn into a gitlink. A submodule of the base stays at its commit. Check
-// gets the files that a commit cannot contain: files in submodules, files whose names git refuses, and the .git of
-// nested repositories.
+// repository becomes plain files and cannot turn into a gitlink. A submodule of the base stays at its commit.
+// DeliverRequest.Check receives the files that a commit cannot contain: files in submodules, files whose names git
+// refuses, and the .git of nested repositories.
 //
 // After a worker's run, the package measures a checkout before it reads a file in it. A checkout that exceeds Limits
 // causes ErrTooMuch and stays unchanged. A base that exceeds Limits causes ErrLimitTooLow before a worker gets the
-// checkout. Walks use descriptors, and their memory does not grow with the tree. Each git process has resource limits
-// from its start and a deadline, and its output is bounded or processed record by record.
+// checkout. Walks open directories by descriptor, and their memory does not grow with the tree. Each git process has a
+// deadline, and resource limits from its start. Its output is bounded or processed record by record.
 //
 // Commits contain the exact bytes of the work tree. Converting attributes (text, eol, ident, filter,
 // working-tree-encoding) are off in checkouts and commits, so that the delivered bytes equal the validated bytes.
@@ -41,15 +41,16 @@
 // has merged the base since. Other people's commits are never overwritten: Join merges them into the work first, and a
 // push between Join and Deliver is ErrBranchMoved.
 //
-// Names are unique forever, because nonces are. Callers choose all names. Mirrors are never pruned or collected
+// Directories of tasks are never reused, because nonces never repeat. Mirrors are never pruned or garbage-collected
 // (gc.auto=0), because the tasks' git directories depend on their objects.
 //
-// Sync merges the base branch into a checkout that has drifted from it, as a three-way merge of trees in objects. It
-// either succeeds as a whole or touches no file. If the caller keeps conflicts, it writes git's conflict markers into
-// the files instead. The record lists those files, and Deliver refuses work that is not Unfinished while one of them
-// has all three markers of a conflict. Sync records the result of a merge before it changes the first file. The next
-// operation finishes an interrupted merge, so callers never see a half-merged tree. Sync writes files through os.Root,
-// never through an agent's link.
+// Sync merges new commits of the base branch into a checkout. Git computes a three-way merge of trees in the git
+// directory, without a work tree. By default, a conflict is an error, and Sync then touches no file. With
+// KeepConflicts, Sync writes git's conflict markers into the files instead. The record lists those files, and Deliver
+// refuses work that is not Unfinished while one of the files has all three markers of a conflict.
+//
+// Sync records the result of a merge before it changes the first file. The next operation finishes an interrupted
+// merge, so callers never see a half-merged tree. Sync writes files through os.Root, never through an agent's link.
 //
 // The caller guarantees that no worker runs in a checkout during Checkout, Sync, Mergeable, Join, Deliver, Patch,
 // Unchanged, Fresh and Remove. That is, the worker's container is confirmed gone. During Sweep, no task may need a new
@@ -61,19 +62,20 @@
 // when a task gets a checkout. Package config checks the names of branches and repositories.
 //
 // A power cut causes no damage. Git syncs its files, and the package syncs a work tree before the record declares it
-// complete. If git still calls a repository damaged, the package recreates it (mend.go) and repeats the operation. The
-// remote has every object of a mirror, and a git directory is never the only copy of the work. Unrecoverable damage is
-// ErrLost, and the next Checkout starts over.
+// complete. If git still reports a repository as damaged, the package recreates it (mend.go) and repeats the operation.
+// The remote has every object of a mirror, and a git directory is never the only copy of the work. Unrecoverable damage
+// is ErrLost, and the next Checkout starts over.
 //
 // # Clock
 //
-// Drift compares the wall clock with the dates that committers claimed, and is never negative. Callers pass all other
-// times (DeliverRequest.AuthoredAt, State.UpdatedAt), except for the polling of a busy lock (20 ms).
+// Drift compares the wall clock with the dates that committers claimed, and is never negative. Callers pass the times
+// that are stored (DeliverRequest.AuthoredAt, State.UpdatedAt). Otherwise the package uses the clock for timeouts, the
+// polling of a busy lock (20 ms), the pause that a server asks for, and the interval between two refetches of a mirror.
 //
 // # Failure policy
 //
-// Every error is an *Error with a Kind (transient, permanent, conflict, auth), the last lines of git's output, and a
-// person's next step, if any. Every operation is idempotent: author, dates and message of a commit are given, so
-// repeating it produces the same SHA. A canceled context kills git with its children and is transient. Credentials are
-// passed in git's environment only, and are masked in its output.
+// Every error except ErrNothingToDeliver is an *Error with a Kind, part of git's output, and a person's next step, if
+// any. Every operation is idempotent. Callers give the author date and message of a commit, so a repeated delivery
+// produces the same SHA. If the context is canceled, git is killed with its children, and the error is transient.
+// Credentials are passed in git's environment only, and are masked in its output.
 package workspace

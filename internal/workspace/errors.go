@@ -26,13 +26,14 @@ var ErrDiskFails = errors.New("workspace: disk fails")
 // ErrRefused is wrapped when a rule of the remote refuses a push, such as a hook, a protected branch or a secret scan.
 var ErrRefused = errors.New("workspace: the remote's rules refuse the push")
 
-// ErrNotPermitted is the ErrRefused of a token that lacks a permission.
+// ErrNotPermitted is wrapped when a push is refused because the token lacks a permission. It wraps ErrRefused.
 var ErrNotPermitted = fmt.Errorf("workspace: the token may not push this: %w", ErrRefused)
 
 // ErrNotThere is wrapped when the remote lacks a repository or branch, which is a configuration error.
 var ErrNotThere = errors.New("workspace: no such repository or branch")
 
-// ErrNoBranch is the ErrNotThere of a repository that, as the remote confirms, lacks the branch.
+// ErrNoBranch is wrapped when the remote confirms that the repository exists but lacks the branch. It wraps
+// ErrNotThere.
 var ErrNoBranch = fmt.Errorf("workspace: missing branch: %w", ErrNotThere)
 
 // errNoCommit is wrapped when the remote lacks a commit or refuses to serve it.
@@ -41,7 +42,8 @@ var errNoCommit = errors.New("workspace: no such commit on the remote")
 // ErrFormat is wrapped when a remote and our mirror have different object formats, or git does not support the format.
 var ErrFormat = errors.New("workspace: different object format")
 
-// ErrDamaged is wrapped when git finds one of our repositories damaged. Callers see it only after a failed repair.
+// ErrDamaged is wrapped when git finds one of our repositories damaged. Callers get it only if a repair is impossible,
+// because the package first tries to repair the repository.
 var ErrDamaged = errors.New("workspace: a repository is damaged")
 
 // ErrLost is wrapped when a task's work is damaged beyond repair. The next Checkout starts over.
@@ -68,7 +70,7 @@ const (
 	Limited   Kind = "limited"   // the remote asked for a pause
 )
 
-// Error is the error that every operation of this package returns.
+// Error is the type of all errors that this package returns, except ErrNothingToDeliver.
 type Error struct {
 	Kind   Kind
 	Op     string // the operation, such as "fetch acme/widgets"
@@ -124,7 +126,8 @@ func diskFailed(f diskfault.Fault) *Error {
 	return nil
 }
 
-// systemErrors classifies other errors of the system. The first match wins, and the default is permanent.
+// systemErrors classifies the errors of the operating system that are not disk faults. The first match wins. An error
+// without a match is Permanent.
 var systemErrors = []struct {
 	is   error
 	kind Kind
@@ -202,8 +205,8 @@ var gitMeanings = map[gitwords.Meaning]struct {
 	gitwords.Unknown:      {Permanent, "", nil},
 }
 
-// gitFailed returns the error of a failed git. If push is set, an unknown message counts as transient, because the
-// server may recover.
+// gitFailed returns the error of a failed run of git. tail is the end of git's output. If push is set, an unknown
+// message counts as transient, because the server may recover.
 func gitFailed(op, tail string, push bool, cause error) *Error {
 	own := gitwords.Local(strings.ToLower(tail))
 	e := &Error{Kind: Permanent, Op: op, Detail: tail, Err: cause}

@@ -24,15 +24,15 @@ import (
 const (
 	// The oldest git with GIT_CONFIG_COUNT (2.31) and GIT_CONFIG_GLOBAL (2.32).
 	minGitMajor, minGitMinor = 2, 32
-	// The oldest git with core.fsync. It warns on every run about the key that core.fsync replaced.
+	// The oldest git with core.fsync. Since that version, every run warns if the older core.fsyncObjectFiles is set.
 	fsyncGitMajor, fsyncGitMinor = 2, 36
 	// The oldest git whose merge-tree writes trees without touching files, for Sync.
 	mergeGitMajor, mergeGitMinor = 2, 38
 
-	tailBytes   = 8 << 10 // bytes of git's output to keep
-	detailBytes = 2 << 10 // bytes of that output to quote in an error
+	tailBytes   = 8 << 10 // bytes to keep of the end of git's messages
+	detailBytes = 2 << 10 // maximum size of the messages in an error
 	detailLines = 12
-	headLines   = 4 // lines at the start of that output, in which a server names its rule
+	headLines   = 4 // lines to quote from the start of the messages, where a server names its rule
 	headBytes   = 512
 
 	versionTimeout = 10 * time.Second // time limit of `git --version` at Open
@@ -62,7 +62,7 @@ type call struct {
 	lock    *fileLock // git inherits it
 	secrets []string  // masked in git's messages
 	asks    bool      // exit code 1 is an answer; run returns the output and errNo
-	most    int       // bytes of output to keep; zero means all, failing beyond maxAnswer
+	most    int       // bytes of output to keep; zero keeps all of it, and fails if it exceeds maxAnswer
 	remote  bool      // talks to a server, so exceeding a limit is not the fault of the agent's work
 	base    bool      // reads only objects that no agent has made
 	// unbounded output is processed record by record and not stored
@@ -80,7 +80,8 @@ var passedOn = []string{
 	"SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_EXEC_PATH", "LD_LIBRARY_PATH",
 }
 
-// baseConfig applies to every run. Settings of the system, the user or a tree must not start programs or change bytes.
+// baseConfig applies to every run. It overrides settings of the system, the user or a tree that would start programs or
+// change the bytes of files.
 var baseConfig = [][2]string{
 	{"core.hooksPath", "/dev/null"},
 	{"core.fsmonitor", "false"},
@@ -114,7 +115,7 @@ var baseConfig = [][2]string{
 	{"http.lowSpeedTime", "60"},
 }
 
-// Objects are durable before a name refers to them, so a power cut never leaves an empty object.
+// These settings make git sync an object to disk before a ref names it, so a power cut never leaves an empty object.
 var (
 	fsyncConfig    = [][2]string{{"core.fsync", "all"}, {"core.fsyncMethod", "fsync"}}
 	oldFsyncConfig = [][2]string{{"core.fsyncObjectFiles", "true"}}
@@ -188,7 +189,7 @@ func (p *program) environment(c call) []string {
 	return env
 }
 
-// command prepares git. The end of ctx kills git and its children.
+// command prepares a run of git. When ctx is done, git and its children are killed.
 func (p *program) command(ctx context.Context, c call) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, p.path, c.args...)
 	cmd.Dir, cmd.Env, cmd.Stdin = c.dir, p.environment(c), c.stdin
@@ -214,8 +215,8 @@ func (p *program) run(ctx context.Context, c call) (string, error) {
 	return stdout.String(), err
 }
 
-// records runs git and passes its output to each, in records that end in end. A record is valid only during the call.
-// If each returns an error, records stops reading, and git ends with a broken pipe.
+// records runs git and calls each for every record of its output. A record ends with the byte end, and is valid only
+// during the call. If each returns an error, records stops reading, and git ends with a broken pipe.
 func (p *program) records(ctx context.Context, c call, end byte, each func(record []byte) error) error {
 	out := &splitter{end: end, each: each, call: c, bounded: !c.unbounded}
 	err := p.feed(ctx, c, out)
@@ -228,8 +229,8 @@ func (p *program) records(ctx context.Context, c call, end byte, each func(recor
 // answer receives git's output.
 type answer interface {
 	io.Writer
-	said() string  // for errors
-	failed() error // why the reader stopped
+	said() string  // the output, for use in an error
+	failed() error // error that stopped the reader, or nil
 }
 
 // feed runs git and writes its output to out.
@@ -314,14 +315,14 @@ func tooMuchSaid(c call) error {
 // maxRecord is the maximum size of a record in bytes. A record is a path and git's data about it.
 const maxRecord = 64 << 10
 
-// splitter passes on records.
+// splitter splits git's output into records and passes each of them to a function.
 type splitter struct {
 	end     byte
 	each    func([]byte) error
 	call    call
 	bounded bool
 	taken   int
-	part    []byte // of an incomplete record
+	part    []byte // start of a record that is still incomplete
 	err     error
 }
 

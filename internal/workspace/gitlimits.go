@@ -54,7 +54,7 @@ func (p *program) bound(pid int, c call) error {
 	for _, l := range []struct {
 		resource int
 		value    uint64
-		more     uint64 // processor time between the signal at value and the kill
+		more     uint64 // seconds of processor time between SIGXCPU at value and the kill
 	}{
 		{unix.RLIMIT_AS, uint64(p.limits.GitMemory), 0},              //nolint:gosec // positive
 		{unix.RLIMIT_CPU, uint64(2 * p.timeFor(c) / time.Second), 5}, //nolint:gosec // positive
@@ -142,18 +142,19 @@ func (p *program) largest(c call) int64 {
 	return p.limits.WorkBytes + maxAnswer
 }
 
-// Waits after a limit. If the server does not state one, the wait is a minute, and doubles up to half an hour.
+// Waits after a server's rate limit. If the server does not state a time, the first wait is limitFirst, and each
+// further limit in a row doubles it, up to limitMost. A stated time is cut to limitStated.
 const (
 	limitFirst  = time.Minute
 	limitMost   = 30 * time.Minute
 	limitStated = 24 * time.Hour
 )
 
-// answers traces the headers of a server's answers, because git's messages omit Retry-After.
+// answers is a trace of the headers of a server's responses, because git's messages omit Retry-After.
 type answers struct{ file *os.File }
 
-// traceAnswers makes git write the headers of the server's answers to memory. Without memory, limits have no stated
-// wait.
+// traceAnswers makes git write the headers of the server's responses to a file in memory. If the file cannot be
+// created, the trace is empty, and the time in Retry-After is unknown.
 func traceAnswers(cmd *exec.Cmd, c call) answers {
 	if !c.remote {
 		return answers{}
@@ -174,7 +175,7 @@ func (a answers) close() {
 	}
 }
 
-// end returns the newest part of the trace.
+// end returns the last 64 KiB of the trace.
 func (a answers) end() string {
 	if a.file == nil {
 		return ""
@@ -188,14 +189,14 @@ func (a answers) end() string {
 	return string(last[:n])
 }
 
-// serverLimit counts consecutive limits without a stated wait. It is safe for concurrent use.
+// serverLimit counts consecutive rate limits for which the server did not state a time. It is safe for concurrent use.
 type serverLimit struct {
 	mu    sync.Mutex
 	count int
 	at    time.Time
 }
 
-// answered records the success of a call, and returns nil.
+// answered resets the count after a successful call to a server. It always returns nil.
 func (l *serverLimit) answered(c call) error {
 	if c.remote {
 		l.mu.Lock()
@@ -205,7 +206,7 @@ func (l *serverLimit) answered(c call) error {
 	return nil
 }
 
-// read adds the server's limit, if any, to the error of a call that began at the given time.
+// read adds the server's rate limit, if any, to the error of a call that began at the given time.
 func (l *serverLimit) read(e *Error, c call, a answers, began time.Time) {
 	stated, limited := gitwords.LimitAnswer(a.end())
 	if limited {

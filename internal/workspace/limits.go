@@ -115,8 +115,8 @@ func shortened(path []byte) string { return checkpoint.Shortened(path) }
 // Usage is the disk usage of a checkout.
 type Usage struct {
 	Bytes, Files int64
-	// Whole is false if the usage is a lower bound, because there were more files than the limit, the tree changed
-	// during the walk, or the time was up.
+	// Whole is false if the usage is a lower bound, because the tree has more files than Limits.Files, changed during
+	// the walk, or could not be walked to the end.
 	Whole bool
 }
 

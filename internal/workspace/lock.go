@@ -12,8 +12,8 @@ import (
 // longer than it takes to try the lock.
 const lockPoll = 20 * time.Millisecond
 
-// fileLock is an exclusive flock(2). It excludes other processes as well as other calls in this one. Children that
-// inherit the file hold the lock, so a new director waits for the git of a killed one.
+// fileLock is an exclusive flock(2). It excludes other processes, and other calls in this process. Children that
+// inherit the file keep the lock, so a new director waits until the git of a killed director has ended.
 type fileLock struct {
 	file *os.File
 	path string
@@ -52,7 +52,7 @@ func tryLock(path string) (*fileLock, error) {
 	return nil, system("lock "+path, err)
 }
 
-// sameFile reports whether the path still names the locked file. The last holder may have removed the file.
+// sameFile reports whether the path still names the locked file. The previous holder may have removed that file.
 func sameFile(f *os.File, path string) bool {
 	a, err := f.Stat()
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 )
 
 // repairs recreates repositories that git reports as damaged. It refetches mirrors and rebuilds a task's git directory
-// around the same work tree. The only loss is the earlier states that Sync kept, because only the git directory had
-// them.
+// around the same work tree. Only the earlier states that Sync kept in the git directory are lost, because no other
+// repository has them.
 type repairs struct {
 	tasks   *tasks
 	mirrors *mirrors
@@ -43,7 +43,8 @@ func lost(op string, why error) error {
 	return &Error{Kind: Permanent, Op: op, Detail: "the work so far is lost: " + why.Error(), Err: ErrLost}
 }
 
-// mend recreates a task's repositories. If the record does not name the remote, it returns why.
+// mend recreates a task's repositories. why is the error that reported the damage. If the record does not name the
+// remote, a repair is impossible, and mend returns why.
 func (s *repairs) mend(ctx context.Context, op, nonce string, why error) error {
 	t, err := s.tasks.lock(ctx, op, nonce)
 	if err != nil {
@@ -70,8 +71,8 @@ func (s *repairs) mend(ctx context.Context, op, nonce string, why error) error {
 	return s.rebuild(ctx, t, r, why)
 }
 
-// rebuild replaces a task's git directory with a new one, which has the commits of the record that the remote still
-// has.
+// rebuild replaces a task's git directory with a new one. It fetches the commits that the record names, as far as the
+// remote still has them.
 func (s *repairs) rebuild(ctx context.Context, t *task, r remote, why error) error {
 	fresh := t.objects
 	fresh.gitDir = t.gitDir + ".new"
@@ -96,7 +97,7 @@ func (s *repairs) rebuild(ctx context.Context, t *task, r remote, why error) err
 		t.rec.Known = ""
 	}
 	there, err := t.rec.Fresh, error(nil)
-	// The target of an unfinished merge is lost, and its work tree is half merged.
+	// If a merge is unfinished, the work cannot be saved: its target tree is lost, and the work tree is half merged.
 	if !t.rec.Fresh && t.rec.Merge == nil {
 		there, err = s.mirrors.remotes.obtain(ctx, fresh, t.rec.BaseSHA, r)
 	}

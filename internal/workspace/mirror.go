@@ -16,7 +16,7 @@ import (
 	"retake/internal/safefile"
 )
 
-// remotes runs git against servers, with their credentials.
+// remotes runs the git commands that talk to servers, with the credentials from auth.
 type remotes struct {
 	git  *program
 	auth func(ctx context.Context) (user, token string, err error)
@@ -66,8 +66,8 @@ func (s *remotes) obtain(ctx context.Context, o objects, sha string, r remote) (
 	return o.hasTree(ctx, sha)
 }
 
-// missing adds to the error about a missing branch that the repository is empty, or else the name of its default
-// branch.
+// missing explains the error err about a missing branch. It adds the name of the repository's default branch, or says
+// that the repository is empty.
 func (s *remotes) missing(ctx context.Context, o objects, branch string, r remote, err error) error {
 	e, ok := errors.AsType[*Error](err)
 	if !ok || e.Next != nextBranch { // the repository itself is missing
@@ -89,7 +89,7 @@ func (s *remotes) missing(ctx context.Context, o objects, branch string, r remot
 	return err
 }
 
-// mirrors keeps the objects of one repository per directory below <dir>/mirrors.
+// mirrors manages the directories below <dir>/mirrors. Each contains the objects of one repository.
 type mirrors struct {
 	dir     string // the data directory
 	remotes *remotes

@@ -30,7 +30,7 @@ func (o objects) run(ctx context.Context, args ...string) (string, error) {
 	return o.trimmed(ctx, o.call(args...))
 }
 
-// ask runs git on objects that no agent made.
+// ask runs git on objects that no agent made, so an exceeded limit is ErrLimitTooLow.
 func (o objects) ask(ctx context.Context, args ...string) (string, error) {
 	c := o.call(args...)
 	c.base = true
@@ -129,7 +129,8 @@ func (o objects) isAncestor(ctx context.Context, a, b string) (bool, error) {
 	return yes, err
 }
 
-// parents returns the parents of a commit on top of tip: tip, and base unless tip contains it.
+// parents returns the parents for a new commit on top of tip: tip itself, and base if tip does not contain it. If tip
+// is empty, base is the only parent.
 func (o objects) parents(ctx context.Context, tip, base string) ([]string, error) {
 	if tip == "" {
 		return []string{base}, nil
@@ -208,7 +209,7 @@ func (o objects) blob(ctx context.Context, sha string) (string, error) {
 	return o.git.run(ctx, c)
 }
 
-// files lists the files of a commit that wanted selects.
+// files lists the files of a commit for which wanted returns true.
 func (o objects) files(ctx context.Context, commit string, wanted func(name string) bool) (names []string, err error) {
 	c := o.call("ls-tree", "-r", "-z", "--name-only", commit)
 	c.unbounded, c.base = true, true

@@ -13,7 +13,7 @@ import (
 	"retake/internal/safefile"
 )
 
-// patchBytes is the maximum size of a patch in bytes. A person reads the patch.
+// patchBytes is the maximum size of a patch in bytes. A person reads the patch, so a longer one is cut.
 const patchBytes = 1 << 20
 
 // Patch returns the difference between a task's work tree and the base of its checkout as a unified diff, whether
@@ -60,7 +60,7 @@ type PatchFile struct {
 	Path  string
 	Link  bool  // a symbolic link; its content is the target
 	Gone  bool  // deleted
-	Bytes int64 // of its content
+	Bytes int64 // size of the content
 
 	was, is string
 }
@@ -102,7 +102,7 @@ func (p *Patch) Files(ctx context.Context) ([]PatchFile, error) {
 }
 
 const (
-	batchBytes = 8 << 20 // bytes to read at a time, unless one file is larger
+	batchBytes = 8 << 20 // bytes to read at a time, except for a larger file
 	batchFiles = 10_000  // files to read at a time
 	maxHead    = 32      // bytes around a file in the answer: its size in digits, and two line breaks
 )
@@ -138,7 +138,7 @@ func (p *Patch) Read(ctx context.Context, files []PatchFile, each func(f PatchFi
 	return nil
 }
 
-// ReadBase reads the base's version of one of Files. It is empty if the base has no such file.
+// ReadBase returns the content that a changed file has in the base, or "" if the base has no such file.
 func (p *Patch) ReadBase(ctx context.Context, f PatchFile) (string, error) {
 	if f.was == "" {
 		return "", nil
@@ -189,7 +189,7 @@ func (p *Patch) Filtered(ctx context.Context) ([]Filtered, error) {
 }
 
 // filters returns the files of a tree that have a filter. names is the NUL-terminated list of files to check. It
-// uses a separate git directory without info/attributes, so that git sees the attributes of the tree.
+// uses a separate git directory without info/attributes, so that the attributes of the tree apply.
 func (t *task) filters(ctx context.Context, tree, names string) (all []Filtered, err error) {
 	dir := filepath.Join(t.dir, "attributes")
 	index := filepath.Join(dir, "index")

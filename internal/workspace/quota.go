@@ -77,8 +77,8 @@ func mountTool(ctx context.Context, name string, args ...string) error {
 	return nil
 }
 
-// unmount unmounts a checkout's file system, unless the checkout is a plain directory. The file system lives on
-// until every process has closed its files there.
+// unmount unmounts a checkout's file system, unless the checkout is a plain directory. If files are still open, it only
+// detaches the file system, and the kernel releases it when the last of them is closed.
 func (t *task) unmount() error {
 	mounted, err := isMount(t.checkout())
 	if err != nil || !mounted {

@@ -21,14 +21,13 @@ type record struct {
 	BaseSHA    string `json:"base_sha"`
 	// Remote is the URL from which damaged repositories are refetched.
 	Remote string `json:"remote,omitempty"`
-	// Task is the issue key, Attempt the last attempt that the checkout was prepared for. Older records lack
-	// both.
+	// Task is the issue key. Attempt is the last attempt that the checkout was prepared for. Older records lack both.
 	Task    string `json:"task,omitempty"`
 	Attempt int    `json:"attempt,omitempty"`
 	// Pushed lists, by branch, the commits that we may have pushed. They are recorded before the push, to tell our
 	// branch from someone else's of the same name.
 	Pushed map[string][]string `json:"pushed,omitempty"`
-	// Tips is, by branch, the newest commit whose content the work tree contains: our last push, or the commit that
+	// Tips names, by branch, the newest commit that the work tree contains. This is our last push, or the commit that
 	// Join merged.
 	Tips map[string]string `json:"tips,omitempty"`
 	// Known is the tree of the last merge that contained people's commits. Ignored files in that tree count as tracked.

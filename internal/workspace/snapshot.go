@@ -112,8 +112,8 @@ type copyLimit struct {
 	key   string // from the configuration
 }
 
-// copyLimit returns the capacity of the checkout's own file system, or checkout.max_bytes. Files of a separate file
-// system cannot be hard-linked.
+// copyLimit returns the size of the checkout's own file system or checkout.max_bytes, whichever is smaller. Files of a
+// separate file system must be copied, because hard links cannot cross file systems.
 func (s *snapshots) copyLimit(t *task) copyLimit {
 	if info, err := os.Lstat(t.image()); err == nil && info.Size() < s.limits.Bytes {
 		return copyLimit{info.Size(), "checkout.quota"}
@@ -141,8 +141,8 @@ func (s *snapshots) measureBase(ctx context.Context, t *task) error {
 	return err
 }
 
-// measureWork counts the bytes of the staging directory that git will store. The index holds the base. folders reports
-// whether the index has a path that is a directory on disk, such as a submodule.
+// measureWork counts the bytes of the staging directory that git will store, and fails if they exceed the limit. The
+// index must hold the base. folders reports whether a path of the index is a directory on disk, such as a submodule.
 func (s *snapshots) measureWork(ctx context.Context, t *task) (folders bool, err error) {
 	stage, err := unix.Open(t.stage(), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -175,8 +175,8 @@ func (s *snapshots) measureWork(ctx context.Context, t *task) (folders bool, err
 const maxTracked = 2000
 
 // Tracked lists the files of the checkout's base that are work although a glob of StatePaths or a .gitignore of the
-// base matches them. A worker cannot find these files, because it has no git. all is false if the list was cut at
-// maxTracked. The worker may then mistake work for state. No worker may be in the checkout.
+// base matches them. A worker cannot determine these files, because it has no git. all is false if the list was cut at
+// maxTracked. The worker may then mistake work for state. No worker may be running in the checkout.
 func (w *Workspaces) Tracked(ctx context.Context, nonce string) (names []string, all bool, err error) {
 	names, err = onCheckout(ctx, w, "list "+nonce, nonce, func(t *task) ([]string, error) {
 		return w.snapshots.tracked(ctx, t)

@@ -19,7 +19,7 @@ type task struct {
 	objects
 	nonce string
 	dir   string
-	rec   record // see load
+	rec   record // set by load
 }
 
 func (t *task) checkout() string   { return filepath.Join(t.dir, "checkout") }
@@ -72,7 +72,7 @@ func (t *task) staged(stdin string, args ...string) call {
 	return c
 }
 
-// clearStage removes the old staging directory and stale locks, to make room for a new one.
+// clearStage removes the staging directory, its index, and a stale lock of that index.
 func (t *task) clearStage() error {
 	return errors.Join(safefile.RemoveAll(t.stage()), safefile.RemoveAll(t.index()),
 		safefile.RemoveAll(t.index()+".lock"))
@@ -121,7 +121,7 @@ func (s *tasks) at(op, nonce string) *task {
 	return &task{objects: objects{git: s.git, op: op, gitDir: filepath.Join(dir, "git")}, nonce: nonce, dir: dir}
 }
 
-// find is like at, for an unchecked nonce.
+// find is like at, but returns an error if the nonce is malformed.
 func (s *tasks) find(op, nonce string) (*task, error) { return s.at(op, nonce), checkNonce(op, nonce) }
 
 // lock waits for a task's lock. The caller releases it.

@@ -100,11 +100,12 @@ func (w *Workspaces) Record(nonce string) (data json.RawMessage, changed bool) {
 	return data, rec.Changed && !rec.Fresh
 }
 
-// Sent is the checkout that an attempt has sent.
+// Sent is a checkout that a worker on another machine has sent.
 type Sent struct {
 	Root   checkpoint.Digest
 	Record json.RawMessage // from Publish or Record; if nil, the checkout must exist here
-	// Load loads the manifest. Nil means that Receive should discard the work tree without receiving files.
+	// Load loads the manifest. Nil means that there are no files to receive. A checkout that Receive restores then has
+	// no work tree, as after Fresh.
 	Load  func(context.Context) (*checkpoint.Manifest, error)
 	Fetch func(context.Context, checkpoint.Digest) ([]byte, error)
 	// Replace replaces Record in its store, and fails if the store no longer has it. Receive calls Replace before a
@@ -129,7 +130,7 @@ func (w *Workspaces) Receive(ctx context.Context, nonce string, sent Sent) error
 	err = t.load()
 	rec := &t.rec
 	same := rec.Manifest != nil && *rec.Manifest == sent.Root
-	// The checkout is unusable: it was created or merged independently of the sent one.
+	// The checkout is unusable if it was created or merged independently of the sent one.
 	usable := err == nil && (same || rec.Manifest != nil && !rec.Changed)
 	switch {
 	case err != nil && !errors.Is(err, ErrNoCheckout) && !errors.Is(err, ErrLost): // the local state is unknown

@@ -35,11 +35,11 @@ func (o chown) Visit(e *safefile.Entry) error {
 // Leave does nothing.
 func (chown) Leave(*safefile.Entry) error { return nil }
 
-// stageTree builds at dst the tree that git may see of src. It contains the same files as hard links, or as copies
-// where links are impossible, and the same symbolic links. It leaves out everything named .git, the top-level .retake,
-// files that leaveOut names, sockets, pipes and devices. It also leaves out files and directories with names that git
-// refuses, such as ".GIT", and returns them along with the nested repositories. Copies keep holes. most limits the
-// number of bytes copied.
+// stageTree fills the new directory dst with the files of src that git may read. It makes hard links to the files, or
+// copies them where links are impossible, and recreates symbolic links. It leaves out everything named .git, the
+// top-level .retake, files for which leaveOut returns true, sockets, pipes and devices. It also leaves out files and
+// directories with names that git refuses, such as ".GIT", and returns them along with the nested repositories. Copies
+// keep holes. most limits the number of bytes copied.
 func stageTree(ctx context.Context, op, src, dst string, most copyLimit,
 	leaveOut func(name string) bool,
 ) (refused []LeftOut, nested map[string]string, err error) {
@@ -69,7 +69,7 @@ type stager struct {
 	op       string
 	root     bool
 	refused  []LeftOut
-	nested   map[string]string // .git by the directory that contains it, without the top
+	nested   map[string]string // path of each .git below the top level, by the directory that contains it
 }
 
 // Visit puts one entry into the staging directory.
@@ -104,7 +104,7 @@ func (s *stager) Visit(e *safefile.Entry) error {
 	return nil
 }
 
-// Leave returns to the parent.
+// Leave moves to the parent of the staging directory.
 func (s *stager) Leave(*safefile.Entry) error { return s.move("..", 0) }
 
 func (s *stager) move(name string, flags int) error {
@@ -134,7 +134,7 @@ func (s *stager) file(e *safefile.Entry) error {
 	}
 	err := unix.Linkat(e.Dir, e.Name, s.at, e.Name, 0)
 	if errors.Is(err, unix.EMLINK) { // a copy for each further name would multiply the file
-		return tooMuch(s.op, "a file has too many hard links:  %d, including %s", e.Stat.Nlink, shortened(e.Path))
+		return tooMuch(s.op, "a file has too many hard links: %d, including %s", e.Stat.Nlink, shortened(e.Path))
 	}
 	if errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOTSUP) {
 		return s.copy(e)
@@ -253,7 +253,7 @@ func nestedIn(nested map[string]string, changes []change) (left []LeftOut) {
 }
 
 // inSubmodules lists the files that the staging directory has in directories of submodules, unless an ignore file of
-// the tree excludes them. The index holds the tree. inSubmodules removes the submodules from the index.
+// the tree excludes them. The index must hold the tree. inSubmodules removes the submodules from the index.
 func (t *task) inSubmodules(ctx context.Context) (left []LeftOut, err error) {
 	var modules []string // sorted
 	c := t.staged("", "ls-files", "-z", "--cached", "--stage")
@@ -290,8 +290,8 @@ func (t *task) inSubmodules(ctx context.Context) (left []LeftOut, err error) {
 	return left, err
 }
 
-// gitRefuses reports whether git refuses a name, because some file system takes it for .git, or takes a link for
-// .gitmodules.
+// gitRefuses reports whether git refuses a name. Git refuses names that some file system treats as .git, and links with
+// names that some file system treats as .gitmodules.
 func gitRefuses(name string, link bool) bool {
 	for part := range strings.SplitSeq(name, `\`) { // Windows separates paths with a backslash
 		stem, _, _ := strings.Cut(strings.ToLower(withoutIgnored(part)), ":") // NTFS ends the name at a colon

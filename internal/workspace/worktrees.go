@@ -73,8 +73,8 @@ func (s *workTrees) handOver(ctx context.Context, t *task) error {
 	return s.giveAway(ctx, t.checkout())
 }
 
-// giveAway makes the worker's user the owner of a directory. Without root, the director's user is that user, as Open
-// has checked.
+// giveAway makes the worker's user the owner of a directory and its content. Without root it does nothing, because Open
+// has checked that the director runs as that user.
 func (s *workTrees) giveAway(ctx context.Context, dir string) error {
 	if s.owner == nil || os.Geteuid() != 0 {
 		return nil
