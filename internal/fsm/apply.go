@@ -297,7 +297,7 @@ func (f WorkDelivered) apply(m *agenda, _ *Task) {
 	}
 }
 
-// Work pushed with a question is on the branch of the task's existing pull request.
+// A push with a question does not open a pull request, so the task keeps its existing one.
 func (f WorkPushed) apply(_ *agenda, t *Task) {
 	f.Work.PullRequest = cmp.Or(f.Work.PullRequest, t.Work.PullRequest)
 	t.Work = f.Work
@@ -306,7 +306,7 @@ func (f WorkPushed) apply(_ *agenda, t *Task) {
 func (f EffectPlanned) apply(_ *agenda, t *Task) {
 	t.Outbox = append(t.Outbox, Planned{Effect: f.Effect})
 	if f.Effect.Kind == DoRemind {
-		t.Until = time.Time{} // once
+		t.Until = time.Time{} // remind only once
 	}
 }
 

@@ -66,7 +66,8 @@ func (b ReportReceived) step(m *Machine) {
 	}
 }
 
-// accept counts a report once. Its evidence is classified unless the caller passes a known finding.
+// accept records a report unless it was already recorded. It classifies the evidence unless the caller passes a known
+// finding.
 func (m *attempts) accept(t *Task, r Report, known *recovery.Finding) {
 	t.soft.Usage = t.soft.Usage.Max(r.Usage) // even for a known report, which an earlier process may have received
 	if t.remembers(t.AttemptID(), r.Ref.ID) || !t.hasRoomFor(r.Final) {

@@ -9,16 +9,16 @@ import (
 	"retake/internal/recovery"
 )
 
-// Incident is one outage that several tasks observed or suspect. While its breaker is open, the director does not start
-// affected tasks. Then one task starts as the canary. If the canary succeeds, the others follow, a few more every
-// minute. An incident of a deterministic failure does not hold tasks back and is only listed, unless the director
-// itself observed the cause.
+// Incident groups failures that presumably have one cause. If several tasks fail, its breaker opens, and the director
+// does not start affected tasks. Then one task starts as the canary. If the canary succeeds, the others follow, a few
+// more every minute. An incident of a deterministic failure does not hold tasks back and is only listed, unless the
+// director itself observed the cause.
 type Incident struct {
 	// Key joins the resource and the reason, or the repository and the signature of the failures.
 	Key    string          `json:"key"`
 	Repo   string          `json:"repo,omitempty"` // the only affected repository; empty means all
 	Reason recovery.Reason `json:"reason"`
-	Cause  string          `json:"cause"` // of the last failure
+	Cause  string          `json:"cause"` // cause of the last failure
 	// Life is the longest time from an attempt's start to this failure. A canary that has run twice as long counts
 	// as a success.
 	Life    time.Duration    `json:"life"`
@@ -42,7 +42,7 @@ func (t *Task) incidentOf(f recovery.Finding, stage string) (key, repo string) {
 	about, _ := recovery.Describe(f.Reason)
 	resource, ofRepo := t.failedResource(f.Reason, stage), about.Scope == recovery.OneRepository
 	switch {
-	case ofRepo && f.Signature != "" && f.Cause != about.Means: // without a specific text, failures are incomparable
+	case ofRepo && f.Signature != "" && f.Cause != about.Means: // a general text matches unrelated failures
 		return t.Key.Repo() + "/" + f.Signature, t.Key.Repo()
 	case ofRepo, about.Scope == recovery.OneTask, resource == "":
 		return "", ""
@@ -111,7 +111,7 @@ func (m *attempts) underIncident(t *Task, f recovery.Finding, stage string, v re
 	case m.isFinal(t, v, f, stage):
 		return v, "" // the end of the incident must not retry this task
 	case v.Veto != "", m.usedUp(t) != "":
-		// A used-up budget stays used up, even after the incident.
+		// The end of the incident does not refill a budget.
 		return v, ""
 	case b.State(m.now) != recovery.BreakerOpen:
 		return v, key
@@ -132,7 +132,7 @@ func (m *attempts) underIncident(t *Task, f recovery.Finding, stage string, v re
 	return v, key
 }
 
-// incident returns the incident with the given key. It returns a new one for an unknown key.
+// incident returns the incident with the given key, or an empty incident with that key.
 func (m *memory) incident(key string) Incident {
 	if n := slices.IndexFunc(m.hard.Incidents, func(i Incident) bool { return i.Key == key }); n >= 0 {
 		return m.hard.Incidents[n]
@@ -146,7 +146,7 @@ func (m *recorder) updateIncident(i Incident, b recovery.Breaker) {
 	stood := i.Breaker.KeepsBack(m.now)
 	i.Breaker = b
 	m.record(IncidentChanged{Incident: i})
-	// An incident that holds tasks back is never forgotten. There are only a few.
+	// Keep incidents that hold tasks back, even above maxIncidents. There are only a few.
 	for _, old := range slices.Clone(m.hard.Incidents) {
 		state := old.Breaker.State(m.now)
 		free := state == recovery.BreakerClosed || state == recovery.BreakerTold
@@ -243,7 +243,7 @@ func (p ProgramsSearched) step(m *Machine) {
 	}
 }
 
-// makeCanary makes the task the canary of every incident that concerns it and waits for one.
+// makeCanary makes the task the canary of every incident that concerns the task and needs a canary.
 func (m *recorder) makeCanary(t *Task) {
 	for _, i := range slices.Clone(m.hard.Incidents) {
 		if i.concerns(t) && i.Breaker.State(m.now) == recovery.BreakerHalfOpen {
@@ -266,7 +266,8 @@ func (m *recorder) noteHealthEvidence(t *Task, f recovery.Finding, stage string)
 	})
 }
 
-// countSuccess counts a success for the incidents that it disproves, if the task failed in them or is their canary.
+// countSuccess counts a success of the task in each incident that the success disproves, if the task has failed in that
+// incident or is its canary.
 func (m *recorder) countSuccess(t *Task, disproves func(*Incident) bool) {
 	for _, i := range slices.Clone(m.hard.Incidents) {
 		struck := slices.ContainsFunc(i.Breaker.Strikes,

@@ -80,8 +80,8 @@ func (m *memory) Requested(id string) (refused string, decided bool) {
 	return "", false
 }
 
-// maxCommands limits how many commands are remembered. The director reads again only comments from the last moments
-// before the cursor.
+// maxCommands limits how many commands are remembered. The limit can be low, because the director rereads only comments
+// from shortly before the cursor.
 const maxCommands = 500
 
 // maxRequests limits how many requests of the operator are remembered. Senders repeat a request for at most a minute.
@@ -221,7 +221,7 @@ func (m *Machine) answered(t *Task, s CommentView, refused string) bool {
 	return false
 }
 
-// replied marks the answer with a reply effect as done.
+// replied records that the effect with this id is done, if it was a reply.
 func (m *Machine) replied(effect string) {
 	for i, a := range m.answers {
 		m.answers[i].over = a.over || a.effect == effect
@@ -254,7 +254,8 @@ func (r commandRow) refusal(t *Task) string {
 	return ""
 }
 
-// hints returns the comment's text as a list of hints. An operator's text gets the current time.
+// hints returns the comment's text as a list with one hint, or nil without a text. An operator's request has no time,
+// so its hint gets the current time.
 func (s CommentView) hints(now time.Time) []Hint {
 	if strings.TrimSpace(s.Text) == "" {
 		return nil
@@ -266,7 +267,7 @@ func (s CommentView) hints(now time.Time) []Hint {
 	return []Hint{{From: s.By, At: at, Text: s.Text}}
 }
 
-// refusal explains why a command has no effect in the task's state, and which command would.
+// refusal explains why a command has no effect in the task's state, and may suggest another command.
 func (t *Task) refusal() string {
 	switch t.State {
 	case Queued:
@@ -305,8 +306,8 @@ func (m *Machine) reply(t *Task, s CommentView, refused string) {
 	m.effects[len(m.effects)-1].ID += fmt.Sprintf("/%d.%d", s.Comment, s.At.Unix())
 }
 
-// grant allows as many further attempts as a person asks for, up to the number that any other answer allows. The
-// other meters restart at zero.
+// grant allows as many further attempts as a person asks for, up to the policy's maximum of retries. The other meters
+// restart at zero.
 func (m *Machine) grant(t *Task, s CommentView, by string) {
 	used := func(left int) int { return max(0, m.cfg.Policy.Guards().MaxRetries-left) }
 	if t.State == Blocked {

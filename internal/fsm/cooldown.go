@@ -9,8 +9,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// A limit on one of these resources closes all of GitHub. A limit on another resource, such as "github.graphql",
-// affects only the requests that use it, and the gate enforces it.
+// Resources of GitHub. A limit on GitHubRead, GitHubWrite or GitHubAPI closes all of GitHub. A limit on another
+// resource, such as "github.graphql", affects only the requests that use that resource, and the gate enforces it.
 const (
 	GitHubRead  = "github.read"
 	GitHubWrite = "github.write"
@@ -40,7 +40,8 @@ type Stated struct {
 	Text    string    `json:"text"`
 }
 
-// Statement combines the reports of one task's workers about one resource, while they matter.
+// Statement combines the reports of one task's workers about one resource. The machine drops a statement that is older
+// than longestStated.
 type Statement struct {
 	Resource string `json:"resource"`
 	// Stated is the latest report. Its Until is the latest deadline of all reports that count, or zero after the limit
@@ -67,13 +68,15 @@ func (m *memory) Cooldowns() []Cooldown {
 	return slices.DeleteFunc(slices.Clone(m.hard.Cooldowns), func(c Cooldown) bool { return !c.Until.After(m.now) })
 }
 
-// Limits on ended cooldowns. The end of the last one decides when a waiting claim becomes stale.
+// Limits on cooldowns that have ended. The machine remembers them, because a claim becomes stale only some time after
+// the last cooldown.
 const (
 	keptAfterEnd = 24 * time.Hour
 	mostEnded    = 32
 )
 
-// withoutLongEnded drops cooldowns that ended long ago. At most mostEnded of the others stay, the latest ones.
+// withoutLongEnded drops cooldowns that ended at least keptAfterEnd ago. If more than mostEnded others have ended, it
+// also drops the oldest of these.
 func withoutLongEnded(all []Cooldown, now time.Time) []Cooldown {
 	ended := 0
 	for _, c := range all {
@@ -169,7 +172,7 @@ func (m *recorder) isNews(was, is time.Time) bool {
 }
 
 // counts reports whether a statement is still evidence: its deadline is in the future, and its age is at most twice
-// MaxStatedWait. This leaves time for a second statement after the cap.
+// MaxStatedWait. So another task has as much time again to confirm the limit after the first task's time is used up.
 func (m *recorder) counts(s Statement) bool {
 	return s.Until.After(m.now) && m.now.Sub(s.At) <= 2*m.cfg.MaxStatedWait
 }
@@ -193,8 +196,8 @@ func (m *recorder) statement(resource string, k IssueKey) (Statement, bool) {
 	return Statement{}, false
 }
 
-// mayState reports whether a task may make a statement about one more resource. A statement of the last day is never
-// dropped to make room, because it records how much of its day a task has used.
+// mayState reports whether a task may make a statement about one more resource. If the list is full of statements of
+// the last day, none is dropped, because they record how much of MaxStatedWait each task has used.
 func (m *recorder) mayState(k IssueKey) bool {
 	all, own := 0, 0
 	for _, s := range m.hard.Statements {
@@ -215,7 +218,8 @@ type aloneDay struct {
 	until time.Time // the last deadline that only this task stated
 }
 
-// dayOf sums up a task's statements since the start of its day. After the end of a day, a new one begins now.
+// dayOf sums up a task's statements since the start of its current day, which lasts longestStated. If that day is over,
+// a new one begins now.
 func (m *recorder) dayOf(k IssueKey) aloneDay {
 	d := aloneDay{from: m.now}
 	for _, s := range m.hard.Statements {

@@ -49,7 +49,7 @@ func (e *EffectEnded) delivered() bool {
 // deliveryEnded handles the outcome of a delivery.
 func (m *attempts) deliveryEnded(t *Task, e EffectEnded) {
 	switch {
-	case e.Claim != nil && !e.Claim.Ours: // nothing was shown
+	case e.Claim != nil && !e.Claim.Ours: // nothing was published
 		m.release(t, OnWithdrawn, ReleaseNote{Why: e.Claim.Why})
 	case e.Failure != nil && e.Failure.Reason == recovery.GitConflict:
 		m.decide(t, failureOf(e.Failure), "SYNC_MAIN")

@@ -6,35 +6,36 @@
 //
 // # Invariants
 //
-//   - Only Apply changes hard state. It never reads policy or configuration, so a replay never repeats a decision.
-//   - An effect leaves the Driver only after every fact decided before it is durable.
-//   - At most one attempt of a task can have an effect. The next one begins only after the last is
+//   - Only Apply changes hard state. It never reads the policy or the configuration, so a replay does not decide again.
+//   - The Driver releases an effect only after all facts that were decided before it are durable.
+//   - The messages of at most one attempt of a task count. The next attempt begins only after the last one is
 //     confirmed gone or fenced.
-//   - Every verdict charges the tally of its claim, by cause.
+//   - Every verdict on a failure updates the tally of the claim.
 //   - Words in the journal (kinds of facts, triggers, states) never change. Journals of older versions stay readable.
 //
 // # Clock
 //
-// Event.At is the only clock. The machine clamps it, so time never goes back, not even behind the last journaled
-// record. Deadlines are state. A shell needs one timer, set to NextDeadline.
+// Event.At is the only clock. If it is earlier than the last event or the last record of the journal, the machine uses
+// that later time instead, so time never goes back. The machine stores all deadlines. The shell therefore needs only
+// one timer, which it sets to NextDeadline.
 //
 // # Concurrency
 //
-// Nothing here locks. One goroutine of the shell owns the Driver and its Machine. The shell may coalesce heartbeats
-// (WorkersSeen), but it must offer them before any event that makes a deadline due. At most one append is in flight,
-// and at most one durable effect of each task. At shutdown the machine stops dispatching tasks and handing
-// out durable effects. The next process takes over running workers and the outbox.
+// The package does not use locks. One goroutine of the shell owns the Driver and its Machine. The shell may coalesce
+// heartbeats (WorkersSeen), but it must offer them before any event that makes a deadline due. At most one append is
+// in flight, and at most one durable effect of each task. At shutdown the machine stops dispatching tasks and emitting
+// durable effects. The next process takes over the running workers and the outbox.
 //
 // # Failure policy
 //
-// An event without a meaning in a task's state is ignored. A refused append stops the Driver. It hands out nothing
-// after that, and the shell reloads the state from the journal.
+// The machine ignores an event that cannot happen in the task's state. If an append fails, the shell stops the Driver
+// and reloads the state from the journal. A stopped Driver releases no effects.
 //
 // # Hard and soft state
 //
 // Facts build the hard state (hardState, Task), which a snapshot holds. Heartbeats, progress and the record of emitted
 // effects are soft state, which is lost with the process. Booted therefore gives every worker twice the heartbeat TTL
-// to be seen again, and emits outstanding effects again.
+// to send a sign of life, and emits unfinished effects again.
 //
 // # Parts
 //
@@ -43,12 +44,12 @@
 //
 // # Files
 //
-// The files are in order of dependency. Nearly every call and type refers to the same file or one further down.
+// The list is in order of dependency: nearly all code uses only its own file and the files below it.
 //
 //	driver.go     durable decisions
 //	machine.go    a step, and the machine's parts
 //	outbox.go     failed, retried and overtaken effects
-//	rebuild.go    a state without its journal
+//	rebuild.go    the state after the loss of the journal
 //	liveness.go   heartbeats (deadlinePassed), hello, the runtime's list
 //	intake.go     changes on GitHub, people's answers
 //	command.go    commands from people and the operator
@@ -58,12 +59,12 @@
 //	delivery.go   deliveries and their outcomes
 //	claim.go      claims won, lost (claimChecked), withdrawn or stale
 //	attempt.go    the start and stop of an attempt
-//	placement.go  waits for room in the cluster
+//	placement.go  waits for capacity in the cluster
 //	verdict.go    verdicts on failures, budgets, fix rounds
 //	cooldown.go   closed resources, limits stated by workers (limitStated)
 //	breaker.go    incidents, in which many tasks fail alike
 //	schedule.go   the choice of the next task (nextReady)
-//	recorder.go   the step from decisions to facts and effects
+//	recorder.go   the facts and effects of a decision
 //	apply.go      the effect of each fact on the memory
 //	memory.go     the hard state and its indexes
 //	queue.go      tasks that are due or ready
@@ -72,8 +73,8 @@
 //
 // # Imports
 //
-// The package is pure. It does not do I/O, start goroutines, log, or use channels, a clock or randomness. The iteration
-// order of a map never shows. It imports recovery and its policy, plainjson, and the packages of the
-// standard library that purity_test.go lists. docs/specs/orchestration-fsm.md is generated from the tables in
-// state.go.
+// The package is pure. It does not do I/O, start goroutines, log, or use channels, a clock or randomness. Its results
+// do not depend on the iteration order of a map. It imports recovery and its policy, plainjson, and the packages of the
+// standard library that purity_test.go lists. The tables in docs/specs/orchestration-fsm.md are generated from this
+// package.
 package fsm

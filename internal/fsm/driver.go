@@ -85,7 +85,7 @@ func (d *Driver) Offer(e Event, ack Token) error {
 		d.records = append(d.records, decision{record: r, data: data})
 	}
 	to := &d.ready
-	if n := len(d.records); n > 0 { // even an input without a decision waits for earlier ones
+	if n := len(d.records); n > 0 { // even an event without facts waits until the earlier decisions are durable
 		to = &d.records[n-1].then
 	}
 	if ack != 0 {
@@ -95,8 +95,8 @@ func (d *Driver) Offer(e Event, ack Token) error {
 	return nil
 }
 
-// Ready returns the shell's next work, each acknowledgement, effect and batch once. It returns another batch only after
-// Appended has confirmed the last one.
+// Ready returns the shell's next work. It returns each acknowledgement, effect and batch only once. It does not return
+// another batch until Appended has confirmed the last one.
 func (d *Driver) Ready() Ready {
 	if d.stopped {
 		return Ready{}
@@ -137,8 +137,8 @@ func (d *Driver) Appended(seq uint64) {
 	d.inFlight = 0
 }
 
-// Stop ends the driver after a failed or doubtful append, because the machine may contain decisions that the journal
-// lacks. The driver stops releasing work, and the shell reloads.
+// Stop ends the driver. The shell calls it if an append failed or has no clear result, because the machine may contain
+// decisions that the journal lacks. Ready then returns no more work, and the shell must reload the state.
 func (d *Driver) Stop() { d.stopped = true }
 
 // Idle reports whether every decision is durable and Ready has returned all work.

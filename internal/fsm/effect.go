@@ -12,9 +12,9 @@ import (
 // EffectKind is the kind of an effect.
 type EffectKind string
 
-// The kinds. Durable effects come first. A fact plans them, a new process emits them again, and each task's effects run
-// in order, so a repetition must be harmless. The others are soft: they are lost with the process, and decisions do not
-// depend on them.
+// The kinds. Durable effects come first. A fact plans each of them, and a task's effects run in order. A new process
+// emits unfinished effects again, so repeating an effect must be harmless. The other kinds are soft: they are lost with
+// the process, and decisions do not depend on them.
 const (
 	DoClaim    EffectKind = "claim"    // run the claim protocol
 	DoRecheck  EffectKind = "recheck"  // read the issue again to see whether it is still ours
@@ -26,7 +26,7 @@ const (
 	DoRemind   EffectKind = "remind"   // remind people of an unanswered question
 
 	DoWelcome     EffectKind = "welcome"      // answer a hello
-	DoRefuse      EffectKind = "refuse"       // answer a hello: incompatible
+	DoRefuse      EffectKind = "refuse"       // answer a hello from an incompatible worker
 	DoFence       EffectKind = "fence"        // tell a worker that its attempt is over
 	DoProbe       EffectKind = "probe"        // ask a silent worker for a sign of life
 	DoRemove      EffectKind = "remove"       // remove a container that no task knows

@@ -25,7 +25,7 @@ func (m *attempts) stopped(t *Task, result *StopResult) {
 				g.ExitCode, g.Signal, g.OOM = r.Evidence.ExitCode, r.Evidence.Signal, g.OOM || r.Evidence.OOM
 			}
 			known = m.exitFinding(t, g)
-			r.Stage = cmp.Or(t.soft.Stage, r.Stage) // the director's own report does not contain it
+			r.Stage = cmp.Or(t.soft.Stage, r.Stage) // the director's own report does not contain the stage
 		}
 		m.accept(t, r, known)
 	}
@@ -79,7 +79,7 @@ func (m *attempts) stopOrder(t *Task, grace time.Duration, why StopReason) *Stop
 const rowFenced = "director.fenced"
 
 // validateFenced lets another attempt validate the work of a fenced attempt that reported success. The director has
-// only the work that the worker sent last, and cannot ask whether that was all of it.
+// only the work that the worker sent last, and cannot ask the worker whether that work is complete.
 func (m *attempts) validateFenced(t *Task, f recovery.Finding) {
 	if t.Validates || m.cfg.Policy.Forbids(t.Tally) != "" {
 		m.decide(t, f, "")
@@ -96,9 +96,9 @@ func (m *attempts) validateFenced(t *Task, f recovery.Finding) {
 	m.move(t, OnRetry, why, m.now)
 }
 
-// certain reports whether the director's own knowledge beats a report. It does if the director stopped the attempt for
-// a cause that it saw, because a later report only describes that stop. Silence does not count as such a cause, because
-// a report that was already under way is more precise.
+// certain reports whether the director's own evidence overrides a report. It does if the director stopped the attempt
+// for a cause that it observed, because a later report only describes that stop. A worker's silence is not such a
+// cause, because a report that was already on its way is more precise.
 func (e *Ending) certain() bool {
 	return e.Known != "" && e.Known != recovery.WorkerLost && e.Known != recovery.BusDisconnect
 }

@@ -34,7 +34,7 @@ type SettingsRead struct {
 	Config *Config `json:"-"` // the journal contains the resulting decisions, so a replay does not need it
 }
 
-// Tick means that time has passed. Any other event at that time leads to the same decisions.
+// Tick means that time has passed. It lets the machine decide about deadlines without another event.
 type Tick struct{}
 
 // DirectorResumed means that the director was suspended, or cut off from the bus, for Gap. Silence during that time
@@ -53,7 +53,7 @@ type OperatorCommanded struct {
 	Command OperatorCommand `json:"command"`
 }
 
-// OperatorCommand is the name of such a command.
+// OperatorCommand is the name of an operator's command to the director as a whole.
 type OperatorCommand string
 
 // The commands. Pause and drain prevent new attempts. Pause also stops workers at their next stage boundary, but drain
@@ -64,19 +64,19 @@ const (
 	Drain  OperatorCommand = "drain"
 )
 
-// QuestionAnswered contains the comments on a blocked task's question by people with write access. By is empty until
-// one of them asks the task to continue.
+// QuestionAnswered contains the comments on a blocked task's question by people with write access. By is empty if none
+// of the comments asks the task to continue.
 type QuestionAnswered struct {
 	Task    IssueKey `json:"task"`
 	By      string   `json:"by,omitempty"`
 	Command string   `json:"command"`           // their command, such as "/agent retry"
 	Comment int64    `json:"comment,omitempty"` // id of the comment, or 0
-	// Hints holds all comments since the question. The last maxHints count, cut to maxHintBytes each.
+	// Hints holds all comments since the question. Only the last maxHints count, truncated to maxHintBytes each.
 	Hints []Hint `json:"hints,omitempty"`
 }
 
-// CommentsSeen contains the comments from one poll of a repository, by people with write access. As with IssuesSeen,
-// the cursor does not advance while a comment cannot be decided.
+// CommentsSeen contains the comments from one poll of a repository, by people with write access. The cursor does not
+// advance while the machine cannot decide about one of the comments.
 type CommentsSeen struct {
 	Repo     string        `json:"repo"`
 	Cursor   string        `json:"cursor,omitempty"` // empty if unchanged
@@ -139,9 +139,9 @@ type BudgetEdited struct {
 	PaidCalls int64    `json:"paid_calls"`
 }
 
-// IssuesSeen is the result of one poll, or of reading a single issue. The cursor does not advance while an issue cannot
-// be decided: its view is older than our own labels, or a claim is in progress. The shell must then offer the next
-// result as well, even if GitHub reports no change.
+// IssuesSeen is the result of one poll, or of reading a single issue. The cursor does not advance if the machine cannot
+// decide about an issue, because the view is older than our own labels or a claim is in progress. The shell must then
+// offer the next result as well, even if GitHub reports no change.
 type IssuesSeen struct {
 	Repo    string      `json:"repo"`
 	Cursor  string      `json:"cursor,omitempty"` // the start of the next poll; empty if unchanged
@@ -276,8 +276,8 @@ type LiftCommanded struct {
 	Resource string `json:"resource"`
 }
 
-// EffectEnded is the outcome of an effect. Failure is nil after a success. Each other result belongs to certain kinds
-// of effects.
+// EffectEnded is the outcome of an effect. Failure is nil after a success. Each of the other results is set only for
+// certain kinds of effects.
 type EffectEnded struct {
 	Task     IssueKey       `json:"task"`
 	Effect   string         `json:"effect"`
@@ -292,7 +292,7 @@ type EffectEnded struct {
 type Asked struct {
 	Title string `json:"title"`           // the problem, as a title
 	Ask   string `json:"ask"`             // the next steps
-	Alone string `json:"alone,omitempty"` // the next steps for other views, if they differ
+	Alone string `json:"alone,omitempty"` // Ask as shown outside the comment, if it differs
 	Reply string `json:"reply,omitempty"` // the one recommended comment; people replace <…> in it
 	// Question is the agent's question, redacted and truncated. It is absent in old journals, and if the agent did not
 	// ask.
@@ -343,8 +343,8 @@ type StopResult struct {
 	Reports []Report `json:"reports,omitempty"`
 }
 
-// DeliverResult describes a push. If there was none, Nothing means that the work tree equals the base, Merged that the
-// merged base branch needs validation first, and Changed that the work differs from the validated work.
+// DeliverResult describes a push. If it was not made, one flag is set: Nothing if the work tree equals the base, Merged
+// if the base was merged and needs validation, or Changed if the work differs from the validated work.
 type DeliverResult struct {
 	Nothing     bool   `json:"nothing,omitempty"`
 	Merged      bool   `json:"merged,omitempty"`
@@ -388,7 +388,7 @@ type Cause struct {
 	Body json.RawMessage `json:"body"`
 }
 
-// causeBytes limits the stored body of one event. A page of a hundred issues has a quarter of this size.
+// causeBytes limits the stored body of one event. A page of a hundred issues has about a quarter of this size.
 const causeBytes = 64 << 10
 
 func causeOf(e Event) (Cause, error) {

@@ -90,8 +90,7 @@ type TaskRebuilt struct {
 	Rebuilt Task   `json:"rebuilt"`
 }
 
-// RebuildWritten does not change state. It records which part of a rebuild the journal contains. The rebuild is at
-// the journal's start.
+// RebuildWritten marks the end of one part of a rebuild, which is at the journal's start. It does not change state.
 type RebuildWritten struct {
 	ID   string `json:"id"`
 	Part int    `json:"part"` // from 1 to Of
@@ -140,7 +139,7 @@ type AttemptBegan struct {
 }
 
 // ContainerStarted confirms that the container runs. The worker must say hello before HelloBy. The attempt's time limit
-// starts here, so it excludes the waits for a limit, an outage or room (ContainerWaits).
+// starts here, so it excludes the waits for a limit, an outage or capacity (ContainerWaits).
 type ContainerStarted struct {
 	OfTask
 	HelloBy    time.Time `json:"hello_by"`
@@ -248,7 +247,8 @@ type UsageCounted struct {
 type TallyReset struct {
 	OfTask
 	By string `json:"by"`
-	// Redispatches is the number that counts as used, because the human granted fewer than the configuration does.
+	// Redispatches is the number of redispatches that count as used. It is above 0 if the human granted fewer attempts
+	// than the configuration.
 	Redispatches int `json:"redispatches,omitempty"`
 	// Next is the kind of attempt that the human wants next.
 	Next Next `json:"next,omitzero"`
@@ -263,7 +263,8 @@ type CommandTaken struct {
 	Refused string  `json:"refused,omitempty"` // why it was not carried out
 }
 
-// CommentHeard records a person's comment without a command on a blocked task. It is acknowledged once.
+// CommentHeard records a person's comment without a command on a blocked task. The director acknowledges the comment
+// once.
 type CommentHeard struct {
 	OfTask
 	CommandRef
@@ -290,7 +291,8 @@ type WorkPushed struct {
 	Work DeliverResult `json:"work"`
 }
 
-// EffectPlanned puts a durable effect into its task's outbox. EffectDone and EffectDeferred follow.
+// EffectPlanned puts a durable effect into its task's outbox. Each failed try adds an EffectDeferred, and EffectDone
+// removes the effect.
 type EffectPlanned struct {
 	Effect Effect `json:"effect"`
 }

@@ -11,8 +11,8 @@ import (
 // starts at the same cursor and returns the rest.
 const maxQueuedPerEvent = 500
 
-// The cursor advances only if every view was decided. Otherwise the next process reads the undecided views again. This
-// process continues after them, and reads them one at a time.
+// The recorded cursor advances only after the machine has decided about every view, so the next process reads the other
+// views again. This process polls from the new cursor at once, and reads the undecided issues again one at a time.
 func (b IssuesSeen) step(m *Machine) {
 	listed, queued := true, 0
 	for _, v := range b.Issues {
@@ -70,7 +70,7 @@ func (m *Machine) readUndecided(b IssuesSeen) (some bool) {
 	return some
 }
 
-// changesIssue reports whether an effect is changing the issue, so that its views cannot be decided.
+// changesIssue reports whether an effect is changing the issue. The machine then cannot decide about the issue's views.
 func (t *Task) changesIssue() bool {
 	return t.State == Claiming || t.State == Parked && len(t.Outbox) > 0 || t.State == Forgotten || t.State.Info().Final
 }
@@ -82,8 +82,8 @@ func (v IssueView) eligible() bool {
 	return v.Open && v.has(LabelTask) && !v.has(LabelClaimed) && !v.has(LabelBlocked)
 }
 
-// viewSeen looks for a withdrawal or an answer. It returns false if it cannot decide now, and the view must be read
-// again.
+// viewSeen checks a view of a known task's issue for a withdrawal or an answer. It returns false if it cannot decide
+// now. The issue must then be read again.
 func (m *Machine) viewSeen(t *Task, v IssueView, asked time.Time) (decided bool) {
 	if asked.Before(t.LabelsAt) {
 		return m.oldView(t, v)
@@ -91,7 +91,7 @@ func (m *Machine) viewSeen(t *Task, v IssueView, asked time.Time) (decided bool)
 	m.rename(t, v.Title, v.URL)
 	if v.Open && t.State != Queued {
 		now := t.Standing
-		now.Capped = v.Standing.Capped // only tasks with a worker count against caps
+		now.Capped = v.Standing.Capped // after the queue, only the caps still matter
 		m.stand(t, now)
 	}
 	switch {
@@ -103,7 +103,7 @@ func (m *Machine) viewSeen(t *Task, v IssueView, asked time.Time) (decided bool)
 		}
 	case t.State == Delivering: // the delivery is changing the issue, so a later view decides
 	case t.changesIssue():
-		return false // the next view shows any other changes
+		return false // the next view shows changes by people
 	case t.State == InReview:
 		if !m.reviewedIssueSeen(t, v) {
 			return false
@@ -112,7 +112,7 @@ func (m *Machine) viewSeen(t *Task, v IssueView, asked time.Time) (decided bool)
 		m.withdraw(t, "the issue was closed", "")
 	case t.State == Blocked:
 		m.tidy(t, v)
-		// A question that is posted but not confirmed has no readable answers.
+		// Answers can be read only after the question was confirmed as posted.
 		return !t.plans(DoEscalate) && m.readAnswers(t, v, asked)
 	case !v.has(LabelClaimed) && !t.Resumed:
 		m.withdraw(t, "the claim's label was removed", "")
@@ -121,8 +121,8 @@ func (m *Machine) viewSeen(t *Task, v IssueView, asked time.Time) (decided bool)
 	return true
 }
 
-// tidy removes Retake labels that people have added to the task's label. Their intent is unknown, and an issue must
-// show a single state.
+// tidy removes Retake labels that people have added to the label of the task's state, because an issue must show a
+// single state and the intent of these people is unknown.
 func (m *Machine) tidy(t *Task, v IssueView) {
 	own := t.State.Info().Label
 	if len(v.Labels) > 1 && v.has(own) && len(t.Outbox) == 0 && !m.githubBlocked(DoTidy) {
@@ -131,7 +131,7 @@ func (m *Machine) tidy(t *Task, v IssueView) {
 }
 
 // oldView handles a view from before our own labels were confirmed. It ignores the view if the labels are as expected.
-// If they differ, a human may have changed them, so the issue is read again at once, but only once.
+// If they differ, a human may have changed them, so oldView requests the issue again, but only once.
 func (m *Machine) oldView(t *Task, v IssueView) (decided bool) {
 	if v.Open && v.has(t.State.Info().Label) {
 		return t.State != Blocked // in Blocked, the view may also have new comments
@@ -202,7 +202,7 @@ const plainReply = "a reply without a command"
 
 // plainSeen stores a comment without a command as a hint, and acknowledges it once. The comment answers a question of
 // the agent unless the configuration forbids that. While a question is being posted, the comment may refer to an
-// earlier one, so it is read again later.
+// earlier question, so plainSeen returns false and the comment is read again later.
 func (m *Machine) plainSeen(t *Task, s CommentView) (decided bool) {
 	before := m.hard.heard(s.Comment)
 	switch {
@@ -249,7 +249,7 @@ func (s *hardState) heard(comment int64) *heardComment {
 	return &s.Heard[i]
 }
 
-// Heard returns the ids of the recorded comments without a command. The latest may still lack an acknowledgement.
+// Heard returns the ids of the recorded comments without a command. The latest ones may not be acknowledged yet.
 func (m *recorder) Heard() map[int64]bool {
 	ids := map[int64]bool{}
 	for _, h := range m.hard.Heard {

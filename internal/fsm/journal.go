@@ -64,8 +64,8 @@ func encode(at time.Time, e Event, facts []Fact) (Record, []byte, error) {
 	return r, line, err
 }
 
-// line returns the record as encoding/json would write it, byte for byte, followed by a line feed. encoding/json would
-// also check and copy each fact at every level.
+// line returns exactly the bytes that encoding/json would write for the record, followed by a line feed. It is faster
+// than encoding/json, which would check and copy each fact again at every level of nesting.
 func (r Record) line() ([]byte, error) {
 	at, err := r.At.MarshalJSON()
 	if err != nil {
@@ -146,7 +146,7 @@ type BatchReader struct {
 // state.
 func ReadBatch(data []byte) ([]Record, error) { return new(BatchReader).Read(data) }
 
-// Read reads the records of a batch, as ReadBatch does. The bodies of their causes alias data.
+// Read reads the records of a batch, as ReadBatch does. Cause.Body of each record aliases data.
 func (b *BatchReader) Read(data []byte) ([]Record, error) {
 	out := make([]Record, 0, bytes.Count(data, []byte("\n"))+1)
 	for line := range bytes.Lines(data) {
@@ -163,7 +163,7 @@ func (b *BatchReader) Read(data []byte) ([]Record, error) {
 	return out, nil
 }
 
-// record reads a line that has exactly the form that line writes. ok is false for any other form.
+// record reads a line in exactly the form that Record.line writes. ok is false for any other form.
 func (b *BatchReader) record(line []byte) (r Record, ok bool) {
 	p := &b.plain
 	p.Reset(line)
@@ -251,13 +251,14 @@ type factRow struct {
 	kind string
 	of   reflect.Type // type of the fact; nil if this version does not write it
 	read func([]byte) (Fact, error)
-	// plain is a faster reader for facts in exactly the form that we write, which how describes. It reuses the memory
-	// in room. It may be nil.
+	// plain is a faster reader for facts in exactly the form that this package writes, or nil. how describes that form.
+	// plain reuses the memory in room.
 	plain func(p *plainjson.Reader, room *any) (Fact, bool)
 	how   *plainjson.Type
 }
 
-// facts is the table of kinds. A kind is never renamed. A kind that was merged into another one is only read.
+// facts is the table of kinds. A kind is never renamed. After a kind was merged into another one, it is still read, but
+// no longer written.
 var facts = []factRow{
 	kindOf[RunBegan]("run_began"),
 	kindOf[SettingsChanged]("settings_changed"),
@@ -320,7 +321,8 @@ func kindWith[T Fact](kind string, complete func(*T)) factRow {
 	return row
 }
 
-// legacy returns the row of a kind that is read as T. complete sets the fields that the kind implies.
+// legacy returns the row of a kind that this version reads as a T, but does not write. complete sets the fields that
+// follow from the kind.
 func legacy[T Fact](kind string, complete func(*T)) factRow {
 	how := plainjson.TypeFor[T]()
 	return factRow{kind: kind, how: how, plain: plainOf(how, complete), read: func(b []byte) (Fact, error) {

@@ -58,21 +58,21 @@ func (m *agenda) afterGrace(d time.Time) time.Time { return later(d, m.grace) }
 // patiently extends a deadline for a sign of life by the director's own lateness.
 func (m *agenda) patiently(d time.Time) time.Time { return m.afterGrace(d.Add(m.late)) }
 
-// Late returns the lateness of the last DirectorLate.
+// Late returns the lateness that the last DirectorLate reported.
 func (m *agenda) Late() time.Duration { return m.late }
 
 // HeartbeatTTL returns the silence after which a worker is suspect.
 func (m *agenda) HeartbeatTTL() time.Duration { return m.cfg.HeartbeatTTL }
 
 // Due reports whether a step at this time decides about a task's deadline. A shell that coalesces signs of life must
-// first offer them.
+// offer them before such a step.
 func (m *agenda) Due(at time.Time) bool {
 	t, deadline := m.timers.first()
 	return t != nil && passed(at, deadline)
 }
 
-// passDeadlines decides about at most atOnce passed deadlines, the earliest first. The others stay due, and the shell
-// offers the next step at once.
+// passDeadlines decides about at most atOnce passed deadlines, the earliest first. The others stay due, so NextDeadline
+// is in the past and the shell offers another step at once.
 func (m *Machine) passDeadlines() {
 	if (m.githubClosed || m.hard.Phase == PhaseCooldown) && !m.githubOpensAt().After(m.now) {
 		m.githubClosed = false
@@ -122,9 +122,9 @@ func (m *Machine) deadlinePassed(t *Task) {
 			m.now.Add(m.cfg.HeartbeatTTL/3))
 		m.emit(t, Effect{Kind: DoProbe})
 	case t.soft.listedAt.Before(t.Since), t.soft.unansweredAt.Before(t.Since):
-		// A director that was late may have missed the worker's signs of life. So it kills a worker only on two pieces
-		// of evidence since the suspicion: the runtime has listed the container, and the worker has not answered a
-		// probe.
+		// A director that was late may have missed the worker's signs of life. It kills the worker only after both of
+		// these have happened since the suspicion: the runtime has listed the container, and the worker has not
+		// answered a probe.
 		t.soft.awaitsUntil = m.now.Add(m.cfg.HeartbeatTTL / 3)
 		m.emit(t, Effect{Kind: DoProbe})
 	default:
@@ -167,7 +167,7 @@ type ProbeUnanswered struct {
 
 func (ProbeUnanswered) eventKind() string { return "probe_unanswered" }
 
-// The probe counts only against suspicions from before it was sent.
+// An unanswered probe counts only if it was sent after the suspicion began, so the machine stores the time of sending.
 func (p ProbeUnanswered) step(m *Machine) {
 	if t, current := m.Worker(p.Worker); current {
 		t.soft.unansweredAt = later(t.soft.unansweredAt, p.SentAt)
@@ -201,7 +201,8 @@ func (m *Machine) seen(h WorkerSeen, at time.Time) {
 	m.enforceBudget(t)
 }
 
-// After merges a worker's new activity with its earlier one. Usage never falls, and the last error stays.
+// After returns a worker's new activity, merged with its earlier one. Usage never decreases, and ErrorID keeps the last
+// error.
 func (a Activity) After(before Activity) Activity {
 	a.Usage = before.Usage.Max(a.Usage)
 	a.ErrorID = cmp.Or(a.ErrorID, before.ErrorID)
@@ -254,7 +255,8 @@ type DirectorLate struct {
 
 func (DirectorLate) eventKind() string { return "director_late" }
 
-// The queue corrects a later deadline when it comes first, but an earlier deadline may already be due.
+// If deadlines become later, each is corrected when it reaches the head of the queue. If they become earlier, they may
+// already be due, so reindex all tasks now.
 func (l DirectorLate) step(m *Machine) {
 	shorter := l.By < m.late
 	if m.late = l.By; shorter {
@@ -286,8 +288,9 @@ func (m *recorder) grantGrace() {
 	m.revisitAll()
 }
 
-// A worker without an attempt may send messages for days, for example on a lost node. The director answers it after
-// a minute, and then less and less often. The machine remembers at most maxUnknownWorkers such workers.
+// A worker without an attempt may send messages for days, for example on a lost node. The director answers its first
+// message, repeats the answer after a minute, and then less and less often. It remembers at most maxUnknownWorkers of
+// these workers.
 const (
 	fenceEvery        = time.Minute
 	fenceSeldom       = 10 * time.Minute

@@ -11,13 +11,13 @@ import (
 
 // Config configures the decisions of Step. Apply never reads it.
 type Config struct {
-	MaxWorkers   int           // tasks that hold a slot, ≥ 1
+	MaxWorkers   int           // maximum number of tasks that hold a slot, ≥ 1
 	HeartbeatTTL time.Duration // a worker that is silent for longer becomes suspect
 	Watchdog     time.Duration // time limit of an attempt
-	StartTimeout time.Duration // limit from the container's start to the hello
+	StartTimeout time.Duration // maximum time from the container's start to the hello
 	StopGrace    time.Duration
-	// PendingTimeout limits the wait of an attempt for room, if the runtime schedules attempts. Zero means that
-	// attempts run at once.
+	// PendingTimeout limits the time for which an attempt may wait for capacity in a cluster. Zero means that the
+	// runtime starts attempts at once.
 	PendingTimeout time.Duration
 	// FenceAfter is the time in which the director must confirm an attempt's end. After that, it fences the attempt.
 	FenceAfter time.Duration
@@ -48,11 +48,11 @@ type Config struct {
 	// Models lists the resources that the stages use, such as "model.anthropic". Attempts wait while one of them is
 	// closed. With an empty list, attempts wait for any closed model.
 	Models []string
-	// MaxStatedWait limits the total time per day for which one task alone may close resources for others. With 0, one
-	// task alone cannot close a resource.
+	// MaxStatedWait limits the total time per day for which the reports of a single task may close resources for all
+	// tasks. With 0, the reports of a single task cannot close a resource.
 	MaxStatedWait time.Duration
-	// Programs identifies the programs that the stages start, and where they must exist. Attempts begin only after a
-	// search for them. An empty value disables the search.
+	// Programs identifies the programs that the stages start, and where they must exist. No attempt begins before the
+	// director has searched for them. An empty value disables the search.
 	Programs   string
 	Classify   func(recovery.Evidence) recovery.Finding
 	Classifier any // identifies Classify to reuse its earlier findings; nil disables reuse
@@ -83,15 +83,15 @@ type agenda struct {
 	finished          int           // tasks waiting for their first delivery (see mayClaim)
 	owes              int           // tasks that still need a comment or a pull request (see Owed)
 	dirty             []*Task       // tasks that may have an effect to emit
-	began             time.Time     // when Booted was decided
-	grace             time.Time     // silence before this time does not count
+	began             time.Time     // time of Booted
+	grace             time.Time     // a worker's silence before this time does not count
 	late              time.Duration // extends the deadlines for signs of life
 	githubClosed      bool          // set while GitHub's cooldown may hold effects back
 	dispatchableSince time.Time     // end of the last pause, drain, cooldown, incident or restart
 	searched          string        // Config.Programs at the last search
 
-	readTo    map[string]string // by repository: the cursor of the last list
-	undecided []IssueKey        // issues with a view that could not be decided
+	readTo    map[string]string // the cursor of the last poll, by repository
+	undecided []IssueKey        // issues that must be read again, because the machine could not decide about them
 }
 
 // New returns an empty machine.
@@ -109,9 +109,9 @@ func New(cfg Config) *Machine {
 	return m
 }
 
-// Step decides about one event, and has applied the facts that it returns. The caller must delay the effects until the
-// facts are durable. Step handles the event first, and then the deadlines that have passed at its time. So a late
-// heartbeat still counts if it arrived before the decision about its deadline.
+// Step decides about one event. It applies the facts before it returns them. The caller must delay the effects until
+// the facts are durable. Step handles the event first, and then the deadlines that have passed at the event's time, so
+// a heartbeat counts even if it arrives in the same step in which its deadline passes.
 func (m *Machine) Step(e Event) ([]Fact, []Effect) {
 	m.advance(e.At)
 	m.facts, m.effects = nil, nil
@@ -133,14 +133,14 @@ func (m *Machine) Step(e Event) ([]Fact, []Effect) {
 // Decided returns the last step's facts and effects. The next step overwrites both.
 func (m *recorder) Decided() ([]Fact, []Effect) { return m.facts, m.effects }
 
-// NextDeadline returns the time at which time alone changes something, or zero. It may change with every step, so the
-// shell must call it after each step.
+// NextDeadline returns the next time at which the machine must decide even if no event arrives, or zero. It may change
+// with every step, so the shell must call it after each step.
 func (m *agenda) NextDeadline() time.Time {
 	_, at := m.timers.first()
 	if m.githubClosed || m.hard.Phase == PhaseCooldown {
 		at = sooner(at, m.githubOpensAt())
 	}
-	// Ready tasks with a free slot wait only for the model.
+	// While a slot is free, ready tasks can wait for a closed model, the host or GitHub's quota for claims.
 	if m.ready.n > 0 && m.slotFree() && m.modelOpensAt().After(m.now) {
 		at = sooner(at, m.modelOpensAt())
 	}

@@ -82,8 +82,8 @@ const (
 	PhaseShutdown Phase = "SHUTDOWN"
 )
 
-// SnapshotVersion is the version of the snapshot's format. Restore rejects other versions, and the journal is then
-// replayed from its start.
+// SnapshotVersion is the version of the snapshot's format. Restore rejects other versions. The shell must then replay
+// the journal from its start.
 const SnapshotVersion = 2
 
 // hardState is the state that the facts build. A snapshot is its JSON. Lists without omitempty are never nil, so that
@@ -96,7 +96,7 @@ type hardState struct {
 	// LabelNames are the sets of names used since the task list was last empty, newest last, at most maxLabelNames.
 	LabelNames []LabelNames `json:"label_names,omitempty"`
 	Phase      Phase        `json:"phase"`
-	// Intent is Paused or Draining if the operator wants that, regardless of the current phase.
+	// Intent is PhasePaused or PhaseDraining if the operator asked for it, regardless of the current phase.
 	Intent   Phase     `json:"intent,omitempty"`
 	PausedAt time.Time `json:"paused_at,omitzero"` // when the last pause began
 	// Aborted explains why the policy aborted the run, until the operator resumes or pauses.
@@ -116,8 +116,9 @@ type hardState struct {
 	Tasks      []*Task      `json:"tasks"`            // in order of arrival
 }
 
-// Snapshot returns the whole hard state. Equal states have equal bytes, whether decided or replayed. Snapshot matches
-// the journal only while the Driver is Idle. Otherwise it contains decisions that the journal may still reject.
+// Snapshot returns the whole hard state. Equal states have equal bytes, whether the machine decided or replayed them.
+// Snapshot matches the journal only while the Driver is Idle. Otherwise it contains decisions that the journal may
+// still reject.
 func (m *memory) Snapshot() ([]byte, error) { return json.Marshal(m.hard) }
 
 // Restore loads a snapshot into a new machine.
@@ -142,7 +143,8 @@ func (m *Machine) Restore(data []byte) error {
 
 var howState = plainjson.TypeFor[hardState]()
 
-// readState reads a snapshot. It needs a single pass for the current version.
+// readState reads a snapshot. It uses the slower encoding/json only if the snapshot does not have the form that
+// Snapshot writes.
 func readState(data []byte) (hardState, error) {
 	var plain plainjson.Reader
 	plain.Reset(data)

@@ -77,8 +77,8 @@ func (e EffectEnded) step(m *Machine) {
 }
 
 // tryAgain reports whether a failed effect stays in the outbox. An effect is given up if a later effect in the outbox
-// makes it pointless. A failed start becomes a failed attempt unless a server was unreachable, which limits the number
-// of starts. Stops and questions are retried without limit, because the director must confirm a container's end and
+// makes it pointless. To limit the number of starts, a failed start becomes a failed attempt unless a server was
+// unreachable. Stops and questions are retried without limit, because the director must confirm a container's end and
 // must reach a human.
 func (m *attempts) tryAgain(t *Task, p Planned, f *EffectError) bool {
 	switch k := p.Effect.Kind; {
@@ -86,7 +86,7 @@ func (m *attempts) tryAgain(t *Task, p Planned, f *EffectError) bool {
 		// A person has answered the question.
 		return false
 	case f.Until.After(m.now), !f.Until.IsZero() && k != DoDeliver:
-		// Only a delivery has a limit even for resets that have passed.
+		// If the reset has passed already, only a delivery has a limit.
 		return true
 	case f.Doubtful && m.patient(p, f):
 		return true
@@ -98,8 +98,8 @@ func (m *attempts) tryAgain(t *Task, p Planned, f *EffectError) bool {
 	return f.Transient && m.patient(p, f)
 }
 
-// patience limits the retries after consecutive failures of one kind. The first matching row applies. Without a row, or
-// with 0, retries are unlimited.
+// patience limits the retries after consecutive failures of one kind. The first matching row applies. Retries are
+// unlimited if no row matches or the row's limit is 0.
 var patience = []struct {
 	row  string     // in the journal; never changes
 	kind EffectKind // empty means any kind
@@ -132,9 +132,10 @@ func (m *attempts) patienceRow(k EffectKind, f *EffectError) (row string, most, 
 	return row, most, longest
 }
 
-// patient reports whether to retry an effect that keeps failing. It gives up after the row's limit, but only after
-// enough failures. Each kind of failure has a separate clock. An effect that alternates between kinds is given up after
-// the longest limit. Waits for a stated reset do not count.
+// patient reports whether to retry an effect that keeps failing. It returns false after the time limit of the matching
+// row of patience, but only if the effect has failed several times. The time starts again when a failure matches
+// another row. An effect that alternates between rows is given up after the longest limit. Waits for a stated reset do
+// not count.
 func (m *attempts) patient(p Planned, f *EffectError) bool {
 	const often = 3
 	row, most, longest := m.patienceRow(p.Effect.Kind, f)
@@ -174,8 +175,8 @@ func (m *attempts) deferEffect(t *Task, p Planned, f *EffectError) {
 	if !f.Transient {
 		d.Refused++
 	}
-	// Back off without a stated reset. A reset in the past means that the clocks differ, so an immediate retry would
-	// not help.
+	// Without a stated reset, back off. Also back off after a reset in the past, because it means that the clocks
+	// differ, so an immediate retry would not help.
 	if !f.Until.After(m.now) {
 		d.Tries++
 		d.Since, d.Failing = p.Since, m.failingNow(p, f)

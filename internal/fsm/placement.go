@@ -12,8 +12,7 @@ import (
 // Placement describes the wait of an attempt that the runtime has accepted, but not started.
 type Placement struct {
 	Since time.Time `json:"since"`
-	// Bound is the time at which the wait for room is too long. The deadline in force is Task.Until, which may be
-	// earlier.
+	// Bound is the latest end of the wait for capacity. The current deadline is Task.Until, which may be earlier.
 	Bound time.Time `json:"bound"`
 	// For is the runtime's explanation at time At, or empty.
 	For string    `json:"for,omitempty"`
@@ -41,8 +40,8 @@ func (f ContainerWaits) apply(m *agenda, t *Task) {
 }
 
 const (
-	// imageTimeout limits an attempt's wait for an image that cannot be pulled. The runtime tries several times
-	// within it. The wait for room may be much longer.
+	// imageTimeout limits an attempt's wait for an image that cannot be pulled. The runtime tries several times within
+	// this time. The wait for capacity may be much longer.
 	imageTimeout = 5 * time.Minute
 	// waitsEvery is the shortest interval between two recorded explanations.
 	waitsEvery = time.Minute
@@ -56,7 +55,7 @@ func shortWords(s string) string {
 	return strings.ToValidUTF8(s[:min(len(s), maxWords)], "")
 }
 
-// placing records that the runtime is looking for room. Until the container runs, its worker has no deadlines, but
+// placing records that the runtime is looking for capacity. The worker has no deadlines before its container runs, but
 // PendingTimeout limits the wait.
 func (m *attempts) placing(t *Task) {
 	t.soft.upAt = m.now

@@ -33,7 +33,7 @@ type queue struct {
 // placed is a task with its position. A search compares positions without loading tasks.
 type placed struct {
 	place
-	seq uint64 // the task's
+	seq uint64 // Task.Seq
 	t   *Task
 }
 
@@ -150,8 +150,8 @@ type waiterList struct {
 	queue
 }
 
-// alike is the key that all tasks of one list share, in addition to the rank. An incident, a closed model or a cap
-// blocks either all tasks of a list or none.
+// alike is the key that all tasks of one list share. An incident, a closed model or a cap blocks either all tasks of a
+// list or none.
 type alike struct {
 	repo    string
 	queued  bool   // set if the next step is a claim of a queued issue
@@ -185,7 +185,7 @@ func compareTurns(t, o *Task) int {
 	return placed{t.ready.place, t.Seq, t}.compare(placed{o.ready.place, o.Seq, o})
 }
 
-// move moves a task from its current place to another one.
+// move changes a task's position and the list that contains it.
 func (w *waiters) move(t *Task, to place, of alike) {
 	was := t.ready
 	if was.place == to && (!to.in || was.list.of == of) {

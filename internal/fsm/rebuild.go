@@ -20,7 +20,7 @@ type Rebuilt struct {
 	Of   int    `json:"of,omitempty"`
 	// Kept is the state, without tasks, from the undamaged part of the journal, or nil.
 	Kept *hardState `json:"-"`
-	// Cursors are the positions for further reading of repositories that the journal does not cover.
+	// Cursors are the positions from which to read the repositories that the journal does not cover.
 	Cursors []RepoCursor `json:"cursors,omitempty"`
 	Found   []FoundTask  `json:"found,omitempty"`
 }
@@ -31,13 +31,13 @@ type FoundTask struct {
 	Title  string   `json:"title,omitempty"`
 	URL    string   `json:"url,omitempty"`
 	Labels []Label  `json:"labels,omitempty"` // our labels on the issue
-	// Nonce identifies our claim that has not visibly ended, or is empty.
+	// Nonce identifies our claim, or is empty if we have no claim or the evidence shows that it ended.
 	Nonce string `json:"nonce,omitempty"`
 	// Attempt is the highest attempt number in comments, containers, reports and checkouts, or 0. It belongs to the
 	// claim Nonce. Without Nonce it belongs to the claim in the journal.
 	Attempt int `json:"attempt,omitempty"`
-	// Live is the attempt with a live container, or 0. Reported means that the attempt with the number Attempt sent its
-	// final report.
+	// Live is the number of the attempt with a live container, or 0. Reported means that the attempt with the number
+	// Attempt sent its final report.
 	Live     int  `json:"live,omitempty"`
 	Reported bool `json:"reported,omitempty"`
 	// Branch is the highest attempt number in the name of a branch, counting all claims of the issue, or 0.
@@ -87,8 +87,8 @@ func Rebuild(id string, known *Machine, found []FoundTask, cursors []RepoCursor,
 	return events
 }
 
-// LastRebuild returns the progress of the rebuild at the beginning of a journal, after these records. was is the result
-// for the preceding records.
+// LastRebuild returns the progress of the rebuild at the beginning of a journal, up to the given records. was is the
+// result for the preceding records.
 func LastRebuild(was RebuildWritten, records []Record) RebuildWritten {
 	for _, r := range records {
 		for _, f := range r.Facts {
@@ -104,8 +104,8 @@ func LastRebuild(was RebuildWritten, records []Record) RebuildWritten {
 // not continue it.
 func (w RebuildWritten) Unfinished() bool { return w.Part < w.Of }
 
-// RebuildRow is one row of the table that determines the state of a task after the loss of its journal. The first
-// matching row applies.
+// RebuildRow is one row of the table that determines the state of a task after the journal was lost. The first matching
+// row applies.
 type RebuildRow struct {
 	Name    string // name in journal and log; never changes
 	If      string
@@ -218,7 +218,7 @@ func (m *Machine) rebuilt(f *FoundTask) (RebuildRow, *Task) {
 	if row.does != nil {
 		row.does(m, f, t)
 	}
-	// In the other states, the task waits for an event that names the last attempt.
+	// In the other states, the task waits for an event that names the last attempt, so Attempt must not change.
 	if row.does != nil && slices.Contains([]State{Backoff, Parked, InReview}, t.State) {
 		t.Attempt = max(t.Attempt, f.Branch)
 	}
@@ -262,7 +262,7 @@ func (f *FoundTask) base(m *Machine) *Task {
 	t.Attempt += began
 	t.Next, t.Ending, t.Outbox, t.Used, t.LabelsAt, t.Resumed, t.Validates, t.LeavesValidation = Next{}, Ending{}, nil,
 		recovery.Usage{}, time.Time{}, false, false, false
-	// A listed container has started. An attempt that can be fenced does not mount the director's checkout.
+	// A listed container has started. For attempts that the journal does not contain, assume the current configuration.
 	if t.Waits = nil; began > 0 {
 		t.Travels = m.cfg.CheckoutTravels
 	}
@@ -274,7 +274,7 @@ func (f *FoundTask) base(m *Machine) *Task {
 	if f.Question != "" && answers >= t.Answers { // each answer resets the meters
 		began, anew = t.Attempt-asked, true
 		t.Tally, t.Answers = t.Tally.Answered(), answers
-		if f.Landed { // and answered, unless the row overrides it
+		if f.Landed { // count it as answered, unless the row overrides this
 			t.Answers++
 		}
 	}
@@ -333,7 +333,7 @@ func (t *Task) Question() string {
 	return t.AttemptID() + afterAnswers(t.Answers)
 }
 
-// agrees reports whether the evidence is consistent with the journal's task, because it is not newer.
+// agrees reports whether the evidence is consistent with the journal's task and does not show a later state.
 func (f *FoundTask) agrees() bool {
 	t := f.Known
 	if t == nil {

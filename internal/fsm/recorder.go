@@ -36,7 +36,7 @@ func (m *recorder) move(t *Task, on Trigger, why string, until time.Time) {
 	m.revisit(t)
 	// Before the claim is won, the task has no comment. Done and Released have separate comments. The other states are
 	// too short to be shown. After OnSeenAgain the comment still shows Running.
-	if on != OnSeenAgain { // the comment still shows Running
+	if on != OnSeenAgain {
 		t.soft.commentDue, t.soft.commentWhy = to == Running || to == Backoff || to == Parked || to == Blocked, why
 		t.soft.kept = keptEdit{}
 	}
@@ -77,8 +77,8 @@ func (m *recorder) setPhase(to Phase, why string) {
 	}
 }
 
-// overtake removes effects from the outbox that have become pointless, unless this process has emitted them. An earlier
-// process may have carried them out in part, which the stop or release that is planned next undoes.
+// overtake removes effects from the outbox that have become pointless, unless this process has emitted them. If an
+// earlier process has carried out a part of them, the stop or release that the caller plans next undoes that part.
 func (m *recorder) overtake(t *Task, why string) {
 	for _, p := range slices.Clone(t.Outbox) {
 		if p.Effect.ID != t.soft.inFlight && slices.Contains(overtakenEffects, p.Effect.Kind) {
@@ -119,7 +119,7 @@ func (m *recorder) emitFor(t *Task) {
 			Incident: m.incidentIssue(t),
 			Until:    t.Until, Validates: t.validates(), Commanded: t.Commanded,
 		}})
-		if k := &t.soft.kept; k.delivery != "" { // so that this id identifies the latest edit
+		if k := &t.soft.kept; k.delivery != "" { // edited recognizes the edit by this id
 			edit := &m.effects[len(m.effects)-1]
 			edit.ID += "/" + k.delivery
 			k.edit = edit.ID

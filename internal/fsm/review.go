@@ -105,8 +105,8 @@ func failingLine(b ReviewSeen) string {
 	return strings.ToValidUTF8(line[:min(len(line), most)], "")
 }
 
-// reviewedIssueSeen handles the view of an issue in review. A merge often closes the issue, so the pull request is read
-// first.
+// reviewedIssueSeen handles the view of an issue in review. A merge often closes the issue, so the director reads the
+// pull request before it treats a closed issue as withdrawn.
 func (m *Machine) reviewedIssueSeen(t *Task, v IssueView) (decided bool) {
 	switch {
 	case v.has(LabelTask):
@@ -123,8 +123,8 @@ func (m *Machine) reviewedIssueSeen(t *Task, v IssueView) (decided bool) {
 	return false
 }
 
-// goOn begins another attempt at a person's request. It resets all meters. redispatches is the number that counts as
-// used.
+// goOn begins another attempt at a person's request, and resets all meters. redispatches is the number of redispatches
+// that count as used.
 func (m *Machine) goOn(t *Task, by string, redispatches int, next Next) {
 	m.record(TallyReset{OfTask: OfTask{t.Key}, By: by, Redispatches: redispatches, Next: next})
 	m.overtake(t, by)

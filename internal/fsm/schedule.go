@@ -56,8 +56,8 @@ func (m *memory) firstOf(next, t *Task) *Task {
 	return next
 }
 
-// failedLast reports whether an incident needs a canary and this task failed last. Others are tried first, because a
-// task that always fails would otherwise block all of them.
+// failedLast reports whether an incident needs a canary and this task was the last to fail in it. The director prefers
+// other tasks as the canary, because a task that always fails would block all of them.
 func (m *memory) failedLast(t *Task) bool {
 	return slices.ContainsFunc(m.hard.Incidents, func(i Incident) bool {
 		n := len(i.Breaker.Strikes)
@@ -139,7 +139,7 @@ func (s Standing) turn(since time.Time) time.Time {
 	return since.Add(-time.Duration(s.Priority) * time.Hour)
 }
 
-// stand records an issue's standing.
+// stand records the standing of the task's issue, if it has changed.
 func (m *recorder) stand(t *Task, s Standing) {
 	if s = s.bounded(); !s.equal(t.Standing) {
 		m.record(StandingChanged{OfTask{t.Key}, s})
@@ -159,10 +159,10 @@ func (m *recorder) dependencyClosed(k IssueKey) {
 
 func (k IssueKey) same(o IssueKey) bool { return strings.EqualFold(string(k), string(o)) }
 
-// before reports whether one ready task precedes another. Callers compare all tasks of a repository in sequence. Tasks
-// that wait for another attempt come first. Then comes the repository with fewer workers. Between equals, the longer
-// wait decides, including the priority. A repository's wait begins again with each claim, so that a long queue does not
-// block another repository.
+// before reports whether one ready task precedes another. Tasks that wait for another attempt come first. Then comes
+// the repository with fewer workers. Between equals, the longer wait decides, including the priority. A repository's
+// wait begins again with each claim, so that a long queue does not block another repository. The order is not
+// transitive, so callers must compare the tasks repository by repository.
 func (m *memory) before(t, u *Task) bool {
 	if t.ready.rank != u.ready.rank || t.ready.rank == 0 || t.Key.Repo() == u.Key.Repo() {
 		return compareTurns(t, u) < 0
@@ -171,10 +171,10 @@ func (m *memory) before(t, u *Task) bool {
 		compareTurns(t, u)) < 0
 }
 
-// ofRepo returns how many workers the task's repository has.
+// ofRepo returns the number of slots that tasks of the task's repository hold.
 func (s *slots) ofRepo(t *Task) int { return s.byRepo[strings.ToLower(t.Key.Repo())] }
 
-// turnOf is turn for tasks of different repositories.
+// turnOf is like turn, but compares tasks of different repositories: the wait begins with the repository's last claim.
 func (m *memory) turnOf(t *Task) time.Time {
 	if i, served := m.hard.served(t.Key.Repo()); served {
 		return t.Standing.turn(later(t.Since, m.hard.Served[i].At))
@@ -194,7 +194,7 @@ func (s *hardState) served(repo string) (int, bool) {
 		func(s Served, repo string) int { return cmp.Compare(s.Repo, repo) })
 }
 
-// serve records a claim. It copies the list, because a fact of a rebuild may contain it as well.
+// serve records a claim. It copies the list, because a fact of a rebuild may share its memory.
 func (s *hardState) serve(repo string, at time.Time) {
 	i, known := s.served(repo)
 	rest := s.Served[i:]

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Settings are the parts of the configuration that the journal stores, because the next run may have others.
+// Settings are the parts of the configuration that the journal stores, because the next run may use different values.
 type Settings struct {
 	Fleet        string     `json:"fleet,omitempty"`
 	Prefix       string     `json:"prefix,omitempty"` // agent_bus.prefix
@@ -57,7 +57,8 @@ func (m *memory) takes(t *Task) bool {
 		slices.ContainsFunc(m.cfg.Only, func(k IssueKey) bool { return k.fold() == t.Key.fold() })
 }
 
-// dropUncovered removes queued tasks that the new configuration does not offer. They are not claimed.
+// dropUncovered removes queued tasks that the new configuration does not offer. Their issues are not claimed, so there
+// is nothing to release.
 func (m *Machine) dropUncovered(before, now *Settings) {
 	for _, t := range slices.Clone(m.hard.Tasks) {
 		switch {

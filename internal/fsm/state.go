@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// State is a task's state, in the usual order of a task. The zero value is not a state.
+// State is a task's state. The values are in the order in which a task usually passes through them. The zero value is
+// not a state.
 type State uint8
 
 // The states. Forgotten ends a task without a claim. Such a task leaves memory when its outbox is empty.
@@ -154,8 +155,8 @@ const (
 // StopReason is the reason for stopping an attempt.
 type StopReason string
 
-// The reasons. Only a withdrawal and the watchdog let the worker end its work. In the other cases the worker has ended,
-// is silent, or must not continue.
+// The reasons. After a withdrawal or the watchdog, the director first asks the worker to end its work. In the other
+// cases the worker has ended, is silent, or must not continue.
 const (
 	StopWithdrawn  StopReason = "withdrawn"
 	StopWatchdog   StopReason = "watchdog"
@@ -165,7 +166,7 @@ const (
 	StopEnded      StopReason = "ended" // the worker ended, with or without a final report
 )
 
-// Info returns the trigger's row with Means.
+// Info returns the trigger's row that has the text Means. For an unknown trigger, it returns a row without states.
 func (t Trigger) Info() Transition {
 	for _, x := range Transitions {
 		if x.Means != "" && (x.On == t || x.old != "" && x.old == string(t)) {
@@ -201,10 +202,10 @@ type Transition struct {
 	old   string     // the trigger's string in old journals, set together with Means; empty for newer triggers
 }
 
-// begun lists the states with a current attempt.
+// begun lists the states of an attempt before it is stopped.
 var begun = []State{Starting, Running, Suspect}
 
-// idle are the states of a claim without an attempt under way.
+// idle lists the states of a claim without an attempt or delivery in progress.
 var idle = []State{Backoff, Parked, InReview, Blocked}
 
 // Transitions is the table of all transitions of a task.

@@ -74,8 +74,8 @@ type Task struct {
 
 	// Attempt is the number of the current or last attempt; 0 before the first.
 	Attempt int `json:"attempt"`
-	// Until is the state's deadline, if any: for the hello (Starting), for a sign of life (Suspect), or the time of the
-	// next attempt (Backoff).
+	// Until is the state's deadline, if any: for the hello (Starting), for a sign of life (Suspect), or for a reminder
+	// (Blocked). In Backoff, it is the earliest time of the next attempt, and in Parked, the end of the snooze.
 	Until time.Time `json:"until,omitzero"`
 	// WatchdogAt is the end of the current attempt's time limit.
 	WatchdogAt time.Time `json:"watchdog_at,omitzero"`
@@ -94,7 +94,8 @@ type Task struct {
 	Alternative bool `json:"alternative,omitempty"`
 	// LabelsAt is the time at which our last change of the labels was confirmed. Views from before are outdated.
 	LabelsAt time.Time `json:"labels_at,omitzero"`
-	// Answers counts how often a human, the end of an incident or a repeated delivery has changed the task's course.
+	// Answers counts human answers and snoozes, ends of incidents, and repeated deliveries. Ids of effects contain it,
+	// because an attempt may have several effects of one kind.
 	Answers int `json:"answers,omitempty"`
 	// Resumed means that the task was blocked or in review, so the claim's labels must be restored before the next
 	// attempt.
@@ -128,7 +129,7 @@ type Task struct {
 
 	Next    Next           `json:"next"`
 	Tally   recovery.Tally `json:"tally"`
-	Used    recovery.Usage `json:"used,omitzero"` // of the current attempt, until its last paid call; not part of Tally
+	Used    recovery.Usage `json:"used,omitzero"` // of the current attempt up to its last paid call; not yet in Tally
 	Ending  Ending         `json:"ending"`
 	Reports []string       `json:"reports,omitempty"` // "<attempt>/<report id>", newest last, at most maxReports
 	History []Failure      `json:"history,omitempty"` // newest last, at most maxHistory
@@ -136,12 +137,12 @@ type Task struct {
 
 	soft soft
 
-	// The task's places in the machine's queues.
+	// The task's positions in the machine's queues.
 	timer place
 	ready turn
 	slot  bool
 
-	finished, owes bool // counted in the machine's fields of the same names
+	finished, owes bool // set while agenda.finished and agenda.owes count the task
 }
 
 // Limits of a task's lists. Prompts and comments quote a history of at most five failures. A worker sends one final
@@ -249,7 +250,7 @@ type Planned struct {
 	Failing   Failing   `json:"failing,omitzero"`
 }
 
-// Failing counts an effect's failures of one kind since a time. All of them match the same row of patience.
+// Failing counts the consecutive failures of an effect that match the same row of patience.
 type Failing struct {
 	Row   string    `json:"row"`
 	Times int       `json:"times"`
@@ -262,8 +263,8 @@ type soft struct {
 	upAt         time.Time     // when this process learnt that the container runs, or zero
 	listedAt     time.Time     // when the runtime last listed the container as running
 	unansweredAt time.Time     // when the last probe without an answer was sent
-	awaitsUntil  time.Time     // in Suspect, the time until which the two witnesses may answer
-	slack        time.Duration // time of the director's suspensions during this attempt
+	awaitsUntil  time.Time     // in Suspect, the deadline for the runtime's list and the answer to a probe
+	slack        time.Duration // total time for which the director was suspended during this attempt
 	inFlight     string        // id of the durable effect that this process has emitted
 	askedForView time.Time     // LabelsAt at the last request for the issue
 	answersRead  time.Time     // in Blocked, the issue's UpdatedAt when its comments were last read
@@ -316,14 +317,14 @@ func (t *Task) validates() bool {
 	return t.State.Info().Live && t.Validates || !t.State.Info().Live && t.Next.Validate
 }
 
-// readEffects completes the effects of a task that was read from the journal.
+// readEffects sets Effect.Answers of the planned effects, after the task was read from the journal.
 func (t *Task) readEffects() {
 	for i := range t.Outbox {
 		t.Outbox[i].Effect.readAnswers()
 	}
 }
 
-// shown returns the state for people. Work that waits for another delivery counts as Delivering.
+// shown returns the state to show to people. It is Delivering if the task only waits for another try of its delivery.
 func (t *Task) shown() State {
 	if t.State == Backoff && t.Next.Deliver {
 		return Delivering

@@ -10,8 +10,8 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// callers maps stages to the part of the director that a row of a policy can name. Stages outside the map share a
-// caller. The configuration can give a stage another caller.
+// callers maps stages to callers, by which rows of a policy select failures. All stages outside the map have the caller
+// "stage". The configuration can give a stage another caller.
 var callers = map[string]string{
 	"": "start", "START": "start", "CODE": "agent", "COMMIT": "deliver",
 	"PR_CREATE": "deliver", "SYNC_MAIN": "deliver", "REVIEW": "review",
@@ -49,14 +49,14 @@ func (m *attempts) decide(t *Task, f recovery.Finding, stage string) {
 		m.release(t, OnReclaim, ReleaseNote{Why: v.Why, Restore: true, Reclaim: true})
 		return
 	case v.Action == recovery.Abort && m.hard.Phase != PhaseShutdown:
-		// This lasts until the operator resumes.
+		// The director drains until the operator resumes or pauses it.
 		m.unpause(PhaseDraining, fmt.Sprintf("%s%s: %s", abortsRun, t.Key, v.Why))
 	}
 	// A human must handle the issue after escalate, skip, stop and abort.
 	m.askHuman(t, f, stage, v)
 }
 
-// abortsRun begins the reason of a phase after the policy aborted the run.
+// abortsRun is the prefix of a phase's reason if the policy aborted the run.
 const abortsRun = "the policy aborts the run: "
 
 // Aborted explains why the policy aborted the run, or returns "". The operator ends an abort by resume or pause.
@@ -116,8 +116,8 @@ func (m *memory) isFinal(t *Task, v recovery.Verdict, f recovery.Finding, stage 
 // rowFixRound names the verdict on work that failed validation in a clean container.
 const rowFixRound = "director.validate_fresh"
 
-// mayFix reports whether the agent may fix work that failed validation in a clean container. The limit is the same as
-// for fixes in the agent's own container. Neither kind of fix asks the policy.
+// mayFix reports whether the agent may fix work that failed validation in a clean container, without a decision of the
+// policy. The number of fixes has the same limit as in the agent's own container.
 func (m *attempts) mayFix(t *Task, f recovery.Finding, stage string) bool {
 	about, _ := recovery.Describe(f.Reason)
 	rounds := t.Tally.Counter(rowFixRound)
@@ -282,10 +282,10 @@ func (f VerdictMade) ByPolicy() bool { return !slices.Contains(ownRows, f.Verdic
 func (f VerdictMade) ByIncident() bool { return f.Verdict.Row == rowIncident }
 
 // Redecide repeats the decision about the failure in a journaled verdict under this machine's configuration. It changes
-// only the machine's time. The machine must be in the state just before the fact. The incidents have then counted the
-// failure, so canary must return the incident's canary from before (see Canary). The failure belongs to the fact's
-// incident, or without one, to the finding's incident. Redecide returns false for a verdict that bypassed the policy,
-// and for an unknown task.
+// only the machine's time. The machine must be in the state just before the fact. In that state, the incidents have
+// already counted the failure, so canary must return the incident's canary from before that count (see Canary). The
+// failure belongs to the fact's incident, or to the finding's incident if the fact does not name an incident. Redecide
+// returns false for a verdict that bypassed the policy, and for an unknown task.
 func (m *Machine) Redecide(at time.Time, f VerdictMade, canary func(incident string) IssueKey) (VerdictMade, bool) {
 	t := m.Task(f.Task)
 	if t == nil || !f.ByPolicy() {

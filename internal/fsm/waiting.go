@@ -26,7 +26,7 @@ func (w Waiting) Words() string {
 	return w.For + ". " + w.Heard
 }
 
-// WaitsAt is WaitsFor at a given time, for a machine that follows a journal and does not receive ticks.
+// WaitsAt is like WaitsFor, but at a given time. It is for a machine that follows a journal and does not receive ticks.
 func (m *agenda) WaitsAt(t *Task, now time.Time) Waiting {
 	last := m.now
 	defer func() { m.now = last }()
@@ -127,7 +127,7 @@ func (m *memory) githubRefuses() bool {
 	return c.Until.After(m.now) && strings.HasPrefix(c.Why, recovery.RefusesAll)
 }
 
-// RefusesAccount is a predicate with the subject GitHub, in the explanation of a wait.
+// RefusesAccount explains a wait. It continues a sentence with the subject GitHub.
 const RefusesAccount = "refuses every request of this account"
 
 // RenewAccount is the action that ends a refusal of the account.

@@ -312,7 +312,7 @@ var sharedMutants = []mutant{
 	},
 	{
 		"a question is raised repeatedly", "fsm/apply.go",
-		"\t\tt.Until = time.Time{} // once\n",
+		"\t\tt.Until = time.Time{} // remind only once\n",
 		"",
 		[]string{"OneReminder", "EffectIDsAreForEver", endsSomewhere},
 		false,
@@ -373,7 +373,7 @@ var sharedMutants = []mutant{
 	},
 	{
 		"a closed issue leads to a question", "fsm/delivery.go",
-		"\tcase e.Claim != nil && !e.Claim.Ours: // nothing was shown\n",
+		"\tcase e.Claim != nil && !e.Claim.Ours: // nothing was published\n",
 		"\tcase e.Claim != nil && e.Claim.Ours:\n",
 		[]string{"NothingShownOfTheClosed"},
 		false,
