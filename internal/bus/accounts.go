@@ -28,7 +28,7 @@ const (
 	maxClaims     = 1 << 20        // bytes; the maximum length of claims in NATS
 	updateSubject = "$SYS.REQ.CLAIMS.UPDATE"
 	updateTimeout = 3 * time.Second
-	unknownLife   = 8 * 24 * time.Hour // longest life of a credential: the watchdog's limit and a day
+	unknownLife   = 8 * 24 * time.Hour // assumed longest life of a credential: the watchdog's limit and a day
 	lookEvery     = 30 * time.Second   // interval of reads of the shared bucket
 )
 
@@ -65,7 +65,7 @@ type workersAccount struct {
 	unwritten bool   // set if the copy of secret could not be written because the disk failed
 	known     *credentials
 	shut      map[string]bool  // users (public keys) revoked by this process and not issued again
-	told      map[string]bool  // offences covered by a report, by fleet and worker
+	told      map[string]bool  // offences that the caller has reported, by fleet and worker
 	next      *push            // carries the revocations made since the last push began
 	changes   uint64           // number of changes made to known
 	pushed    uint64           // number of changes that the server has
@@ -73,13 +73,13 @@ type workersAccount struct {
 	claims    map[string]int64 // claims that all servers have, or nil if a server may lack them
 }
 
-// push is one update of the server's claims. All revocations made before it begins wait for it.
+// push is one update of the server's claims. It includes all revocations made before it begins.
 type push struct {
 	done chan struct{}
 	err  error // valid once done is closed
 }
 
-// newWorkersAccount loads the state known on this machine.
+// newWorkersAccount reads the fleet's secret and the credentials from the files in o.Dir.
 func newWorkersAccount(o Options, sys *nats.Conn, js jetstream.JetStream) (*workersAccount, error) {
 	if err := safefile.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, err
@@ -94,8 +94,8 @@ func newWorkersAccount(o Options, sys *nats.Conn, js jetstream.JetStream) (*work
 	return a, errors.Join(a.readCopy(), a.readFiles())
 }
 
-// establish creates the bucket if it is missing, and registers the workers' account with the server. Workers and the
-// gatekeeper can sign in only afterwards.
+// establish creates the bucket if it is missing, and registers the workers' account with the server. Until then,
+// workers and the gatekeeper cannot sign in.
 func (a *workersAccount) establish(ctx context.Context) error {
 	shared, err := openShared(ctx, a.js, a.replicas)
 	if err != nil {
@@ -158,7 +158,8 @@ func (a *workersAccount) readCopy() error {
 	return err
 }
 
-// errNoSecret means that the fleet's secret is missing. Everybody could compute keys derived from an empty secret.
+// errNoSecret means that the fleet's secret is missing. Keys must not be derived from an empty secret, because anyone
+// could compute them.
 var errNoSecret = errors.New("bus: the fleet's secret is unknown until the leader shares it")
 
 // shareSecret adopts the fleet's secret from the bus. If the bus has no secret, the leader stores its copy or creates
@@ -189,8 +190,8 @@ func (a *workersAccount) shareSecret(ctx context.Context, shared jetstream.KeyVa
 	return err
 }
 
-// ShareSecret makes the fleet's secret known to this process and the bus. A new leader calls it first, because without
-// the secret no worker can sign in and no report counts.
+// ShareSecret reads the fleet's secret from the bus. If the secret is missing there, the leader stores it. A new leader
+// calls ShareSecret first, because workers' credentials and signatures derive from the secret.
 func (b *Bus) ShareSecret(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, ensureTimeout)
 	defer cancel()
@@ -218,8 +219,8 @@ func (a *workersAccount) readFiles() error {
 	for name, read := range map[string]func([]byte) (*credentials, error){
 		fileWorkers: decodeCredentials,
 		oldFileWorkers: func(data []byte) (*credentials, error) {
-			// The file is too large to read, and the server refuses such large claims. So readFiles revokes
-			// all credentials, even of running workers, to keep every revocation.
+			// The server refuses claims of this size, so the file cannot be used. Revoking all credentials,
+			// even of running workers, ensures that no revocation is lost.
 			if len(data) > maxClaims {
 				return &credentials{All: time.Now().Unix()}, nil
 			}

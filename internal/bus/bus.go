@@ -84,7 +84,8 @@ func OpenJournal(ctx context.Context, o Options, readOnly bool) (*Bus, error) {
 	return b, nil
 }
 
-// FindJournal opens another reader of the journal, which works while a director writes. The caller closes the reader.
+// FindJournal opens another reader of the journal. It does not disturb a director that writes the journal. The caller
+// closes the reader.
 func FindJournal(ctx context.Context, b *Bus) (*Journal, error) {
 	j, err := journal.Find(ctx, b.journalOptions())
 	if err != nil {
@@ -131,8 +132,8 @@ func (b *Bus) open(ctx context.Context) error {
 	return b.intake.open(classReport, &handler{handle: b.intake.takeReport})
 }
 
-// connect signs in to the accounts that exist at the server's start. The workers' account does not: establish registers
-// it later.
+// connect signs in to the accounts that exist when the server starts. The workers' account is registered later, by
+// establish.
 func (b *Bus) connect() error {
 	var err error
 	if b.sys, err = b.signIn(b.options.Keys.System); err != nil {
@@ -147,7 +148,7 @@ func (b *Bus) connect() error {
 	return b.openReports()
 }
 
-// openReports signs in to the account of reports and dead letters.
+// openReports signs in to the account of reports and dead letters, and sets b.dead and b.reports.
 func (b *Bus) openReports() (err error) {
 	if b.stored, err = b.signIn(b.options.Keys.Reports, nats.CustomInboxPrefix(keys.DirectorInbox)); err != nil {
 		return err
@@ -164,11 +165,11 @@ func (b *Bus) openReports() (err error) {
 	return nil
 }
 
-// Reports returns the reports of workers.
+// Reports returns the stream of the workers' reports.
 func (b *Bus) Reports() *Reports { return b.reports }
 
-// StoredReport reads the report at a sequence of the stream. A recreated stream may have another report there, so the
-// caller must compare the digest. StoredReport also works after OpenJournal.
+// StoredReport reads the report at a stream sequence. If the stream was recreated, another report may have the same
+// sequence, so the caller must compare the digest. StoredReport also works after OpenJournal.
 func (b *Bus) StoredReport(ctx context.Context, seq uint64) (StoredReport, error) {
 	if b.reports == nil {
 		if err := b.openReports(); err != nil {
@@ -178,7 +179,7 @@ func (b *Bus) StoredReport(ctx context.Context, seq uint64) (StoredReport, error
 	return b.reports.stored(ctx, seq)
 }
 
-// fresh returns a function that creates a new user for each connection attempt.
+// fresh adapts make to link.SignIn, which calls the result for each connection attempt.
 func fresh(make func() (keys.User, error)) func() (token, seed string, err error) {
 	return func() (string, string, error) {
 		u, err := make()
@@ -194,7 +195,7 @@ func (b *Bus) signIn(make func() (keys.User, error), more ...nats.Option) (*nats
 	options := append(link.Options(b.log), nats.Name("retake director "+b.options.Fleet), link.SignIn(fresh(make)))
 	options = append(options, more...)
 	if s := b.options.Server; s != nil {
-		// The connection has no network, so only a busy machine delays the server.
+		// The connection does not use the network, so the server is slow to answer only if the machine is busy.
 		return nats.Connect("", append(options, nats.InProcessServer(s), nats.Timeout(inProcessTimeout))...)
 	}
 	url := b.WorkerURL("")
@@ -219,8 +220,8 @@ func (b *Bus) signIn(make func() (keys.User, error), more ...nats.Option) (*nats
 	return nc, nil
 }
 
-// Close closes the connections and the embedded server. It waits for the server until ctx is done. A second call does
-// nothing.
+// Close closes the connections and the embedded server. It waits for the server until ctx is done. A second call
+// returns the result of the first.
 func (b *Bus) Close(ctx context.Context) error {
 	b.once.Do(func() {
 		if b.intake != nil {
@@ -242,7 +243,7 @@ func (b *Bus) Close(ctx context.Context) error {
 	return b.closed
 }
 
-// Connected reports whether the bus is usable at this moment.
+// Connected reports whether all connections to the bus are up.
 func (b *Bus) Connected() bool {
 	return b.nc.IsConnected() && b.own.IsConnected() && b.stored.IsConnected() && b.sys.IsConnected()
 }
@@ -250,8 +251,9 @@ func (b *Bus) Connected() bool {
 // Journal returns the director's journal.
 func (b *Bus) Journal() *Journal { return b.journal.Load() }
 
-// WorkerURL returns the URL for a worker that reaches this machine as host. For a joined server, WorkerURL returns the
-// configured address without credentials and with TLS, which a joined server always uses.
+// WorkerURL returns the URL at which a worker reaches the bus. For an embedded server, host is the worker's name for
+// this machine. For a joined server, WorkerURL ignores host and returns the configured address with the scheme tls and
+// without credentials.
 func (b *Bus) WorkerURL(host string) string {
 	if b.options.Server != nil {
 		return b.options.Server.URL(host)
@@ -259,8 +261,8 @@ func (b *Bus) WorkerURL(host string) string {
 	return eachURL(b.options.URL, func(u *url.URL) string { u.Scheme, u.User = link.SchemeTLS, nil; return u.String() })
 }
 
-// eachURL applies change to every URL in agent_bus.url, which is a list. It omits entries that cannot be parsed,
-// because they may contain credentials.
+// eachURL applies change to every URL in a comma-separated list, such as agent_bus.url. It omits entries that cannot be
+// parsed, because they may contain credentials.
 func eachURL(list string, change func(*url.URL) string) string {
 	var out []string
 	for raw := range strings.SplitSeq(list, ",") {
@@ -278,20 +280,20 @@ type Credential struct {
 	Key       []byte // signs the worker's reports
 }
 
-// AuthorizeCheckout is Authorize for a worker whose checkout travels over the bus.
+// AuthorizeCheckout is like Authorize, but also permits the worker to send and receive its checkout over the bus.
 func (b *Bus) AuthorizeCheckout(ctx context.Context, worker string) (Credential, error) {
 	return b.authorize(ctx, worker, max(b.options.MaxMessageBytes, checkpoint.ChunkBytes),
 		b.subjects.CheckoutPublished(worker)...)
 }
 
 // Authorize admits a worker and issues its credential, which expires after Options.WorkerLife. It rejects workers that
-// were cut off. It also rejects ids that are not valid in a subject (see wire.CheckID), because they could widen the
-// permissions.
+// were cut off. It also rejects ids that are not valid in a subject (see wire.CheckID), because an id with a wildcard
+// would grant more permissions.
 func (b *Bus) Authorize(ctx context.Context, worker string) (Credential, error) {
 	return b.authorize(ctx, worker, b.options.MaxMessageBytes)
 }
 
-// authorize is Authorize with permission to publish on more subjects.
+// authorize issues a credential that limits messages to maxBytes. more lists additional subjects to publish on.
 func (b *Bus) authorize(ctx context.Context, worker string, maxBytes int, more ...string) (Credential, error) {
 	if err := wire.CheckID(worker); err != nil {
 		return Credential{}, err
@@ -309,8 +311,7 @@ func (b *Bus) authorize(ctx context.Context, worker string, maxBytes int, more .
 	return Credential{JWT: user.JWT, Seed: user.Seed, CA: b.options.Keys.CA(), Key: b.AttemptKey(worker)}, nil
 }
 
-// Admit starts reading the messages of workers that an earlier director started. The workers' credentials do not
-// change.
+// Admit starts reading the messages of workers that an earlier director started. It does not issue new credentials.
 func (b *Bus) Admit(workers ...string) { b.intake.admit(workers...) }
 
 // DismissAll stops reading messages from all workers, because another director now leads. Credentials stay valid.
@@ -334,8 +335,8 @@ func (b *Bus) Revoke(ctx context.Context, worker string) error {
 	return nil
 }
 
-// Offences returns the workers that this director or an earlier one has cut off, and that no report covers yet,
-// oldest first. An offence survives restarts until OffenceReported.
+// Offences returns the offences of the workers that this director or an earlier one has cut off, oldest first. An
+// offence survives restarts, and is removed by OffenceReported.
 func (b *Bus) Offences(ctx context.Context) ([]Offence, error) {
 	all, err := b.workers.offences(ctx)
 	if err != nil {
@@ -344,21 +345,21 @@ func (b *Bus) Offences(ctx context.Context) ([]Offence, error) {
 	return all, nil
 }
 
-// OffenceReported removes a worker's offence, because a report covers it, or none is necessary.
+// OffenceReported removes a worker's offence. The caller has stored a report about the offence, or does not need to.
 func (b *Bus) OffenceReported(worker string) { b.workers.reported(worker) }
 
-// AttemptKey returns the key with which a worker signs its reports. The key is the same after a restart, and nil until
-// the fleet's secret is known (ShareSecret).
+// AttemptKey returns the key with which a worker signs its reports. The key does not change after a restart. It is nil
+// while the fleet's secret is unknown (see ShareSecret).
 func (b *Bus) AttemptKey(worker string) []byte { return b.workers.attemptKey(worker) }
 
-// Seed returns the seed of a worker's credential. It is the same after a restart.
+// Seed returns the seed of a worker's credential. The seed does not change after a restart.
 func (b *Bus) Seed(worker string) (string, error) { return b.workers.seed(worker) }
 
 // Checkouts returns the store of the checkouts that travel over the bus.
 func (b *Bus) Checkouts() *checkouts.Shelf { return b.checkouts.Load() }
 
-// ServeCheckouts sends workers the checkouts that they begin with, and stores the chunks that they return. It returns
-// nil when ctx is done.
+// ServeCheckouts sends each worker its initial checkout, and stores the chunks that the worker sends. It returns nil
+// when ctx is done.
 func (b *Bus) ServeCheckouts(ctx context.Context, rules CheckoutRules) error {
 	service := checkouts.Service{
 		Shelf: b.Checkouts(), Rules: rules, Subjects: b.subjects, Writer: b.writer, Key: b.AttemptKey,

@@ -11,19 +11,20 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// RefusedError is the director's refusal of a request about a checkout. A retry may succeed only after RefusedBusy.
+// RefusedError is the director's refusal of a request about a checkout. Why is one of wire's Refused constants. A retry
+// can succeed only if Why is wire.RefusedBusy.
 type RefusedError struct{ Why, Text string }
 
 func (e *RefusedError) Error() string { return "bus: refused (" + e.Why + "): " + e.Text }
 
-// Chunk requests a chunk of the checkout that the attempt begins with. It returns ErrNoAnswer (after 5 s, if
-// ctx has no deadline) or a *RefusedError.
+// Chunk downloads a chunk of the attempt's initial checkout. name is the chunk's digest. The error is ErrNoAnswer
+// (after 5 s, if ctx has no deadline) or a *RefusedError.
 func (c *Client) Chunk(ctx context.Context, name string) ([]byte, error) {
 	return c.exchange(ctx, wire.CheckoutOpGet, []byte(name))
 }
 
-// PutChunk sends a chunk of the checkout. When it returns nil, the director has stored the chunk. Errors are as
-// for Chunk.
+// PutChunk sends a chunk of the checkout. When it returns nil, the director has stored the chunk. It returns the same
+// errors as Chunk.
 func (c *Client) PutChunk(ctx context.Context, data []byte) error {
 	_, err := c.exchange(ctx, wire.CheckoutOpPut, data)
 	return err
@@ -45,9 +46,9 @@ func (c *Client) exchange(ctx context.Context, operation string, data []byte) ([
 	return m.Data, nil
 }
 
-// SaveCheckpoint asks the director to make the chunks sent so far the new checkout. The director accepts if missing is
-// empty and err is nil. Otherwise the caller sends the missing chunks and calls SaveCheckpoint again. Errors are as for
-// Chunk.
+// SaveCheckpoint asks the director to make the manifest in p the new checkout. If missing is empty and err is nil, the
+// director has accepted it. If chunks are missing, the caller sends them and calls SaveCheckpoint again. It returns the
+// same errors as Chunk.
 func (c *Client) SaveCheckpoint(ctx context.Context, p wire.Checkpoint) (missing []string, err error) {
 	answer, err := c.request(ctx, c.subjects.Checkout(wire.CheckoutOpSave, c.options.WorkerID), p)
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 	"retake/internal/safefile"
 )
 
-// run pushes when woken and when another director has changed the bucket, and retries until the server has the claims.
+// run pushes the claims on request, and when another director has changed the bucket. It retries a failed push until
+// the server has the claims.
 func (a *workersAccount) run(ctx context.Context) {
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
@@ -59,16 +60,16 @@ func (a *workersAccount) run(ctx context.Context) {
 	}
 }
 
-// incomplete reports whether some server of the bus may lack the newest claims.
+// incomplete reports whether a server of the bus may lack the newest claims.
 func (a *workersAccount) incomplete() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.claims == nil
 }
 
-// watchServers pushes the claims to each server that joins the cluster, because the server may have missed a revocation
-// while it was down. A server publishes statistics within a second of its start. Only the subscription's goroutine uses
-// known.
+// watchServers pushes the claims when a server joins the cluster, because that server may have missed a revocation
+// while it was down. It detects new servers by the statistics that a server publishes within a second of its start.
+// Only the subscription's goroutine uses known.
 func (a *workersAccount) watchServers() error {
 	known := map[string]bool{a.sys.ConnectedServerId(): true}
 	_, err := a.sys.Subscribe("$SYS.SERVER.*.STATSZ", func(m *nats.Msg) {
@@ -113,8 +114,8 @@ func (a *workersAccount) keep() error {
 	return err
 }
 
-// look adopts the fleet's secret if the bucket has another one. It reports whether another director has changed
-// anything else in the bucket.
+// look reads the bucket and adopts the fleet's secret from it. It reports whether another director has changed the
+// shared credentials.
 func (a *workersAccount) look(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, updateTimeout)
 	defer cancel()
@@ -134,9 +135,9 @@ func (a *workersAccount) othersShared(ctx context.Context) bool {
 	return err == nil && e.Revision() != a.revision
 }
 
-// push writes the known credentials to disk first, because the server may be unreachable. Then it merges them with the
+// push first writes the known credentials to disk, because the server may be unreachable. Then it merges them with the
 // credentials of the server and of other directors, and pushes the result. If another director changes the bucket
-// during the push, the server may receive the two claims in the wrong order, so push starts over.
+// during the push, the server may have received that director's claims first, so push repeats.
 func (a *workersAccount) push(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, updateTimeout)
 	defer cancel()
@@ -297,8 +298,8 @@ func activeServers(ctx context.Context, sys *nats.Conn) (int, error) {
 	return max(about.Statsz.Active, 1), nil
 }
 
-// PushClaims pushes the claims of an account that a command changed to a running server. url is the server's address
-// in errors.
+// PushClaims connects to the running server at url and pushes new claims of an account to all servers of its cluster.
+// Commands that change an account call it.
 func PushClaims(ctx context.Context, url string, d *keys.Director, claims string) error {
 	trust, err := link.Trust(url, d.CA())
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// ClientOptions configure a worker's connection to the bus and its identity.
+// ClientOptions configure a worker's identity and its connection to the bus.
 type ClientOptions struct {
 	URL             string
 	JWT, Seed       string // JWT and seed of the worker's credential
@@ -25,7 +25,7 @@ type ClientOptions struct {
 	RunID           string // id of the director's run, from the plan
 	MaxMessageBytes int    // limit of one message, default 65536
 	TraceParent     string // header of every message (see wire.TraceParent); empty to omit
-	// OnReconnect is called after a reconnect. It sends the hello again and then the spooled reports, so it may block.
+	// OnReconnect is called after a reconnect. It may block, for example to send the hello and the spooled reports.
 	OnReconnect func()
 	InProcess   nats.InProcessConnProvider // replaces URL with a connection without a socket
 }
@@ -87,13 +87,13 @@ func (c *Client) Close() {
 	c.nc.Close()
 }
 
-// Connected reports whether the bus is usable at this moment.
+// Connected reports whether the connection to the bus is up.
 func (c *Client) Connected() bool { return c.nc.IsConnected() }
 
-// Reconnects returns the number of reconnects, including one in progress. A message sent after this call uses that
-// connection or a later one. The number changes before OnReconnect is called.
+// Reconnects returns the number of reconnects, including a reconnect in progress. The number changes before OnReconnect
+// is called. A message sent after this call uses the newest counted connection or a later one.
 func (c *Client) Reconnects() uint64 {
-	away := !c.nc.IsConnected() // check this first, so that a concurrent reconnect is counted twice rather than missed
+	away := !c.nc.IsConnected() // check first: a concurrent reconnect may be counted twice, but must not be missed
 	n := c.nc.Stats().Reconnects
 	if away {
 		n++
@@ -102,7 +102,7 @@ func (c *Client) Reconnects() uint64 {
 }
 
 // Hello sends a hello and returns the director's answer, a *wire.Welcome or a *wire.Incompatibility. ErrNoAnswer means
-// that no director listens, or that none answered in time (5 s, if ctx has no deadline).
+// that no director listens, or that the director did not answer in time (5 s, if ctx has no deadline).
 func (c *Client) Hello(ctx context.Context, h wire.Hello) (wire.Payload, error) {
 	p, err := c.request(ctx, c.subjects.Worker(c.options.WorkerID, wire.ChannelHello), h)
 	if err != nil {
@@ -116,9 +116,9 @@ func (c *Client) Hello(ctx context.Context, h wire.Hello) (wire.Payload, error) 
 	}
 }
 
-// AskBudget sends the director a request about a lease: a wire.BudgetAcquire, BudgetRelease or BudgetReport. The answer
-// to an acquire is a lease, or how long to wait. ErrNoAnswer means that no director listens, or that none answered in
-// time (5 s, if ctx has no deadline).
+// AskBudget sends the director a request about a model lease: a wire.BudgetAcquire, BudgetRelease or BudgetReport. The
+// answer to a BudgetAcquire is a lease, or the time to wait before the next request. ErrNoAnswer means that no director
+// listens, or that the director did not answer in time (5 s, if ctx has no deadline).
 func (c *Client) AskBudget(ctx context.Context, ask wire.Payload) (wire.BudgetGrant, error) {
 	if a, ok := ask.(wire.BudgetAcquire); ok {
 		a.WorkerID = c.options.WorkerID
@@ -162,7 +162,7 @@ func (c *Client) request(ctx context.Context, subject string, p wire.Payload) (w
 // lost.
 func (c *Client) Heartbeat(h wire.Heartbeat) error { return c.publish(wire.ChannelHeartbeat, h) }
 
-// Progress publishes like Heartbeat.
+// Progress publishes the task's progress. Like Heartbeat, it does not wait, and the message may be lost.
 func (c *Client) Progress(p wire.TaskProgress) error { return c.publish(wire.ChannelProgress, p) }
 
 func (c *Client) publish(channel wire.Channel, p wire.Payload) error {
@@ -175,9 +175,9 @@ func (c *Client) publish(channel wire.Channel, p wire.Payload) error {
 }
 
 // Report sends a *wire.WorkerError or *wire.WorkerResult and waits until the director has stored it (5 s, if ctx has no
-// deadline). It cuts tails to fit. After a transient error, the caller repeats the call with the same error_id or
-// result_id, by which the director recognizes duplicates. ErrRejected means that the director will never accept the
-// report.
+// deadline). It shortens a report that exceeds MaxMessageBytes. After a transient error, the caller repeats the call
+// with the same error_id or result_id, so that the director recognizes duplicates. ErrRejected means that the director
+// will never accept the report.
 func (c *Client) Report(ctx context.Context, p wire.Payload) error {
 	channel, id := wire.ReportID(p)
 	if id == "" {
@@ -209,11 +209,11 @@ func (c *Client) Report(ctx context.Context, p wire.Payload) error {
 // Command is a message from the director to this worker.
 type Command struct {
 	Payload wire.Payload               // *wire.Probe, *wire.Stop, *wire.Pause, *wire.Resume or *wire.SyncRequired
-	Reply   func(p wire.Payload) error // answers a probe, with a wire.Heartbeat
+	Reply   func(p wire.Payload) error // sends the answer to a probe, a wire.Heartbeat
 }
 
-// OnControl calls handle for every command, one at a time, until Close. It returns when the server has the
-// subscription, so a command that follows the hello is not missed. Unreadable commands are dropped.
+// OnControl calls handle for every command, one at a time, until Close. It returns when the server has confirmed the
+// subscription. A worker that sends its hello afterwards does not miss a command. OnControl drops unreadable commands.
 func (c *Client) OnControl(handle func(Command)) error {
 	_, err := c.nc.Subscribe(c.subjects.Control(c.options.WorkerID), func(m *nats.Msg) {
 		e, err := wire.Decode(m.Data)

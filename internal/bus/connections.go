@@ -12,17 +12,18 @@ import (
 	"retake/internal/bus/link"
 )
 
-// maxConnections is the limit for one worker. A worker has one connection, and possibly dead connections that the
-// server still counts. More than offenceFactor times the limit is an offence.
+// maxConnections is the limit for one worker. A worker uses one connection, but the server may still count its lost
+// connections. A worker with more than offenceFactor times the limit is cut off.
 const maxConnections = 4
 
 // connections counts the connections of each worker from the server's events. Only the goroutine of its subscription
-// uses it.
+// may use fields that are not guarded by mu.
 type connections struct {
 	intake *intake
 	sys    *nats.Conn
 
-	// reconnects of sys when open was last correct; if there are more, events were missed
+	// reconnects is the number of reconnects of sys when open was last cleared. A different number means that events
+	// were missed.
 	reconnects uint64
 	open       map[string]map[string]bool // server and number of each connection, by worker
 
@@ -30,7 +31,7 @@ type connections struct {
 	workers map[uint64]string // by number of the connection to the embedded server
 }
 
-// connectionEvent is the part of the server's event that this package uses.
+// connectionEvent has the fields of a NATS connect or disconnect event that this package uses.
 type connectionEvent struct {
 	Server struct {
 		ID string `json:"id"`
@@ -41,8 +42,8 @@ type connectionEvent struct {
 	} `json:"client"`
 }
 
-// watchConnections counts connections until the bus is closed. One subscription receives connects and disconnects, so
-// they stay in order.
+// watchConnections counts connections until the bus is closed. A single subscription receives both connect and
+// disconnect events, so that they stay in order.
 func (i *intake) watchConnections() error {
 	c := &connections{intake: i, sys: i.bus.sys, open: map[string]map[string]bool{}, workers: map[uint64]string{}}
 	subject := "$SYS.ACCOUNT." + i.bus.options.Keys.Workers() + ".*"
@@ -55,12 +56,12 @@ func (i *intake) watchConnections() error {
 	return c.sys.FlushTimeout(link.AnswerTimeout)
 }
 
-// refusalsWaiting limits the refusals that wait to be counted. Further refusals are lost, but so many are an offence
-// anyway.
+// refusalsWaiting is the capacity of the queue of refusals. Refusals beyond it are not counted, but far fewer refusals
+// of one worker already are an offence.
 const refusalsWaiting = 1024
 
-// watchRefusals counts the embedded server's refusals for each worker until the intake is closed. A joined server does
-// not report its refusals.
+// watchRefusals counts the refusals of the embedded server for each worker until the intake is closed. A joined server
+// does not report refusals.
 func (c *connections) watchRefusals(s Server) {
 	waiting := make(chan uint64, refusalsWaiting)
 	s.OnRefused(func(connection uint64) {
@@ -118,7 +119,7 @@ func (c *connections) take(m *nats.Msg) {
 	}
 }
 
-// number records the worker of a numbered connection until the connection ends.
+// number records which worker uses the connection n, and removes the entry when the connection ends.
 func (c *connections) number(n uint64, worker, what string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

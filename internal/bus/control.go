@@ -32,7 +32,7 @@ func (b *Bus) Send(ctx context.Context, worker string, p wire.Payload) error {
 // probe. The error also matches ErrNoAnswer.
 var ErrNotSent = errors.New("bus: connection lost")
 
-// probeAgain is the pause before another probe to a worker without a subscription, which may be reconnecting.
+// probeAgain is the pause between probes while the worker has no subscription, because it may be reconnecting.
 const probeAgain = 100 * time.Millisecond
 
 // Probe asks a worker for a heartbeat. ErrNoAnswer means that the worker did not answer in time (5 s, if ctx
@@ -58,7 +58,7 @@ func (b *Bus) Probe(ctx context.Context, worker string) (wire.Heartbeat, error) 
 		}
 		return wire.Heartbeat{}, link.NoAnswer(err)
 	}
-	// The answer has the form of a heartbeat, so it is checked against the subject of heartbeats.
+	// The answer is a heartbeat, so readWorker checks it against the subject of heartbeats.
 	subject := b.subjects.Worker(worker, wire.ChannelHeartbeat)
 	_, e, err := readWorker(b.subjects, subject, m.Data)
 	if err != nil {
@@ -81,8 +81,8 @@ func (b *Bus) PublishSnapshot(s wire.Snapshot) error {
 }
 
 // ServeSnapshot answers requests on the snapshot subject, as a NATS service that tools can discover. It returns nil
-// when ctx is done. latest must not block. The service uses a separate connection. On a shared connection, NATS would
-// restore subscriptions that were drained during an outage, but without their handler.
+// when ctx is done. latest must not block. The service has its own connection, because on a shared connection the NATS
+// client would restore subscriptions that were drained during an outage, but without their handlers.
 func (b *Bus) ServeSnapshot(ctx context.Context, latest func() wire.Snapshot) error {
 	nc, err := b.signIn(b.options.Keys.Reports, nats.RetryOnFailedConnect(true))
 	if err != nil {

@@ -39,7 +39,8 @@ func (a *workersAccount) seed(worker string) (string, error) {
 }
 
 // issue issues a worker's credential. Revocations have a resolution of one second, so a revocation also covers a
-// credential issued later in the same second. So after a revocation, issue waits for the next second.
+// credential issued later in the same second. If the worker was revoked in the current second, issue waits until the
+// next second.
 func (a *workersAccount) issue(ctx context.Context, worker string, s wire.Subjects, maxBytes int,
 	more []string,
 ) (keys.User, error) {
@@ -69,8 +70,9 @@ func (a *workersAccount) issue(ctx context.Context, worker string, s wire.Subjec
 	return a.keys.Worker(pair, worker, s, maxBytes, time.Now().Add(a.life), more...)
 }
 
-// revoke returns when the server has shut the worker out. If ctx is done or a push fails, it returns an error, and the
-// push is retried in the background. It stores a non-nil offence until a report covers the offence.
+// revoke revokes a worker's credentials, and waits until the server has the revocation. If ctx is done or a push fails,
+// it returns an error, and run retries the push in the background. It stores a non-nil offence until reported is
+// called.
 func (a *workersAccount) revoke(ctx context.Context, worker string, offence *Offence) error {
 	public, _, err := a.user(worker)
 	if err != nil {
@@ -81,7 +83,7 @@ func (a *workersAccount) revoke(ctx context.Context, worker string, offence *Off
 		a.known.Offences[a.offence(worker)] = *offence
 		a.changes++
 	}
-	if !a.shut[public] { // an earlier entry might not cover the newest credential
+	if !a.shut[public] { // an earlier revocation may not cover the newest credential
 		a.shut[public] = true
 		a.known.Revoked[public] = max(a.known.Revoked[public], a.known.Live[public], time.Now().Unix())
 		delete(a.known.Live, public)
@@ -103,8 +105,7 @@ func (a *workersAccount) revoke(ctx context.Context, worker string, offence *Off
 	}
 }
 
-// revoked reports whether this process knows that the newest credential of a worker is revoked. The revocation is on
-// disk and survives a restart.
+// revoked reports whether the newest credential of a worker is revoked, as far as this process knows.
 func (a *workersAccount) revoked(worker string) bool {
 	public, _, err := a.user(worker)
 	if err != nil {
@@ -117,7 +118,7 @@ func (a *workersAccount) revoked(worker string) bool {
 		max(a.known.Revoked[public], a.known.All) >= issued
 }
 
-// nextPush returns the push that begins next. The caller must hold the lock.
+// nextPush returns the push that begins next. The caller must hold mu.
 func (a *workersAccount) nextPush() *push {
 	if a.next == nil {
 		a.next = &push{done: make(chan struct{})}
@@ -127,7 +128,8 @@ func (a *workersAccount) nextPush() *push {
 
 func (a *workersAccount) offence(worker string) string { return a.fleet + "/" + worker }
 
-// offences returns this fleet's offences that no report covers so far, including offences that other directors found.
+// offences returns this fleet's offences that were not reported yet. It pushes first, because a push also reads the
+// offences that other directors found.
 func (a *workersAccount) offences(ctx context.Context) ([]Offence, error) {
 	a.mu.Lock()
 	p := a.nextPush()
@@ -150,14 +152,14 @@ func (a *workersAccount) offences(ctx context.Context) ([]Offence, error) {
 	return out, p.err
 }
 
-// offended reports whether a worker has an offence that no report covers yet.
+// offended reports whether a worker has an offence that was not reported yet.
 func (a *workersAccount) offended(worker string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.known.Offences[a.offence(worker)].Worker != ""
 }
 
-// reported removes an offence.
+// reported removes a worker's offence, here and with the next push on the bus.
 func (a *workersAccount) reported(worker string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -24,13 +24,13 @@ const (
 	HeaderBytes = "Retake-Origin-Bytes"
 )
 
-// HeaderAnswer is a header of an operator's report. It names the subject, below _INBOX., to which the director answers
-// if the report has no effect. The reply subject would not do, because the stream itself answers there and does not
-// store it.
+// HeaderAnswer is a header of an operator's report. It names a subject below _INBOX. to which the director sends an
+// answer if the report has no effect. The director cannot use the message's reply subject, because the stream sends its
+// acknowledgement there and does not store the subject.
 const HeaderAnswer = "Retake-Answer"
 
-// Limits of the stored letters per cause and per sender. Letters beyond a limit are only counted. Without limits, one
-// faulty worker could fill the disk or the log, or displace the letters of other workers.
+// Limits of the stored dead letters per cause and per sender. Further ones are only counted. Without limits, one faulty
+// worker could fill the disk or the log, or displace the dead letters of other workers.
 const (
 	deadPerSecond = 10
 	deadBurst     = 50
@@ -42,14 +42,14 @@ const (
 // inStream is the sender of messages that operators write directly into the stream.
 const inStream = ""
 
-// DeadLetterCount is the number of unreadable messages of one cause since the start.
+// DeadLetterCount is the number of rejected messages with one cause since the process started.
 type DeadLetterCount struct {
 	Cause   wire.Cause
 	Total   uint64
 	Dropped uint64 // part of Total that was not stored, because of a limit or an error
 }
 
-// deadLetters stores unreadable messages.
+// deadLetters stores and counts rejected messages.
 type deadLetters struct {
 	nc       *nats.Conn
 	js       jetstream.JetStream
@@ -95,7 +95,7 @@ func (b *Bus) DeadLetters() []DeadLetterCount {
 	return all
 }
 
-// hasRoom reports whether the limits permit another letter of the sender.
+// hasRoom counts a dead letter of a sender, and reports whether the sender's limit permits storing it.
 func (d *deadLetters) hasRoom(sender string, now time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -115,7 +115,8 @@ func (d *deadLetters) forget(sender string) {
 	delete(d.senders, sender)
 }
 
-// letter returns the dead letter for a message. At a limit, it only counts the message and returns nil.
+// letter returns and logs the dead letter for a message. If a limit is reached, it returns nil, and the caller only
+// counts the message.
 func (d *deadLetters) letter(sender string, reason *wire.Malformed, subject string, data []byte) *nats.Msg {
 	if !d.hasRoom(sender, time.Now()) || !d.limits[reason.Cause].Allow() {
 		return nil
@@ -134,7 +135,8 @@ func (d *deadLetters) letter(sender string, reason *wire.Malformed, subject stri
 	return m
 }
 
-// core stores a dead letter about a core message and does not wait, because a loss affects only its sender.
+// core stores a dead letter about a message that is not in a stream. It does not wait for the acknowledgement, because
+// a lost dead letter affects only its sender.
 func (d *deadLetters) core(sender string, err error, subject string, data []byte) {
 	reason := wire.Reason(err)
 	m := d.letter(sender, reason, subject, data)

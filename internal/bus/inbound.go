@@ -11,12 +11,12 @@ import (
 	"retake/internal/bus/link"
 )
 
-// All subscriptions of the intake deliver into one channel, from which one goroutine, the sorter, moves each message to
-// its backlog. With a goroutine per subscription, a hundred thousand idle workers with six subscriptions each needed
-// gigabytes for stacks.
+// All subscriptions of the intake deliver into one channel. One goroutine, the sorter, moves each message from there to
+// its backlog. With a goroutine per subscription, a hundred thousand idle workers with six subscriptions each would
+// need gigabytes for stacks.
 
-// inboundMessages limits the messages that wait for the sorter. Messages beyond it are lost. The sorter blocks only on
-// the intake's lock, so there are rarely more than the client reads at once.
+// inboundMessages limits the messages that wait for the sorter. The NATS client drops further messages. This is rare,
+// because the sorter blocks only on the intake's lock.
 const inboundMessages = 1 << 16
 
 // source identifies the worker and class of a subscription. The zero source belongs to a removed subscription.
@@ -25,7 +25,7 @@ type source struct {
 	class class
 }
 
-// subscribe adds the subscriptions of a worker's class. The caller must hold the lock.
+// subscribe subscribes to one worker's messages of a class. The caller must hold the lock.
 func (i *intake) subscribe(g *gate, c class, h *handler) error {
 	if h == nil {
 		return nil
@@ -41,7 +41,7 @@ func (i *intake) subscribe(g *gate, c class, h *handler) error {
 	return nil
 }
 
-// unsubscribe removes the subscriptions of a worker's class. The caller must hold the lock.
+// unsubscribe removes the subscriptions to one worker's messages of a class. The caller must hold the lock.
 func (i *intake) unsubscribe(g *gate, c class) {
 	for _, sub := range g.subs[c] {
 		delete(i.sources, sub)
@@ -52,8 +52,8 @@ func (i *intake) unsubscribe(g *gate, c class) {
 	g.subs[c] = nil
 }
 
-// flush waits until the server knows the subscriptions, because an admitted worker may send requests at once. If the
-// bus is unreachable, flush gives up, and the client subscribes again on reconnect.
+// flush waits until the server has the subscriptions, because an admitted worker may send requests at once. If the
+// bus is unreachable, flush does not wait, because the client subscribes again on reconnect.
 func (i *intake) flush() {
 	if i.bus.nc.IsConnected() {
 		_ = i.bus.nc.FlushTimeout(link.AnswerTimeout) // after an error, the client subscribes on reconnect
@@ -106,7 +106,8 @@ type arrival struct {
 	h *handler
 }
 
-// wait adds a message unless its class is full. If begin is true, the caller must start a goroutine for the class.
+// wait adds a message to the backlog of its class. If the backlog is full, wait only counts the message as lost. If
+// begin is true, the caller must start a goroutine that processes the backlog.
 func (b *backlogs) wait(c class, h *handler, m *nats.Msg) (begin bool) {
 	b.waits.Lock()
 	defer b.waits.Unlock()
@@ -121,8 +122,8 @@ func (b *backlogs) wait(c class, h *handler, m *nats.Msg) (begin bool) {
 	return begin
 }
 
-// next removes the first message. If ok is false, the backlog is empty and the calling goroutine must end. lost
-// counts all messages lost so far.
+// next removes and returns the first message of a class. lost is the number of messages lost so far. If ok is false,
+// the backlog is empty and the calling goroutine must end.
 func (b *backlogs) next(c class) (a arrival, lost int, ok bool) {
 	b.waits.Lock()
 	defer b.waits.Unlock()

@@ -7,15 +7,16 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// inOrderChunk is the maximum number of elements that one goroutine takes at once. Chunks save time, because handing
-// over a chunk costs as much as handing over one element.
+// inOrderChunk is the maximum number of elements that a goroutine takes at once. Passing a whole chunk between
+// goroutines costs as much as passing one element.
 const inOrderChunk = 16
 
-// inOrder runs read, prepares the elements that it puts on all cores, and runs the prepared calls one at a time
-// in the order of the puts. At most waiting elements are queued, and put blocks while the queue is full.
+// inOrder runs read, which passes elements to put. It prepares the elements concurrently on all cores, and runs the
+// prepared calls one at a time, in the order of the puts. At most waiting elements are queued, and put blocks while the
+// queue is full.
 //
-// inOrder returns read's error after all calls have run, or else the first error of a call or of ctx. When it
-// returns, all its goroutines have ended and no further call will run.
+// inOrder returns the first error of a call or of ctx. Otherwise it returns read's error after all calls have run. When
+// it returns, all its goroutines have ended.
 //
 //	read ──put──▶ waiting ──take──▶ prepare (one goroutine for each core) ──each after the one before──▶ call
 func inOrder[T any](ctx context.Context, waiting int, read func(ctx context.Context, put func(T)) error,
@@ -56,7 +57,7 @@ func inOrder[T any](ctx context.Context, waiting int, read func(ctx context.Cont
 // queue holds the elements that were read but not yet prepared.
 type queue[T any] struct {
 	in   chan T
-	last chan (<-chan struct{}) // a token: a channel that is closed after the calls of the newest chunk
+	last chan (<-chan struct{}) // holds one channel, which is closed after the calls of the newest chunk
 }
 
 // chunk is a run of consecutive elements.

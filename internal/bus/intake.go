@@ -19,8 +19,8 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// class is a kind of message from workers. Each class of each worker has separate subscriptions and a separate, bounded
-// backlog. A message never waits behind messages from another worker or of another class.
+// class is a type of message from workers. Each worker has separate subscriptions and a separate, bounded backlog for
+// each class, so a message never waits for messages of another worker or class.
 type class int
 
 const (
@@ -33,7 +33,7 @@ const (
 	classes
 )
 
-// subjects returns the subjects of one worker's class.
+// subjects returns the subjects on which a worker publishes messages of the class.
 func (c class) subjects(s wire.Subjects, worker string) []string {
 	switch c {
 	case classHello:
@@ -51,8 +51,8 @@ func (c class) subjects(s wire.Subjects, worker string) []string {
 	}
 }
 
-// Limits of one class's backlog. Both exceed the burst that a worker may send. Messages beyond them are lost. The loss
-// is an offence, which wait detects at the next message.
+// Limits of the backlog of one class. A worker that respects its quota does not exceed them. Messages beyond the limits
+// are lost. Such a loss is an offence, for which workOff cuts the worker off.
 const (
 	pendingMessages = offenceFactor*messagesAtOnce + 1
 	pendingBytes    = bytesAtOnce
@@ -73,9 +73,9 @@ type intake struct {
 	gates     map[string]*gate
 	number    int // number of gates created so far
 	sources   map[*nats.Subscription]source
-	users     map[string]string // admitted worker by the public key of its credential → worker
+	users     map[string]string // admitted workers, by the public key of the credential
 	offenders map[string]bool   // never admitted again
-	handlers  [classes]*handler // nil for a class that is not served, so the server rejects its requests
+	handlers  [classes]*handler // nil for a class that is not served; it has no subscriptions
 }
 
 func newIntake(b *Bus) *intake {
@@ -143,7 +143,7 @@ func (i *intake) admit(workers ...string) {
 	}
 }
 
-// admitOne reports whether it changed subscriptions, which the caller must then flush.
+// admitOne subscribes to the messages of a worker. If it returns true, the caller must flush the subscriptions.
 func (i *intake) admitOne(worker string) bool {
 	user, _, err := i.bus.workers.user(worker)
 	if err != nil {
@@ -172,7 +172,7 @@ func (i *intake) admitted() []string {
 	return slices.Collect(maps.Keys(i.gates))
 }
 
-// pass returns a worker's access to its checkout, or nil.
+// pass returns an admitted worker's access to its checkout, or nil for other workers.
 func (i *intake) pass(worker string) *checkouts.Pass {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -219,7 +219,7 @@ func (i *intake) serveBy(ctx context.Context, c class, h *handler) error {
 	return nil
 }
 
-// open subscribes to a class for all admitted workers. After an error, no new subscription remains.
+// open subscribes to a class for all admitted workers. If a subscription fails, open removes the others again.
 func (i *intake) open(c class, h *handler) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -264,12 +264,12 @@ func (i *intake) close() {
 	i.work.Wait()
 }
 
-// within counts a message and reports whether it may be read.
+// within counts a message, and reports whether the worker's quota permits reading it.
 func (i *intake) within(g *gate, c class, m *nats.Msg) bool {
 	if g.shut.Load() {
 		return false
 	}
-	if c == classCheckout { // the checkout's desk limits these messages itself
+	if c == classCheckout { // checkouts.Desk limits the rate of these messages
 		return true
 	}
 	g.mu.Lock()
@@ -288,7 +288,7 @@ func (i *intake) workerOf(user string) string {
 	return i.users[user]
 }
 
-// offend cuts a worker off for an offence other than a message, such as too many connections.
+// offend cuts a worker off for an offence that is not a message, such as too many connections.
 func (i *intake) offend(worker, what string) {
 	i.mu.Lock()
 	g := i.gates[worker]
@@ -332,8 +332,8 @@ func (i *intake) cutOff(g *gate, what string) {
 	})
 }
 
-// takeReport checks a worker's report, stores it under an id that the director chooses, and answers in the form of a
-// stream's answer. If it cannot store the report now, it does not answer, and the worker sends the report again.
+// takeReport checks a worker's report, stores it under a message id that the director chooses, and answers with a
+// storedReport. If it cannot store the report now, it does not answer, and the worker sends the report again.
 func (i *intake) takeReport(g *gate, m *nats.Msg) {
 	b := i.bus
 	id, err := b.reports.read(g.worker, m)
@@ -369,8 +369,8 @@ func (i *intake) takeReport(g *gate, m *nats.Msg) {
 	i.answer(g, m, storedReport{Stream: ack.Stream, Seq: ack.Sequence, Duplicate: ack.Duplicate})
 }
 
-// ownInbox checks that an answer goes to an inbox of the worker that asked. The worker chooses the reply subject, and
-// the director may publish on subjects on which the worker may not.
+// ownInbox checks that a reply subject is an inbox of the worker that sent the request. Otherwise a worker could make
+// the director publish on a subject that the worker itself may not use.
 func ownInbox(worker, reply string) error {
 	if strings.HasPrefix(reply, wire.Inbox(worker)+".") {
 		return nil

@@ -79,8 +79,8 @@ func Permanent(err error) bool {
 type Server interface {
 	InProcessConn() (net.Conn, error) // connects without a socket
 	Keys() *keys.Director             // keys of the accounts that the server trusts
-	Dir() string                      // directory of the bus's files
-	URL(host string) string           // for a worker that reaches this machine as host
+	Dir() string                      // directory for the files of the bus
+	URL(host string) string           // URL for a worker that reaches this machine as host
 	// OnRefused registers a callback for each message or subscription that the server refuses. The callback must not
 	// block.
 	OnRefused(told func(connection uint64))
@@ -89,7 +89,7 @@ type Server interface {
 
 // Options configure the connection to the bus, and its limits.
 type Options struct {
-	Server Server         // if nil, URL is joined
+	Server Server         // the embedded server; if nil, the bus connects to URL
 	URL    string         // URL of the server to join
 	Keys   *keys.Director // keys for the server to join
 	// Dir is the directory for data outside the streams, such as revocations and the fleet's secret. The default is the
@@ -97,15 +97,15 @@ type Options struct {
 	Dir          string
 	Archive      Archive       // archive of the journal
 	JournalBytes int64         // capacity of the journal's stream; default 4 GiB
-	Mirror       string        // file outside the server's directory with the journal's end; empty to disable
+	Mirror       string        // file that records the end of the journal (see chain.Mirror); empty to disable
 	WorkerLife   time.Duration // validity of a worker's credential; default 48 h
-	Prefix       string        // of every subject; default wire.DefaultPrefix
-	Fleet        string        // names streams; default "default"
+	Prefix       string        // prefix of every subject; default wire.DefaultPrefix
+	Fleet        string        // suffix of stream names, unless it is "default", the default
 	// Leads reports whether only this process may now change the journal and create the fleet's secret. Nil means
 	// always.
 	Leads           link.Leads
 	RunID           string // id of this run in the director's envelopes
-	Replicas        int    // of streams; default 1
+	Replicas        int    // replicas of each stream; default 1
 	MaxMessageBytes int    // limit of one message from newly authorized workers, in bytes; default 65536
 	Log             *zap.Logger
 
@@ -114,7 +114,8 @@ type Options struct {
 	// block.
 	TraceParent func(worker string) string
 
-	// OnOffence is called once for each worker that was cut off, in a separate goroutine. Close waits for the call.
+	// OnOffence is called once for each worker that this process cuts off, in a separate goroutine. Close waits for the
+	// call.
 	OnOffence func(Offence)
 }
 

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Limits of one worker. Normal use is a heartbeat every few seconds, one report, and a lease for each start of an
-// agent. The limits are far higher, so that no worker reaches them by accident.
+// Limits of one worker. A worker normally sends a heartbeat every few seconds, one report, and a lease request for each
+// start of an agent. The limits are far higher, so that a correct worker does not reach them.
 const (
 	messagesPerSecond = 100
 	messagesAtOnce    = 300
@@ -22,8 +22,8 @@ const (
 	reportBytes       = 2 << 20 // of all reports of one attempt
 )
 
-// offenceFactor times the burst is the amount at which a worker is cut off. Messages between the burst and that amount
-// are only dropped.
+// offenceFactor limits how far a worker may exceed its burst. The director drops messages beyond the burst, and cuts
+// the worker off at offenceFactor times the burst.
 const offenceFactor = 2
 
 // Offence means that a worker far exceeded its quota and was cut off.
@@ -69,7 +69,7 @@ func (q *quota) take(now time.Time, c class, size int) (within bool, offence str
 	return messages == inQuota && bytes == inQuota && hellos == inQuota, offence
 }
 
-// mayReport reports whether the quota permits another report of this size. offence is as in take.
+// mayReport reports whether the quota permits another report of size bytes. offence has the same form as in take.
 func (q *quota) mayReport(size int) (may bool, offence string) {
 	if q.reports < reportsPerAttempt && q.reportBytes+size <= reportBytes {
 		return true, ""
@@ -82,8 +82,8 @@ func (q *quota) mayReport(size int) (may bool, offence string) {
 	return false, offence
 }
 
-// refusal counts a message or subscription that the server refused. A correct worker never causes a refusal. offence is
-// as in take.
+// refusal counts a message or subscription that the server refused. A correct worker never causes a refusal. offence
+// has the same form as in take.
 func (q *quota) refusal(now time.Time) (offence string) {
 	if q.refusals.take(now, 1) == farOver {
 		offence = fmt.Sprintf("tried %d times %s to use a subject without permission", q.refusals.sum,
@@ -107,7 +107,7 @@ const (
 	farOver
 )
 
-// meter limits one kind of use by a rate and a burst. Exceeding offenceFactor times the burst is an offence.
+// meter limits a quantity, such as bytes, by a rate and a burst. Exceeding offenceFactor times the burst is an offence.
 type meter struct {
 	soft, hard *rate.Limiter
 	since      time.Time // start of the current burst

@@ -20,16 +20,16 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// Sizes of the consumption of reports. Each request asks for a limited number of reports and bytes. To limit memory,
-// at most twice as many reports may await acknowledgement. After reportAckWait the stream delivers an unacknowledged
-// report again. The time is short, because a killed director's successor needs those reports soon. Readers recognize
-// a second delivery by the report's id.
+// Limits of the consumer of reports. Each request asks for at most reportsAhead reports and reportBytesAhead bytes. To
+// limit memory, at most twice as many reports may await acknowledgement. After reportAckWait, the stream delivers an
+// unacknowledged report again. The wait is short, because the successor of a killed director needs these reports soon.
+// Readers recognize a second delivery by the report's id.
 const (
 	reportsAhead     = 512
 	reportBytesAhead = 8 << 20
 	reportAckWait    = 5 * time.Second
-	// pullBeat is the interval of the server's heartbeats on an idle request. A missing heartbeat reveals that the
-	// server restarted and forgot the request.
+	// pullBeat is the interval of the server's heartbeats on an idle request. A missing heartbeat means that the server
+	// restarted and lost the request.
 	pullBeat = time.Second
 )
 
@@ -44,7 +44,7 @@ type Report struct {
 	Signed   bool         // signed with the attempt's key; an operator's report is unsigned and cannot be a result
 	Own      bool         // set if the director wrote and signed it
 	Bytes    int          // length of the stored message
-	Ack      func() error // tells the stream that the report was handled; nil from ReportsOf
+	Ack      func() error // tells the stream that the report was handled; nil from Of
 }
 
 // Reports reads and writes the stream of the workers' reports.
@@ -74,7 +74,8 @@ func (r *Reports) Consume(ctx context.Context, prepare func(Report) (take func()
 	return nil
 }
 
-// serve consumes reports until an error occurs or ctx is done. It reports whether it received anything.
+// serve consumes reports until an error occurs or ctx is done. It reports whether it ran long enough for the caller to
+// reset its backoff.
 func (r *Reports) serve(ctx context.Context, prepare func(Report) func()) (served bool) {
 	consumer, err := r.consumer(ctx)
 	began := time.Now()
@@ -121,7 +122,8 @@ func (r *Reports) consumer(ctx context.Context) (jetstream.Consumer, error) {
 	})
 }
 
-// prepared checks and decodes a stored report. Its result does not depend on the order of reports.
+// prepared checks and decodes a stored report. It may run concurrently and in any order. The returned function must
+// run in the order of the stream.
 func (r *Reports) prepared(ctx context.Context, m jetstream.Msg, prepare func(Report) func()) (take func() error) {
 	meta, err := m.Metadata()
 	if err != nil {
@@ -160,9 +162,9 @@ func (r *Reports) report(subject string, data []byte, seq uint64, at time.Time) 
 	}, nil
 }
 
-// Of returns a worker's stored reports with a sequence above after, in the order of the stream, up to the last one at
-// the time of the call. It skips unreadable reports, which the consumer turns into dead letters. The cost does not
-// depend on other workers' reports, because the server has an index of subjects.
+// Of returns the reports of a worker that are stored at the time of the call, with a sequence above after, in the order
+// of the stream. It skips unreadable reports, because Consume turns them into dead letters. The cost does not depend on
+// other workers' reports, because the server has an index of subjects.
 func (r *Reports) Of(ctx context.Context, worker string, after uint64) ([]Report, error) {
 	if err := wire.CheckID(worker); err != nil {
 		return nil, err
@@ -203,8 +205,8 @@ func (r *Reports) Unheard(ctx context.Context, worker string, seq uint64) error 
 	return nil
 }
 
-// refuse tells the sender that a report was ignored. The sender chooses the subject of this answer, so refuse answers
-// only below _INBOX.
+// refuse tells the sender that a report was ignored. It publishes only on subjects below _INBOX, because the sender
+// chooses the subject.
 func (r *Reports) refuse(to, detail string) error {
 	if !strings.HasPrefix(to, nats.InboxPrefix) || strings.ContainsAny(to, "*> \t\r\n") {
 		return nil
@@ -259,9 +261,9 @@ func (r *Reports) on(ctx context.Context, stream jetstream.Stream, subject strin
 	return all, nil
 }
 
-// Put stores the director's report about a worker if its container ended without a report. It signs the report like a
-// worker. It cuts tails to fit. Repeating a call within the stream's duplicate window does not
-// store a second report.
+// Put stores a report that the director itself writes about a worker, for example because the worker's container ended
+// without a report. It signs the report with the worker's key, and shortens it to the limit of one message. Repeating a
+// call within the stream's duplicate window does not store a second report.
 func (r *Reports) Put(ctx context.Context, worker string, e wire.WorkerError) error {
 	if err := wire.CheckID(worker); err != nil {
 		return err
@@ -277,8 +279,8 @@ func (r *Reports) Put(ctx context.Context, worker string, e wire.WorkerError) er
 }
 
 // TakeSpooled stores a report that a worker left in its spool, as if the worker had sent the report over the bus. A
-// *wire.Malformed means that another sender wrote the report, so it does not count. Repeating a call within the
-// stream's duplicate window does not store a second report. Quotas do not apply, so the caller limits the amount.
+// *wire.Malformed means that the report is unreadable or that the worker did not sign it. Repeating a call within the
+// stream's duplicate window does not store a second report. Quotas do not apply, so the caller must limit the amount.
 func (r *Reports) TakeSpooled(ctx context.Context, worker string, data []byte) error {
 	if err := wire.CheckID(worker); err != nil {
 		return err
@@ -305,13 +307,13 @@ func (r *Reports) TakeSpooled(ctx context.Context, worker string, data []byte) e
 // ErrNoReport means that the stream never had a report at a sequence, or has removed it.
 var ErrNoReport = errors.New("bus: the report is no longer stored")
 
-// StoredReport is a report in the stream's form.
+// StoredReport is a report as the stream stores it.
 type StoredReport struct {
 	Data     []byte    `json:"data"`
 	Received time.Time `json:"received"`
 }
 
-// stored reads the report at a sequence of the stream.
+// stored reads the report at a sequence of the stream. It returns ErrNoReport if the report is missing.
 func (r *Reports) stored(ctx context.Context, seq uint64) (StoredReport, error) {
 	stream, err := r.js.Stream(ctx, r.stream)
 	var m *jetstream.RawStreamMsg

@@ -21,28 +21,28 @@ const (
 	keyWorkers    = "workers" // value: credentials
 	keySecret     = "secret." // followed by the fleet; value: the secret that users' and attempts' keys derive from
 	sharedTries   = 16        // attempts of a compare-and-set
-	everybody     = "*"       // stands for all users' public keys, as in NATS
+	everybody     = "*"       // wildcard in NATS claims for the public keys of all users
 	maxRevoked    = 8192      // individual revocations, so that the claims fit in a message of 1 MiB
 	keptOnSummary = maxRevoked / 2
-	sparedBySum   = 10 * time.Minute // summarise spares newer credentials, which others may not know
+	sparedBySum   = 10 * time.Minute // summarise first spares newer credentials, which other directors may not know
 )
 
-// credentials records the times of issue and revocation of workers' credentials. All times are Unix seconds. merge
-// joins the knowledge of directors in any order and never loses a revocation.
+// credentials records when workers' credentials were issued and revoked, in Unix seconds. Directors can merge their
+// records in any order without losing a revocation.
 type credentials struct {
-	Longest time.Duration `json:"longest"`       // longest life of any credential so far
+	Longest time.Duration `json:"longest"`       // longest validity of any credential so far
 	All     int64         `json:"all,omitempty"` // all credentials issued up to this time are revoked
 	// Revoked maps a user's public key to a time. All of the user's credentials issued up to this time are revoked.
 	Revoked  map[string]int64   `json:"revoked"`
 	Live     map[string]int64   `json:"live"`     // latest time of issue, by the user's public key
-	Offences map[string]Offence `json:"offences"` // offences that no report covers so far, by fleet and worker
+	Offences map[string]Offence `json:"offences"` // offences that were not reported yet, by fleet and worker
 }
 
 func newCredentials() *credentials {
 	return &credentials{Revoked: map[string]int64{}, Live: map[string]int64{}, Offences: map[string]Offence{}}
 }
 
-// merge adds what other directors know.
+// merge adds the records of another director.
 func (c *credentials) merge(o *credentials) {
 	c.Longest, c.All = max(c.Longest, o.Longest), max(c.All, o.All)
 	for _, m := range [...]struct{ to, from map[string]int64 }{{c.Revoked, o.Revoked}, {c.Live, o.Live}} {
@@ -53,7 +53,7 @@ func (c *credentials) merge(o *credentials) {
 	maps.Copy(c.Offences, o.Offences)
 }
 
-// prune removes entries that no longer matter: a credential has expired, or a later revocation covers it.
+// prune removes entries of credentials that have expired, and entries that a later revocation makes redundant.
 func (c *credentials) prune(now time.Time) {
 	old := now.Add(-c.Longest).Unix()
 	if c.All < old {
@@ -64,9 +64,10 @@ func (c *credentials) prune(now time.Time) {
 	maps.DeleteFunc(c.Offences, func(_ string, o Offence) bool { return o.At.Unix() < old })
 }
 
-// summarise shortens the list of revocations if it does not fit in one message. First it revokes everything issued
-// before the oldest credential in use. If the list is still too long, summarise revokes everything older than the
-// newest half of the revocations. It returns the number of credentials in use that this revoked.
+// summarise shortens the list of revocations if it does not fit in one message. It replaces the oldest individual
+// revocations by All, which revokes every credential issued up to a time. At first it chooses a time before the oldest
+// credential in use. If the list is then still too long, it chooses a later time, which leaves only the newest
+// keptOnSummary revocations. cutOff is the number of credentials in use that All revokes.
 func (c *credentials) summarise(now time.Time) (cutOff int) {
 	c.prune(now)
 	if len(c.Revoked) <= maxRevoked {
@@ -87,7 +88,7 @@ func (c *credentials) summarise(now time.Time) (cutOff int) {
 	return before - len(c.Live)
 }
 
-// claims returns the revocations in NATS's form.
+// claims returns the revocations as a map for NATS claims, from a user's public key to a time.
 func (c *credentials) claims() map[string]int64 {
 	out := maps.Clone(c.Revoked)
 	if c.All > 0 {
@@ -96,7 +97,7 @@ func (c *credentials) claims() map[string]int64 {
 	return out
 }
 
-// fromClaims converts revocations from NATS's form.
+// fromClaims converts the revocations in NATS claims.
 func fromClaims(revoked map[string]int64) *credentials {
 	c := newCredentials()
 	maps.Copy(c.Revoked, revoked)
@@ -111,7 +112,7 @@ func (c *credentials) clone() *credentials {
 	return n
 }
 
-// decodeCredentials decodes credentials as another process wrote them.
+// decodeCredentials decodes the JSON of credentials. Missing maps become empty maps.
 func decodeCredentials(data []byte) (*credentials, error) {
 	c := newCredentials()
 	if err := json.Unmarshal(data, c); err != nil {
@@ -126,7 +127,7 @@ func (c *credentials) with(o *credentials) *credentials {
 	return c
 }
 
-// openShared opens the bucket.
+// openShared opens the bucket sharedKeys, and creates it if it is missing.
 func openShared(ctx context.Context, js jetstream.JetStream, replicas int) (jetstream.KeyValue, error) {
 	kv, err := js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
 		Bucket: sharedKeys, Description: "the director's secrets, and revoked credentials", History: 1,
@@ -169,9 +170,8 @@ func makeSecret(ctx context.Context, kv jetstream.KeyValue, fleet string, own []
 	return own, nil
 }
 
-// share merges this process's credentials with the bucket's by compare-and-set, and returns the result and its
-// revision. change may modify the result before it is written. share writes only if the bucket's value
-// changes.
+// share merges this process's credentials into the bucket by compare-and-set, and returns the result and its revision.
+// change may modify the merged credentials. share writes only if the bucket's value changes.
 func share(ctx context.Context, kv jetstream.KeyValue, own *credentials,
 	change func(*credentials),
 ) (*credentials, uint64, error) {

@@ -26,7 +26,8 @@ func (i *intake) answer(g *gate, m *nats.Msg, a storedReport) {
 	}
 }
 
-// storedReport answers a report that was stored. It has the form of a stream's answer, which NATS clients understand.
+// storedReport is the answer to a report. It has the fields of a JetStream acknowledgement, which NATS clients
+// understand.
 type storedReport struct {
 	Stream    string         `json:"stream,omitempty"`
 	Seq       uint64         `json:"seq,omitempty"`
@@ -40,14 +41,14 @@ type reportRefusal struct {
 	Description string `json:"description"`
 }
 
-// ExitID, OffenceID and DiskID return the ids of the reports that the director itself writes about an attempt. Workers
-// may not use these ids.
+// ExitID returns the id of the report that the director writes when a container ended without a report. Workers may not
+// use the ids that ExitID, OffenceID and DiskID return.
 func ExitID(worker string) string { return worker + "/exit" }
 
-// OffenceID returns the id of the report about an Offence.
+// OffenceID returns the id of the report that the director writes about an Offence.
 func OffenceID(worker string) string { return worker + "/offence" }
 
-// DiskID returns the id of the report that an attempt fills the disk.
+// DiskID returns the id of the report that the director writes when an attempt fills the disk.
 func DiskID(worker string) string { return worker + "/disk" }
 
 func reserved(worker, id string) bool {
@@ -64,7 +65,7 @@ func (r *Reports) read(worker string, m *nats.Msg) (id string, err error) {
 	return r.check(worker, m.Subject, m.Data)
 }
 
-// check checks a report that must come from the worker itself, and returns its id. Every error is a *wire.Malformed.
+// check checks that the worker itself signed a report, and returns the report's id. Every error is a *wire.Malformed.
 func (r *Reports) check(worker, subject string, data []byte) (id string, err error) {
 	_, e, err := readWorker(r.subjects, subject, data)
 	if err != nil {

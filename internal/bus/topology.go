@@ -18,9 +18,9 @@ import (
 // consumerName is the name of the director's durable consumer of reports.
 const consumerName = "director"
 
-// Limits of the streams. Reports stay for a season, so that later questions can be answered. Dead letters need prompt
-// inspection. The duplicate window is longer than short outages, after which a worker sends its spool. After a longer
-// outage, the director itself recognizes duplicates.
+// Limits of the streams. Reports stay long enough to answer later questions about an attempt. Dead letters should be
+// inspected sooner. Within the duplicate window, the streams reject duplicates of reports that a worker sends from its
+// spool after an outage. After a longer outage, the director itself recognizes duplicates.
 const (
 	reportsAge       = 30 * 24 * time.Hour
 	reportsBytes     = 1 << 30
@@ -32,8 +32,8 @@ const (
 	duplicateWindow  = 10 * time.Minute
 )
 
-// streamName adds the fleet, so that several fleets can share a server. Streams of one server must not share subjects,
-// so each fleet also needs a different agent_bus.prefix.
+// streamName adds the fleet to a stream's name, so that several fleets can share a server. Two streams of a server must
+// not have the same subjects, so each fleet also needs a different agent_bus.prefix.
 func (o Options) streamName(base string) string {
 	return base + o.suffix()
 }
@@ -51,8 +51,8 @@ const (
 	streamDead    = "RETAKE_DEAD"
 )
 
-// streams returns the configuration of every stream. Streams limit age and size, and are never work queues, because
-// reports stay after the director has read them.
+// streams returns the configurations of the streams in the account of reports. They are not work queues, because
+// messages must stay after the director has read them.
 func (b *Bus) streams() []jetstream.StreamConfig {
 	s := b.subjects
 	return []jetstream.StreamConfig{
@@ -69,8 +69,8 @@ func (b *Bus) streams() []jetstream.StreamConfig {
 	}
 }
 
-// Ensure creates missing streams and stores of the bus, such as after their deletion on a joined server. If it
-// succeeds, it replaces the Journal. After an error, the old Journal stays.
+// Ensure creates missing streams and stores of the bus, for example after they were deleted on a joined server. If it
+// succeeds, Journal returns a new Journal. After an error, the old Journal stays.
 func (b *Bus) Ensure(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, ensureTimeout)
 	defer cancel()
@@ -83,15 +83,15 @@ func (b *Bus) Ensure(ctx context.Context) error {
 const (
 	ensureTimeout  = 20 * time.Second // limit of Ensure
 	startTimeout   = time.Minute      // limit of waitForServer
-	startRetryWait = time.Second      // between two attempts
+	startRetryWait = time.Second      // pause between two attempts of waitForServer
 )
 
 // ensureAtStart repeats ensure while the server starts or its cluster elects a leader.
 func ensureAtStart(ctx context.Context, b *Bus) error { return waitForServer(ctx, b.log, b.ensure) }
 
 // waitForServer repeats ask for up to startTimeout while the server starts or its cluster elects a leader. It returns
-// any other error at once. ctx must not have a deadline. Otherwise a request with a lost answer would wait until the
-// deadline.
+// any other error at once. ctx must not have a deadline, because a request with a lost answer would then wait until
+// that deadline instead of the default timeout.
 func waitForServer(ctx context.Context, log *zap.Logger, ask func(context.Context) error) error {
 	tooLate := time.After(startTimeout)
 	for {
@@ -110,8 +110,7 @@ func waitForServer(ctx context.Context, log *zap.Logger, ask func(context.Contex
 	}
 }
 
-// ensure creates missing parts. It leaves existing parts unchanged, except the settings of the workers' credentials,
-// the streams and the journal.
+// ensure creates missing buckets, streams and stores, updates their settings, and opens the journal.
 func (b *Bus) ensure(ctx context.Context) error {
 	if err := b.workers.establish(ctx); err != nil {
 		return err
@@ -134,7 +133,7 @@ func (b *Bus) ensure(ctx context.Context) error {
 	return b.openJournal(ctx)
 }
 
-// NewLease opens the fleet's lease without taking it. It waits for a server that is starting.
+// NewLease opens the fleet's lease without acquiring it. It waits for a server that is starting.
 func (b *Bus) NewLease(ctx context.Context, o LeaseOptions) (l *Lease, err error) {
 	bucket := leadership.Bucket{JS: b.ownJS, Name: b.options.streamName("RETAKE_LEASE"), Replicas: b.options.Replicas}
 	err = waitForServer(ctx, b.log, func(ctx context.Context) (err error) {

@@ -31,10 +31,9 @@ func readWorker(s wire.Subjects, subject string, data []byte) (worker string, e 
 	return worker, e, wire.CheckSender(e, worker, channel)
 }
 
-// WatchWorkers calls onHeartbeat and onProgress for each message until ctx is done, and then returns nil. Calls for
-// different workers run concurrently, and calls for one worker one at a time. Only the newest message of each kind
-// waits during a call. Older ones are dropped, because a newer one replaces them. Unreadable messages become dead
-// letters.
+// WatchWorkers calls onHeartbeat and onProgress for the messages of workers until ctx is done, and then returns nil.
+// Calls for different workers run concurrently, and calls for one worker run one at a time. During a call, a new
+// message replaces a waiting message of the same type. Unreadable messages become dead letters.
 func (b *Bus) WatchWorkers(ctx context.Context, onHeartbeat func(worker string, h wire.Heartbeat),
 	onProgress func(worker string, p wire.TaskProgress),
 ) error {
@@ -74,7 +73,8 @@ func (b *Bus) handOut(m *nats.Msg, onHeartbeat func(string, wire.Heartbeat),
 	}
 }
 
-// newest holds the newest message of each subject. next returns the subject that has waited longest.
+// newest holds the newest waiting message of each subject. next returns the message of the subject that has waited
+// longest.
 type newest struct {
 	mu    sync.Mutex
 	order []string
@@ -124,10 +124,11 @@ func (n *newest) pop() *nats.Msg {
 	return m
 }
 
-// ServeHello answers hellos with the result of answer: a welcome, an incompatibility, or nil for no answer, after which
-// the worker asks again. It returns nil when ctx is done. answer may be slow. Calls for different workers run
-// concurrently, and calls for one worker one at a time. If more hellos arrive during a call, only the newest waits. An
-// unreadable hello becomes a dead letter. If it has another major version, its sender receives an incompatibility.
+// ServeHello answers hellos with the result of answer until ctx is done, and then returns nil. answer returns a
+// welcome, an incompatibility, or nil for no answer, after which the worker asks again. answer may be slow. Calls for
+// different workers run concurrently, and calls for one worker run one at a time. If more hellos arrive during a call,
+// only the newest waits. An unreadable hello becomes a dead letter. If it has another major version, its sender
+// receives an incompatibility.
 func (b *Bus) ServeHello(ctx context.Context, answer func(worker string, h wire.Hello) wire.Payload) error {
 	d := helloDesk{waiting: map[string]*nats.Msg{}}
 	defer d.answering.Wait()
