@@ -7,7 +7,7 @@ import (
 )
 
 // LoadToAsk is like Load, for commands that query a running director. It tolerates problems, but returns an error if
-// the data directory is uncertain, because the query could reach another director.
+// it cannot determine the data directory, because the query could then reach another director.
 func LoadToAsk(path string, env []string, overrides map[string]string) (c Config, p Problems, err error) {
 	l, p := loadFile(path, env, overrides)
 	if l.doc == nil {
@@ -29,8 +29,8 @@ func Readable(path string) error {
 	return errors.New(p.String())
 }
 
-// knowsDataDir reports whether the data directory is certain, because a valid value is set, or because the file does
-// not mention it and the default applies.
+// knowsDataDir reports whether the data directory could be determined: either a valid value is set, or the file does
+// not mention the key, so that the default applies.
 func (l *loader) knowsDataDir() bool {
 	_, set := l.set[dataDirKey]
 	switch {

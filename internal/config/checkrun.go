@@ -76,8 +76,8 @@ func writable(dir string) error {
 	return nil
 }
 
-// Notes warns of values that are allowed but probably mistakes, such as a former value of a key, or an agent without
-// any of its login variables.
+// Notes returns warnings about values that are allowed but probably mistakes, such as a deprecated value of a key, or
+// an agent that gets none of its login variables.
 func (c Config) Notes() (notes []string) {
 	notes = append(notes, c.moved...)
 	if c.Containers.Runtime == FormerRuntime {
@@ -99,12 +99,12 @@ func (c Config) Notes() (notes []string) {
 	return notes
 }
 
-// offers reports whether workers can log in with a variable.
+// offers reports whether workers get the key in a variable, either directly or through the proxy.
 func (c Config) offers(name string) bool {
 	return c.passesOn(name) || c.Containers.ProxiedKeys[name] != ""
 }
 
-// passesOn reports whether workers get a variable.
+// passesOn reports whether workers get a variable through env or env_passthrough.
 func (c Config) passesOn(name string) bool {
 	_, set := c.Containers.Env[name]
 	return set || slices.Contains(c.Containers.EnvPassthrough, name)

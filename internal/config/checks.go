@@ -101,7 +101,7 @@ func validNetwork(s string) bool {
 
 const egressWant = `"all", "none", or a list of hosts such as "api.anthropic.com", "*.pypi.org" or "git.example.com:8443"`
 
-// hostForm matches a name of letters, digits and hyphens with at least one dot. A leading *. stands for one or more
+// hostForm matches a host name with at least one dot, optionally with a port. A leading *. stands for one or more
 // labels.
 var hostForm = regexp.MustCompile(
 	`^(\*\.)?([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?(:[1-9][0-9]{0,4})?$`)
@@ -156,13 +156,13 @@ func validOTLPEndpoint(s string) bool { return s == "" || validAPIURL(s) }
 
 func validTokenEnv(s string) bool { return s == "" || envForm.MatchString(s) && !looksRandom(s) }
 
-// looksRandom reports whether the name of a variable is probably a token. A token can be a valid name, but people do
-// not choose such names.
+// looksRandom reports whether the text is probably a token that a person entered instead of the name of a variable.
+// A token can have the form of a name, so validTokenEnv needs this heuristic.
 func looksRandom(s string) bool {
 	return len(s) >= 20 && strings.ContainsFunc(s, unicode.IsDigit) && strings.ContainsFunc(s, unicode.IsLower)
 }
 
-// validBranch follows git-check-ref-format(1).
+// validBranch applies the rules of git-check-ref-format(1).
 func validBranch(s string) bool {
 	return len(s) <= 100 && s != "@" && s != "HEAD" && !strings.ContainsAny(s, " ~^:?*[\\\x7f") &&
 		!strings.Contains(s, "..") && !strings.Contains(s, "@{") && !strings.HasSuffix(s, ".") &&
@@ -173,7 +173,7 @@ func validBranch(s string) bool {
 		})
 }
 
-// faultOfGlob describes the error in a glob of a work tree, or returns "" for a valid glob.
+// faultOfGlob returns a description of the error in a glob, or "" for a valid glob.
 func faultOfGlob(glob string) string {
 	if err := worktree.Check(glob); err != nil {
 		return err.Error()

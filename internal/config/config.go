@@ -34,12 +34,12 @@ type Config struct {
 
 	Agents *agent.Table // built-in agents, and agents of recovery.agents_file; never nil after Load or Default
 
-	InWorkingDir bool // Director.DataDir is at its former location; see settlePaths
+	InWorkingDir bool // Director.DataDir is in the working directory, where older versions put it; see settlePaths
 
 	moved   []string     // see Moved
 	doubled []twoFolders // see startProblems
 
-	assumed []policy.Bound // bounds with their default value, which a policy file or preset overrides
+	assumed []policy.Bound // bounds that are not configured, so the preset's or policy file's values apply
 }
 
 // Director configures the daemon.
@@ -101,7 +101,7 @@ type Containers struct {
 	Reachable      []string // address:port; see Doors
 	ProxyListen    string   // auto, or host:port
 	ProxyURL       string   // "" means the workers' gateway with ProxyListen's port
-	// by the director's variable with a provider's key: the provider's host, or host:port
+	// maps a variable of the director that holds a provider's key to the provider's host or host:port
 	ProxiedKeys map[string]string
 }
 
@@ -115,10 +115,10 @@ type Kubernetes struct {
 	PendingTimeout time.Duration
 }
 
-// OnDamageRebuild is the value of Journal.OnDamage with which a start rebuilds a damaged journal.
+// OnDamageRebuild is the value of Journal.OnDamage that makes the director rebuild a damaged journal at startup.
 const OnDamageRebuild = "rebuild"
 
-// OnKubernetes is the value of Containers.Runtime for Jobs in a cluster.
+// OnKubernetes is the value of Containers.Runtime that runs attempts as Jobs in a Kubernetes cluster.
 const OnKubernetes = "kubernetes"
 
 // Keywords in Containers.Egress.
@@ -130,11 +130,11 @@ const (
 // ProxyPort is the port for Containers.ProxyListen = "auto".
 const ProxyPort = 8732
 
-// FormerRuntime selected Docker if an engine answered, and plain processes otherwise. Today, plain processes require
-// an explicit setting.
+// FormerRuntime is a deprecated value of Containers.Runtime, which now means docker. In older versions it meant plain
+// processes if Docker did not answer.
 const FormerRuntime = "auto"
 
-// NoSecret is the prefix of a non-secret variable in Containers.Secrets.
+// NoSecret is a prefix in Containers.Secrets. It marks a variable that is not secret.
 const NoSecret = "!"
 
 // Mount is a directory or volume in addition to the checkout.
@@ -164,7 +164,7 @@ type Journal struct {
 	KeepDays int    // retention of archived segments; 0 keeps all
 }
 
-// RateLimits are the limits for each service.
+// RateLimits limits the requests to GitHub and to model providers.
 type RateLimits struct {
 	GitHub GitHubLimits
 	Model  ModelLimits
@@ -182,11 +182,11 @@ type ModelLimits struct {
 	MaxConcurrentRequests int
 	MinBetweenRequests    time.Duration // pause between the starts of two requests; 0 disables it
 	CooldownOnError       time.Duration // pause after a rate limit or an error without a stated wait
-	MaxWait               time.Duration // longest time for which one task can close a model for other tasks
+	MaxWait               time.Duration // longest time per day for which one task can close models for other tasks
 }
 
-// SyncMain limits the distance of a checkout from its base branch. Beyond either limit, the next attempt begins with
-// a merge.
+// SyncMain limits how far a checkout may be behind its base branch. If it exceeds either limit, the next attempt
+// begins with a merge of the base branch.
 type SyncMain struct {
 	MaxCommitsBehind int
 	MaxBehind        time.Duration
@@ -198,8 +198,8 @@ type GitHub struct {
 	APIURL       string         // ends in a slash
 	TokenEnv     string         // name of the variable
 	TokenFile    string         // takes precedence over TokenEnv
-	Priorities   map[string]int // by label: how many hours of waiting it is worth
-	LabelCaps    map[string]int // by label: how many of its tasks may have a worker at the same time
+	Priorities   map[string]int // maps a label to the hours to add to an issue's waiting time
+	LabelCaps    map[string]int // maps a label to the number of its tasks that may run at the same time
 	// IssueAuthors is authorsLabelled or AuthorsTrusted.
 	IssueAuthors string
 	// AppID, InstallationID and PrivateKeyFile configure a GitHub App instead of a token. Set all or none.
@@ -268,7 +268,7 @@ type Scope struct {
 	MaxFileBytes int
 }
 
-// Worker configures the course of an attempt.
+// Worker configures how an attempt validates and repairs its work.
 type Worker struct {
 	FixAttempts int
 	Validate    string // inside or fresh
@@ -277,7 +277,7 @@ type Worker struct {
 // Stage is one step of an attempt.
 type Stage = agent.Stage
 
-// Callers returns the configured callers by the name of the stage.
+// Callers maps the names of stages to their configured callers. Stages without a configured caller are missing.
 func (c Config) Callers() map[string]string {
 	all := map[string]string{}
 	for _, s := range c.Stages {
@@ -292,7 +292,7 @@ func (c Config) Callers() map[string]string {
 type Recovery struct {
 	Preset               string
 	ContinueOnError      bool
-	MaxConsecutiveErrors int // 0 means the preset's value, -1 unlimited; likewise for the next two
+	MaxConsecutiveErrors int // for this and the next two: 0 means the preset's bound, -1 means unlimited
 	IterationBudget      int
 	PaidCallBudget       int
 	CostBudgetUSD        float64 // 0 means unlimited
@@ -308,7 +308,7 @@ type Telemetry struct {
 	SampleRatio    float64 // share of traced tasks, 0 to 1
 }
 
-// standardHeadersEnv is the variable from which every OTLP exporter reads its headers.
+// standardHeadersEnv is OpenTelemetry's standard variable for the request headers of OTLP exporters.
 const standardHeadersEnv = "OTEL_EXPORTER_OTLP_HEADERS"
 
 // Default returns the configuration without a file, environment variables or flags. It panics if a default in the table

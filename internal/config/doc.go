@@ -2,14 +2,14 @@
 //
 // One table (table.go, keys_fleet.go, keys_work.go) has a row for each key. A row holds the default, unit, range and
 // meaning of the key, and the field that it sets. The field's type is the key's type. Defaults, names of variables,
-// checks, String and docs/specs/configuration.md all come from these rows. A second table lists the design's
-// unsupported keys, which are errors if they are set.
+// checks, String and docs/specs/configuration.md all come from these rows. The map unsupported lists keys of the
+// original design that Retake does not support. Load reports an error if such a key is set.
 //
 // # Invariants
 //
 // Load returns all problems at once, each on one line with file, line and column. The same input produces the same
-// problems in the same order. The Config that it returns is complete, with the default where a value was bad, but
-// must only be used if there are no problems. The built-in defaults are valid.
+// problems in the same order. Load replaces invalid values by their defaults, so the Config is always complete, but
+// callers must use it only if there are no problems. The built-in defaults are valid.
 //
 // The file must not contain secrets. Load rejects a value that looks like a secret, and messages never quote it. The
 // only secret in a Config is a password in agent_bus.url that came through the environment, and String masks it.
@@ -21,7 +21,8 @@
 //
 // # Failure policy
 //
-// The package never retries. Only a person can solve a problem, so the message names the allowed values.
+// The package never retries, because only a person can correct a configuration. Messages therefore name the allowed
+// values.
 //
 // # Imports
 //

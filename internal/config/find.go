@@ -11,7 +11,7 @@ import (
 // FileVariable names the configuration file, unless a flag does.
 const FileVariable = "RETAKE_CONFIG"
 
-// LocalFile is the configuration of a working directory, and Template the example in the source tree.
+// LocalFile is the name of the configuration file in a working directory. Template is the example in the source tree.
 const (
 	LocalFile = "retake.toml"
 	Template  = "config/dev.toml"
@@ -20,13 +20,14 @@ const (
 // ErrNoFile means that no configuration file was named and the default files do not exist.
 var ErrNoFile = errors.New("config: no file found")
 
-// Found is a configuration file, and how it was found.
+// Found is the path of the configuration file, and the source of that path.
 type Found struct {
 	Path string // empty to run without a file
 	How  string // "-c", FileVariable or "in the working directory"
 }
 
-// Named reports whether the file was named explicitly, or is LocalFile. Template is only an example.
+// Named reports whether a flag or variable named the file, or the file is LocalFile. It returns false if Find chose
+// Template, which is only an example.
 func (f Found) Named() bool { return f.Path != Template || f.How != inPlace }
 
 const inPlace = "in the working directory"

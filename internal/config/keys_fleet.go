@@ -6,11 +6,11 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// fleetKeys are the keys about the fleet, in the order of the documentation.
+// fleetKeys describes the keys of the sections director to journal, in the order of the documentation.
 var fleetKeys = []row{
 	{
 		key: "director.interval_seconds", def: "60", unit: "seconds", min: 0.1, max: 3600,
-		doc: "Interval of housekeeping. Events do not wait for it.",
+		doc: "Time between two rounds of housekeeping. The director reacts to events immediately.",
 		at:  func(c *Config) any { return &c.Director.Interval },
 	},
 	{
@@ -20,8 +20,8 @@ var fleetKeys = []row{
 	},
 	{
 		key: "director.max_retries", def: "3", unit: "re-dispatches", min: 0, max: 100,
-		doc: "Re-dispatches per task, over all causes together, before Retake asks a person. Waits for rate limits " +
-			"do not count. If omitted, the preset's bound applies, if any.",
+		doc: "How often Retake repeats a failed task, over all causes together, before it asks a person. Waits for " +
+			"rate limits do not count. If the key is not set, the preset's bound applies, if any.",
 		at: func(c *Config) any { return &c.Director.MaxRetries },
 	},
 	{
@@ -38,9 +38,9 @@ var fleetKeys = []row{
 	},
 	{
 		key: "director.disk_watermark", def: "95.0", unit: "percent", min: 0, max: 100,
-		doc: "Used share of the disk of data_dir, or of shared_dir, above which new work waits, and the director " +
-			"stops the attempt that fills the disk and asks a person. It applies only if less than 8 GiB, or 500,000 " +
-			"files, are free. 0 disables it.",
+		doc: "Used share of the disk of data_dir or shared_dir. Above it, new work waits, and the director stops the " +
+			"attempt that fills the disk and asks a person. It applies only if less than 8 GiB, or 500,000 files, " +
+			"are free. 0 disables it.",
 		at: func(c *Config) any { return &c.Director.DiskWatermark },
 	},
 	{
@@ -53,14 +53,14 @@ var fleetKeys = []row{
 
 	{
 		key: "director.lease_seconds", def: "10", unit: "seconds", min: 0.2, max: 300,
-		doc: "Duration of the leading director's lease on a joined bus, renewed every third of this time. After this " +
-			"time without a renewal, another director takes over. Unused on the embedded bus.",
+		doc: "Duration of the leading director's lease on a joined bus. The leader renews it after a third of this " +
+			"time. If the lease expires, another director takes over. Unused on the embedded bus.",
 		at: func(c *Config) any { return &c.Director.Lease },
 	},
 	{
-		key: "director.shared_dir", def: `""`, path: true, doc: "Directory of mirrors, checkouts and processes that all " +
-			"directors of a fleet see under the same path, so that a successor continues running work. If empty, " +
-			"the director uses data_dir, which directors do not share.",
+		key: "director.shared_dir", def: `""`, path: true, doc: "Directory of mirrors, checkouts and processes that " +
+			"all directors of a fleet see under the same path, so that a director that takes over can continue " +
+			"running attempts. If empty, the director uses data_dir, which directors do not share.",
 		at: func(c *Config) any { return &c.Director.SharedDir },
 	},
 	{
@@ -68,8 +68,8 @@ var fleetKeys = []row{
 		want: `host:port such as "127.0.0.1:8730"; may be empty`,
 		doc: "Address for HTTP without TLS: the page at /, metrics at /metrics, health at /healthz, /readyz and " +
 			"/livez, and GitHub's webhooks at /webhooks/github, if they have a secret (github.webhook_secret_env or " +
-			"webhook_secret_file). Reading the page and metrics requires their tokens. Only on a loopback address " +
-			"without tokens can all local users read them. If empty, HTTP is off, and polls find all changes.",
+			"webhook_secret_file). Reading the page and metrics requires their tokens. Without tokens, only a " +
+			"loopback address serves them, to all local users. If empty, HTTP is off, and the director polls.",
 		at: func(c *Config) any { return &c.Director.HTTPListen },
 	},
 	{
@@ -99,18 +99,19 @@ var fleetKeys = []row{
 
 	{
 		key: "timeouts.worker_heartbeat_ttl_seconds", def: "90", unit: "seconds", min: 0.1, max: 3600,
-		doc: "A worker that is silent for longer becomes suspect. At least 3 times " +
+		doc: "A worker that does not send a message for this time becomes suspect. At least 3 times " +
 			"agent_bus.heartbeat_interval_seconds.",
 		at: func(c *Config) any { return &c.Timeouts.WorkerHeartbeatTTL },
 	},
 	{
 		key: "timeouts.worker_watchdog_seconds", def: "3600", unit: "seconds", min: 0.1, max: week,
-		doc: "Longest attempt. More than worker_start_seconds and worker_heartbeat_ttl_seconds, and at least the " +
-			"longest timeout_seconds of a stage.", at: func(c *Config) any { return &c.Timeouts.WorkerWatchdog },
+		doc: "Longest duration of an attempt. It must exceed worker_start_seconds and worker_heartbeat_ttl_seconds, " +
+			"and be at least the longest timeout_seconds of a stage.",
+		at: func(c *Config) any { return &c.Timeouts.WorkerWatchdog },
 	},
 	{
 		key: "timeouts.issue_claim_stale_seconds", def: "21600", unit: "seconds", min: 1, max: 4 * week,
-		doc: "A claim without progress for longer is released. More than worker_watchdog_seconds.",
+		doc: "The director releases a claim without progress for this time. Must exceed worker_watchdog_seconds.",
 		at:  func(c *Config) any { return &c.Timeouts.IssueClaimStale },
 	},
 	{
@@ -120,12 +121,12 @@ var fleetKeys = []row{
 	},
 	{
 		key: "timeouts.stop_grace_seconds", def: "10", unit: "seconds", min: 0, max: 300,
-		doc: "Time from the request to stop to the kill. Pods of a cluster use the value from the director's " +
-			"start.", at: func(c *Config) any { return &c.Timeouts.StopGrace },
+		doc: "Time from the request to stop to the kill. For pods of a cluster, a new value applies only after a " +
+			"restart of the director.", at: func(c *Config) any { return &c.Timeouts.StopGrace },
 	},
 	{
 		key: "timeouts.delivery_seconds", def: "900", unit: "seconds", min: 0.1, max: week,
-		doc: "Time for which a failing delivery is retried. After that, Retake asks a person and keeps the work.",
+		doc: "Time for which Retake retries a failing delivery. After that, Retake asks a person and keeps the work.",
 		at:  func(c *Config) any { return &c.Timeouts.Delivery },
 	},
 
@@ -144,28 +145,28 @@ var fleetKeys = []row{
 	},
 	{
 		key: "retry.backoff_factor", def: "2.0", unit: "", min: 1, max: 10,
-		doc: "Factor between two delays.",
+		doc: "Factor by which each delay exceeds the previous one in exponential mode.",
 		at:  func(c *Config) any { return &c.Retry.BackoffFactor },
 	},
 	{
 		key: "retry.jitter", def: `"full"`, allowed: []string{"full", "equal", "none"},
-		doc: "Random share of a delay: all of it, half of it or none.",
+		doc: "Part of each delay that is random: all of it, half of it or none.",
 		at:  func(c *Config) any { return &c.Retry.Jitter },
 	},
 
 	{
 		key: "containers.runtime", def: `"docker"`, allowed: []string{"docker", "kubernetes", "process"},
-		former: []string{FormerRuntime}, doc: "Runtime of workers. kubernetes makes each attempt a Job of a " +
-			"cluster; see [kubernetes]. process is for development and trusted work: plain processes on the " +
-			"director's machine, as containers.user, without image, limits and a separate network. It needs a " +
+		former: []string{FormerRuntime}, doc: "Runtime of workers. kubernetes runs each attempt as a Job in a " +
+			"cluster; see [kubernetes]. process is for development and trusted work: it runs plain processes on the " +
+			"director's machine, as containers.user, without an image, limits or a separate network. It needs a " +
 			"director that runs as root. \"auto\", from older versions, means docker.",
 		at: func(c *Config) any { return &c.Containers.Runtime },
 	},
 	{
 		key: "containers.oci_runtime", def: `""`, check: validOCIRuntime,
 		want: "a name of letters, digits, _ . and -; may be empty",
-		doc: "Runtime of the engine for workers, from the list in `docker info`, such as runsc for gVisor. If " +
-			"empty, the engine's default, usually runc.",
+		doc: "Runtime that the container engine uses for workers, from the list in `docker info`, such as runsc for " +
+			"gVisor. If empty, the engine's default, usually runc.",
 		at: func(c *Config) any { return &c.Containers.OCIRuntime },
 	},
 	{
@@ -177,7 +178,7 @@ var fleetKeys = []row{
 	{
 		key: "containers.image", def: `"retake-dev:main"`, check: imageForm.MatchString,
 		want: "an image reference such as repo/name:tag",
-		doc:  "Image of the workers, which need not contain parts of Retake.",
+		doc:  "Image of the workers. It need not contain parts of Retake.",
 		at:   func(c *Config) any { return &c.Containers.Image },
 	},
 	{
@@ -246,29 +247,29 @@ var fleetKeys = []row{
 		key: "containers.secrets", def: "[]",
 		check: func(s string) bool { return validVariable(strings.TrimPrefix(s, NoSecret)) },
 		want:  `the name of a variable of env or env_passthrough, optionally prefixed with !`,
-		doc: "Variables with secret values. ! marks variables that are not secret. Retake judges other variables by " +
-			"name and value. A patch with a secret is never pushed.",
+		doc: "Variables with secret values. The prefix ! marks a variable that is not secret. For all other " +
+			"variables, Retake decides by name and value. Retake never pushes a patch that contains a secret.",
 		at: func(c *Config) any { return &c.Containers.Secrets },
 	},
 	{
 		key: "containers.egress", def: `"all"`, word: true, check: validEgress, want: egressWant,
 		doc: "Workers' internet access in Docker: all public addresses, none, or only these hosts through the " +
-			"director's proxy. Other containers, services of this machine, private networks and metadata " +
-			"addresses stay closed, except for the bus and containers.reachable.",
+			"director's proxy. Other containers, services of this machine, private networks and metadata addresses " +
+			"stay unreachable, except for the bus and containers.reachable.",
 		at: func(c *Config) any { return &c.Containers.Egress },
 	},
 	{
 		key: "containers.reachable", def: "[]", check: validDoor,
 		want: `an address with a port such as "10.0.0.7:8080"`,
-		doc: "Services that workers reach in addition to containers.egress: on private networks, or on this " +
+		doc: "Services that workers can reach in addition to containers.egress: on private networks, or on this " +
 			"machine at a separate address.", at: func(c *Config) any { return &c.Containers.Reachable },
 	},
 	{
 		key: "containers.proxied_keys", def: "{}", secretNames: true, check: validProxiedKey, want: proxiedKeyWant(),
-		doc: "Keys of model providers that workers use without seeing them: the director's variable = host of " +
-			"the provider. Instead, workers get a token for their attempt, and the address of the director's proxy " +
-			"in the usual variable (ANTHROPIC_BASE_URL, OPENAI_BASE_URL, GOOGLE_GEMINI_BASE_URL). The proxy inserts " +
-			"the key, for that host only.",
+		doc: "Keys of model providers that the director's proxy adds to requests, so that workers never have them. " +
+			"The table maps the director's variable to the host of the provider. Workers get a token for their " +
+			"attempt instead of the key, and the address of the proxy in the usual variable (ANTHROPIC_BASE_URL, " +
+			"OPENAI_BASE_URL, GOOGLE_GEMINI_BASE_URL). The proxy sends the key only to that host.",
 		at: func(c *Config) any { return &c.Containers.ProxiedKeys },
 	},
 	{
@@ -314,20 +315,20 @@ var fleetKeys = []row{
 		doc: "YAML file with a pod template (metadata and spec, as in a Deployment) for other fields of pods: " +
 			"runtimeClassName, nodeSelector, tolerations, affinity, priorityClassName, serviceAccountName, " +
 			"imagePullSecrets, volumes, requests of the container `worker`, labels and annotations (for Jobs as " +
-			"well). Fields that an attempt sets must not contradict it; the director checks this at startup.",
+			"well). At startup, the director rejects a template that contradicts fields that it sets.",
 		at: func(c *Config) any { return &c.Kubernetes.PodTemplate },
 	},
 	{
 		key: "kubernetes.address", def: `""`, check: validAddress, want: "a host name or an IP address; may be empty",
-		doc: "Address at which pods reach the director: its Service, or its machine. Required without a joined bus " +
-			"(agent_bus.url), and for the proxy of containers.egress without containers.proxy_url. On " +
-			"Kubernetes, \"auto\" in agent_bus.listen_addr or containers.proxy_listen means all addresses.",
+		doc: "Address at which pods reach the director: its Service, or its machine. Required if agent_bus.url is " +
+			"empty, or if workers use the director's proxy and containers.proxy_url is empty. On Kubernetes, " +
+			"\"auto\" in agent_bus.listen_addr or containers.proxy_listen means all addresses.",
 		at: func(c *Config) any { return &c.Kubernetes.Address },
 	},
 	{
 		key: "kubernetes.pending_timeout_seconds", def: "1800", unit: "seconds", min: 1, max: week,
-		doc: "Longest wait for the cluster to start an attempt, for example for room or a volume. For a missing " +
-			"image, the wait is at most five minutes.",
+		doc: "Longest wait for the cluster to start an attempt, for example until a node has capacity or a volume is " +
+			"bound. For a missing image, the wait is at most five minutes.",
 		at: func(c *Config) any { return &c.Kubernetes.PendingTimeout },
 	},
 
@@ -340,7 +341,7 @@ var fleetKeys = []row{
 	{
 		key: "agent_bus.credentials", def: `""`, path: true, want: fileWant,
 		doc: "Directory with the keys of the server at agent_bus.url: `director/` in the output of `director bus " +
-			"init`. An embedded server makes its keys.",
+			"init`. An embedded server creates its own keys.",
 		at: func(c *Config) any { return &c.AgentBus.Credentials },
 	},
 	{
@@ -350,8 +351,8 @@ var fleetKeys = []row{
 	},
 	{
 		key: "agent_bus.listen_port", def: "8731", unit: "port", min: 0, max: 65535,
-		doc: "Port of the embedded server. 0 selects a free port and keeps it for later starts, so that workers " +
-			"find it.", at: func(c *Config) any { return &c.AgentBus.ListenPort },
+		doc: "Port of the embedded server. 0 selects a free port and keeps it for later starts, so that running " +
+			"workers can reconnect.", at: func(c *Config) any { return &c.AgentBus.ListenPort },
 	},
 	{
 		key: "agent_bus.prefix", def: `"retake.v1"`, check: prefixForm.MatchString,
@@ -365,7 +366,7 @@ var fleetKeys = []row{
 	},
 	{
 		key: "agent_bus.max_message_bytes", def: "65536", unit: "bytes", min: 4096, max: wire.LongestMessage,
-		doc: "Size limit of messages from workers that start later.",
+		doc: "Size limit of a worker's messages. Workers that already run keep their previous limit.",
 		at:  func(c *Config) any { return &c.AgentBus.MaxMessageBytes },
 	},
 	{
@@ -375,8 +376,9 @@ var fleetKeys = []row{
 	},
 	{
 		key: "agent_bus.sync", def: `"always"`, allowed: []string{"always", "default"},
-		doc: "Possible loss of data in a power cut. With always, only unacknowledged data can be lost. With default, " +
-			"the last minutes or a new journal can be lost.", at: func(c *Config) any { return &c.AgentBus.Sync },
+		doc: "When the bus flushes data to disk. With always, before each acknowledgement, so a power cut loses only " +
+			"unacknowledged data. With default, at intervals, so it can lose the last minutes or a new journal.",
+		at: func(c *Config) any { return &c.AgentBus.Sync },
 	},
 
 	{
@@ -387,7 +389,7 @@ var fleetKeys = []row{
 	},
 	{
 		key: "journal.keep_days", def: "90", unit: "days", min: 0, max: 36500,
-		doc: "Age at which archived parts of the journal, compressed in <data_dir>/journal, are removed. 0 keeps " +
-			"them.", at: func(c *Config) any { return &c.Journal.KeepDays },
+		doc: "Age at which the director removes archived parts of the journal, which it keeps compressed in " +
+			"<data_dir>/journal. 0 keeps them.", at: func(c *Config) any { return &c.Journal.KeepDays },
 	},
 }

@@ -4,7 +4,7 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// workKeys are the keys about the work, in the order of the documentation.
+// workKeys describes the keys of the sections rate_limits to telemetry, in the order of the documentation.
 var workKeys = []row{
 	{
 		key: "rate_limits.github.max_concurrent_requests", def: "2", unit: "requests", min: 1, max: 100,
@@ -13,12 +13,12 @@ var workKeys = []row{
 	},
 	{
 		key: "rate_limits.github.min_seconds_between_writes", def: "2", unit: "seconds", min: 1, max: 3600,
-		doc: "Pause between two writes.",
+		doc: "Time between two writes to GitHub.",
 		at:  func(c *Config) any { return &c.RateLimits.GitHub.MinBetweenWrites },
 	},
 	{
 		key: "rate_limits.github.cooldown_on_rate_limit_seconds", def: "60", unit: "seconds", min: 1, max: day,
-		doc: "First pause after a rate limit without a stated wait.",
+		doc: "First pause after a rate limit if GitHub does not state how long to wait.",
 		at:  func(c *Config) any { return &c.RateLimits.GitHub.CooldownOnRateLimit },
 	},
 
@@ -34,25 +34,26 @@ var workKeys = []row{
 	},
 	{
 		key: "rate_limits.model.cooldown_on_error_seconds", def: "10", unit: "seconds", min: 0, max: day,
-		doc: "Pause for a model provider after a rate limit or an error without a stated wait.",
+		doc: "Pause after a model provider's rate limit or error, if the provider does not state how long to wait.",
 		at:  func(c *Config) any { return &c.RateLimits.Model.CooldownOnError },
 	},
 	{
 		key: "rate_limits.model.max_wait_seconds", def: "900", unit: "seconds", min: 1, max: day,
-		doc: "Longest time per day for which one task can close models for other tasks by reporting limits. The same " +
-			"report from a second task extends it.",
+		doc: "Longest time per day for which the rate limits that one task reports can close models for other tasks. " +
+			"The same report from a second task extends it.",
 		at: func(c *Config) any { return &c.RateLimits.Model.MaxWait },
 	},
 
 	{
 		key: "policy.sync_main.max_commits_behind", def: "20", unit: "commits", min: 0, max: 1_000_000,
-		doc: "Commits behind the base branch after which a checkout is merged before the next attempt. 0 merges " +
-			"at once.", at: func(c *Config) any { return &c.SyncMain.MaxCommitsBehind },
+		doc: "If a checkout is more commits behind its base branch, Retake merges the base branch into it before the " +
+			"next attempt. 0 merges after every new commit.",
+		at: func(c *Config) any { return &c.SyncMain.MaxCommitsBehind },
 	},
 	{
 		key: "policy.sync_main.max_seconds_behind", def: "86400", unit: "seconds", min: 0, max: 52 * week,
-		doc: "Time behind the base branch after which a checkout is merged before the next attempt. 0 merges at " +
-			"once.",
+		doc: "If a checkout is behind its base branch for longer, Retake merges the base branch into it before the " +
+			"next attempt. 0 merges after every new commit.",
 		at: func(c *Config) any { return &c.SyncMain.MaxBehind },
 	},
 
@@ -78,8 +79,8 @@ var workKeys = []row{
 	},
 	{
 		key: "github.app_id", def: "0", unit: "id", min: 0, max: maxID,
-		doc: "GitHub App to use instead of a token, with installation_id and private_key_file. The director " +
-			"mints and renews its tokens. 0 disables it.",
+		doc: "ID of the GitHub App to use instead of a token, together with installation_id and private_key_file. " +
+			"The director creates and renews the App's tokens. 0 disables it.",
 		at: func(c *Config) any { return &c.GitHub.AppID },
 	},
 	{
@@ -114,7 +115,7 @@ var workKeys = []row{
 	},
 	{
 		key: "github.delivery", def: `"pull_request"`, allowed: []string{"pull_request", "branch", "none"},
-		doc: "How finished work is delivered: a pull request, only a branch, or none.",
+		doc: "Form in which Retake delivers finished work: a pull request, only a branch, or none.",
 		at:  func(c *Config) any { return &c.GitHub.Delivery },
 	},
 	{
@@ -134,8 +135,8 @@ var workKeys = []row{
 	},
 	{
 		key: "github.trusted_authors", def: `["OWNER", "MEMBER", "COLLABORATOR"]`, allowed: associations,
-		doc: "Authors of valid claim and release markers, by GitHub's author_association, in addition to " +
-			"Retake's account. They need write access. Answers need only write access.",
+		doc: "Values of GitHub's author_association. A claim or release marker is valid only if Retake's account " +
+			"wrote it, or such an author who has write access. Answers need only write access.",
 		at: func(c *Config) any { return &c.GitHub.TrustedAuthors },
 	},
 	{
@@ -147,14 +148,14 @@ var workKeys = []row{
 	},
 	{
 		key: "github.priorities", def: "{}", check: labelForm.MatchString, want: labelWant, min: -8760, max: 8760,
-		doc: "Labels that count as hours of waiting. With { urgent = 24, later = -72 } an urgent issue " +
-			"precedes issues that have waited for less than a day. Of several labels the largest counts.",
+		doc: "Hours to add to the waiting time of issues with a label. With { urgent = 24, later = -72 } an urgent " +
+			"issue precedes issues that have waited for less than a day. Of several labels, the largest counts.",
 		at: func(c *Config) any { return &c.GitHub.Priorities },
 	},
 	{
 		key: "github.label_caps", def: "{}", check: labelForm.MatchString, want: labelWant, min: 0, max: 100,
-		doc: "Limits per label: how many of its issues may run at the same time, such as " +
-			"{ \"area/db\" = 1 }.",
+		doc: "Maximum number of issues with a label that may run at " +
+			"the same time, such as { \"area/db\" = 1 }.",
 		at: func(c *Config) any { return &c.GitHub.LabelCaps },
 	},
 	{
@@ -179,7 +180,7 @@ var workKeys = []row{
 
 	{
 		key: "escalation.remind_after_seconds", def: "259200", unit: "seconds", min: 0, max: 52 * week,
-		doc: "Time after which an unanswered question is repeated once. 0 disables it.",
+		doc: "Time after which Retake repeats an unanswered question once. 0 disables it.",
 		at:  func(c *Config) any { return &c.Escalation.RemindAfter },
 	},
 	{
@@ -194,8 +195,8 @@ var workKeys = []row{
 
 	{
 		key: "scope.deny", def: denyDefault, reason: faultOfGlob, want: globWant,
-		doc: "Files and directories that deliveries must not change, such as workflows with special rights. A prefix " +
-			"! permits them. Such work becomes a question instead of a push.",
+		doc: "Files and directories that deliveries must not change, such as workflows with special rights. The " +
+			"prefix ! permits a file. If work changes a denied file, Retake asks a person instead of pushing it.",
 		at: func(c *Config) any { return &c.Scope.Deny },
 	},
 	{
@@ -210,14 +211,14 @@ var workKeys = []row{
 	},
 	{
 		key: "scope.allow_raw", def: "[]", reason: faultOfGlob, want: globWant,
-		doc: "Files that are pushed raw although .gitattributes gives them a filter, such as LFS. Retake runs no " +
-			"filters, so any other such file becomes a question.",
+		doc: "Files that Retake pushes without their filter in .gitattributes, such as LFS. Retake does not run " +
+			"filters, so for any other file with a filter it asks a person.",
 		at: func(c *Config) any { return &c.Scope.AllowRaw },
 	},
 	{
 		key: "scope.allow_left_out", def: "[]", reason: faultOfGlob, want: globWant,
-		doc: "Files in directories of submodules, and .git directories of nested repositories, that deliveries leave " +
-			"out without a question.",
+		doc: "Files in directories of submodules, and .git directories of nested repositories, that Retake leaves " +
+			"out of deliveries without asking a person.",
 		at: func(c *Config) any { return &c.Scope.AllowLeftOut },
 	},
 	{
@@ -228,18 +229,19 @@ var workKeys = []row{
 
 	{
 		key: "checkout.max_files", def: "500000", unit: "entries", min: 100, max: 50_000_000,
-		doc: "Entries of a checkout, including ignored files, counted before the checkout is read. If a checkout " +
-			"exceeds this limit, or one of the following limits, Retake asks a person.",
+		doc: "Maximum number of files and directories in a checkout, including ignored files, counted before Retake " +
+			"reads them. If a checkout exceeds this limit, or one of the following limits, Retake asks a person.",
 		at: func(c *Config) any { return &c.Checkout.MaxFiles },
 	},
 	{
 		key: "checkout.max_entries", def: "100000", unit: "entries", min: 100, max: 50_000_000,
-		doc: "Entries of one directory of a checkout.",
+		doc: "Maximum number of entries in one directory of a checkout.",
 		at:  func(c *Config) any { return &c.Checkout.MaxEntries },
 	},
 	{
 		key: "checkout.max_depth", def: "200", unit: "directories", min: 10, max: 2000,
-		doc: "Depth of nested directories.", at: func(c *Config) any { return &c.Checkout.MaxDepth },
+		doc: "Maximum depth of nested directories in a checkout.",
+		at:  func(c *Config) any { return &c.Checkout.MaxDepth },
 	},
 	{
 		key: "checkout.max_path_bytes", def: "1024", unit: "bytes", min: 100, max: 4000,
@@ -247,22 +249,23 @@ var workKeys = []row{
 	},
 	{
 		key: "checkout.max_bytes", def: "21474836480", unit: "bytes", min: 1 << 20, max: 1 << 50,
-		doc: "Largest size of all files of a checkout, apparent or allocated, whichever is more. Sparse files count " +
-			"with their apparent size.", at: func(c *Config) any { return &c.Checkout.MaxBytes },
+		doc: "Maximum size of all files of a checkout together. Their apparent or their allocated size counts, " +
+			"whichever is larger, so sparse files count with their apparent size.",
+		at: func(c *Config) any { return &c.Checkout.MaxBytes },
 	},
 	{
 		key: "checkout.max_work_bytes", def: "4294967296", unit: "bytes", min: 1 << 20, max: 1 << 50,
-		doc: "Largest size of the files that git must store, changed or not, without ignored files or the state of " +
-			"agents.", at: func(c *Config) any { return &c.Checkout.MaxWorkBytes },
+		doc: "Maximum size of all files that git must store, whether changed or not. Ignored files and the state of " +
+			"agents do not count.", at: func(c *Config) any { return &c.Checkout.MaxWorkBytes },
 	},
 	{
 		key: "checkout.git_seconds", def: "300", unit: "seconds", min: 1, max: day,
-		doc: "Longest run of git on a checkout, with twice as much processor time. Runs that use a server have an " +
-			"hour.", at: func(c *Config) any { return &c.Checkout.Git },
+		doc: "Longest duration of a git command on a checkout. The command may use twice as much processor time. " +
+			"Commands that contact a server may take an hour.", at: func(c *Config) any { return &c.Checkout.Git },
 	},
 	{
 		key: "checkout.git_memory", def: `"4GiB"`, check: validMemory,
-		want: `a size such as "4GiB", from 16MiB to 16TiB`, doc: "Address space of each git process.",
+		want: `a size such as "4GiB", from 16MiB to 16TiB`, doc: "Limit for the address space of each git process.",
 		at: func(c *Config) any { return &c.Checkout.GitMemory },
 	},
 	{
@@ -294,9 +297,9 @@ var workKeys = []row{
 	},
 	{
 		key: "worker.validate", def: `"inside"`, allowed: []string{"inside", "fresh"},
-		doc: "Container of VALIDATE. inside uses the agent's container, in rounds with CODE. fresh uses a new " +
-			"container afterwards, with a copy of the delivery, without the agent, the variables of env_passthrough, " +
-			"and mounts that agents can write to. fix_attempts then limits the repairs.",
+		doc: "Container in which VALIDATE runs. inside uses the agent's container, in rounds with CODE. fresh uses a " +
+			"new container afterwards, with a copy of the delivery, but without the agent, the variables of " +
+			"env_passthrough, and mounts that agents can write to. fix_attempts then limits the repairs.",
 		at: func(c *Config) any { return &c.Worker.Validate },
 	},
 
@@ -312,8 +315,8 @@ var workKeys = []row{
 	},
 	{
 		key: "recovery.max_consecutive_errors", def: "5", unit: "errors", min: -1, max: 100_000,
-		doc: "Consecutive errors that end a task. If 0 or left out, the preset's bound applies, if any. -1 is " +
-			"unlimited.", at: func(c *Config) any { return &c.Recovery.MaxConsecutiveErrors },
+		doc: "Number of consecutive errors after which Retake ends a task. If 0 or left out, the preset's bound " +
+			"applies, if any. -1 is unlimited.", at: func(c *Config) any { return &c.Recovery.MaxConsecutiveErrors },
 	},
 	{
 		key: "recovery.iteration_budget", def: "50", unit: "iterations", min: -1, max: 1_000_000,
@@ -365,7 +368,7 @@ var workKeys = []row{
 	},
 	{
 		key: "telemetry.sample_ratio", def: "1.0", unit: "share of tasks", min: 0, max: 1,
-		doc: "Share of traced tasks; after a restart, the same tasks are traced.",
+		doc: "Share of traced tasks. After a restart, the director traces the same tasks.",
 		at:  func(c *Config) any { return &c.Telemetry.SampleRatio },
 	},
 }

@@ -16,16 +16,15 @@ import (
 	"retake/internal/tomlfile/spelling"
 )
 
-// Load reads the configuration. An empty path means that no file is read. env has the form of os.Environ, and only
-// names that begin with EnvPrefix count. overrides are flags, which map a key such as director.max_workers to its value
-// as text. The order of precedence is overrides, env, file, defaults. The Config must not be used if there are
-// Problems.
+// Load reads the configuration. With an empty path, it does not read a file. env has the form of os.Environ. Load
+// ignores names without EnvPrefix. overrides are the values of flags as text, by key such as director.max_workers. The
+// order of precedence is overrides, env, file, defaults. Callers must not use the Config if there are Problems.
 func Load(path string, env []string, overrides map[string]string) (Config, Problems) {
 	l, problems := loadFile(path, env, overrides)
 	return *l.c, problems
 }
 
-// Parse is like Load, with the content of a file.
+// Parse is like Load, but takes the content of the file instead of its path. Problems quote name as the file's name.
 func Parse(name string, data []byte, env []string, overrides map[string]string) (Config, Problems) {
 	return load(name, data, env, overrides)
 }
@@ -75,7 +74,8 @@ func read(name string, data []byte, env []string, overrides map[string]string) (
 	return l, l.problems.sorted()
 }
 
-// readFile reads a regular file, at most one byte more than most. Its errors omit the path, which begins the message.
+// readFile reads at most most+1 bytes of a regular file, so that the caller can detect a longer file. Its errors omit
+// the path, because the caller's message contains it.
 func readFile(path string, most int64) ([]byte, error) {
 	data, err := func() ([]byte, error) {
 		info, err := os.Stat(path)
@@ -113,7 +113,7 @@ type loader struct {
 	rows     map[string]row     // by key: rows of c
 	data     []byte             // content of the file
 	doc      *tomlfile.File     // nil if the file is unreadable
-	set      map[string]Problem // by key: where it was last set
+	set      map[string]Problem // maps a key to the position or source of its last value
 	bad      map[string]bool
 	problems Problems
 }
@@ -144,7 +144,8 @@ func (l *loader) atPosition(p tomlfile.Position) Problem {
 	return Problem{Where: fmt.Sprintf("%s:%d:%d", l.name, p.Line, p.Col), rank: rankFile, line: p.Line, col: p.Col}
 }
 
-// table reads the keys of one table of the file. kind is its path without the numbers of elements.
+// table reads the keys of one table of the file. kind is the table's path without indexes, so it is "stage" for every
+// stage.
 func (l *loader) table(path, kind string, rows map[string]row, table map[string]any) {
 	for _, name := range slices.Sorted(maps.Keys(table)) {
 		full, key, v := tomlfile.Join(path, name), tomlfile.Join(kind, name), table[name]
@@ -294,7 +295,7 @@ func (l *loader) environment(env []string) {
 	}
 }
 
-// text sets a key from outside the file. If the file's value of the key has a problem, that remains.
+// text sets a key from a variable or a flag. A problem that was reported for the file's value of the key remains.
 func (l *loader) text(at Problem, key, text string) {
 	r, ok := l.rows[key]
 	if !ok {

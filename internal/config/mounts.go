@@ -11,8 +11,8 @@ import (
 
 const mountForm = `"/host/path:/path[:ro|:rw]" or "volume:name:/path[:ro|:rw]"`
 
-// parseMount reads one mount. A host directory is read-only unless ":rw" follows. A volume is writable unless ":ro"
-// follows.
+// parseMount parses one element of containers.mounts. A host directory is read-only unless ":rw" follows. A volume is
+// writable unless ":ro" follows. wrong describes an error; it is empty if s is valid.
 func parseMount(s string) (m Mount, wrong string) {
 	rest, isVolume := strings.CutPrefix(s, "volume:")
 	parts := strings.Split(rest, ":")
@@ -53,7 +53,7 @@ func checkMount(s string) string {
 	return wrong
 }
 
-// engineSockets are the sockets of container engines. Access to one of them gives root rights on the host.
+// engineSockets lists the sockets of container engines. Access to any of them gives root rights on the host.
 var engineSockets = []string{
 	"/var/run/docker.sock", "/run/docker.sock", "/run/containerd/containerd.sock",
 	"/var/run/containerd/containerd.sock",
@@ -79,7 +79,8 @@ func hasSocketName(p string) bool {
 		slices.ContainsFunc(engineSockets, func(socket string) bool { return within(socket, p) })
 }
 
-// wrongMounts checks the mounts against the other keys.
+// wrongMounts checks that mounts have different targets, do not overlap the scratch directories or the checkout, and
+// do not show the director's private files to workers.
 func wrongMounts(c Config) string {
 	secretPlaces := []struct{ path, what string }{
 		{c.Director.DataDir, "director.data_dir"},

@@ -10,14 +10,15 @@ import (
 	"slices"
 )
 
-// A relative path in a file is relative to the file's directory. Earlier versions resolved it against the working
-// directory, so for one release settlePaths also searches there. Paths in variables and flags are relative to the
-// working directory, as in a shell.
+// A relative path in the configuration file is relative to the file's directory. Earlier versions resolved it against
+// the working directory, so settlePaths also searches there for one release. Paths in variables and flags are relative
+// to the working directory, as in a shell.
 
-// twoFolders has the present and the former location of a state directory, if both have contents.
+// twoFolders describes a state directory that has contents in two places: beside is next to the configuration file,
+// and here is in the working directory.
 type twoFolders struct{ key, beside, here string }
 
-// settlePaths makes the relative paths of the file absolute, unless its directory is the working directory.
+// settlePaths makes the relative paths of the file absolute, unless the file is in the working directory.
 func (l *loader) settlePaths() {
 	base, here, same := baseOf(l.name)
 	if same {
@@ -34,7 +35,8 @@ func (l *loader) settlePaths() {
 	}
 }
 
-// settlePath sets one path to its location at the file, or to the former location if only that exists.
+// settlePath sets one path to beside, which is next to the file. If the path exists only in the working directory, it
+// sets the path to here.
 func (l *loader) settlePath(key string, path *string, beside, here string) {
 	exists := present
 	if stateFolders[key] {
@@ -59,7 +61,7 @@ func (l *loader) settlePath(key string, path *string, beside, here string) {
 
 const dataDirKey = "director.data_dir"
 
-// stateFolders are the keys of the directories that hold a director's state.
+// stateFolders is the set of keys of directories that hold a director's state.
 var stateFolders = map[string]bool{dataDirKey: true, "director.shared_dir": true}
 
 // baseOf returns the directory to which a file's relative paths refer, and the working directory. Without a file, and
@@ -77,7 +79,7 @@ func baseOf(name string) (base, here string, same bool) {
 	return base, here, err == nil && err2 == nil && os.SameFile(one, two)
 }
 
-// ofAnother reports whether a state directory belongs to the configuration of the working directory.
+// ofAnother reports whether a state directory belongs to another configuration, LocalFile in the working directory.
 func ofAnother(key, dir string) bool {
 	if !stateFolders[key] || !present(LocalFile) {
 		return false
@@ -107,10 +109,10 @@ func occupied(dir string) bool {
 	return len(names) > 0
 }
 
-// Moved returns a warning for each path that exists only at its former location.
+// Moved returns a warning for each relative path that exists only in the working directory, not next to the file.
 func (c Config) Moved() []string { return c.moved }
 
-// startProblems returns a problem for each state directory with two possible locations.
+// startProblems returns a problem for each state directory that has contents in two places.
 func (c Config) startProblems() (p Problems) {
 	for _, d := range c.doubled {
 		p = append(p, Problem{Where: "run", Key: d.key, Text: fmt.Sprintf("%s and %s both exist, and the director "+

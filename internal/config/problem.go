@@ -16,7 +16,7 @@ type Problem struct {
 	Key   string // section.key; empty for a problem of the whole file
 	Text  string // the mistake and the allowed values
 
-	rank, line, col int // for sorting: the file by position, then environment, flags and the files of [recovery]
+	rank, line, col int // for sorting: first the file by position, then environment, flags and files of [recovery]
 }
 
 // String formats the problem on one line, with secrets redacted.
@@ -33,9 +33,9 @@ func (p Problem) String() string {
 	}, redact.Text(s+p.Text))
 }
 
-const mostOfKey = 120 // maximum length of a key in a message; our own keys have fewer than 50 characters
+const mostOfKey = 120 // maximum length of a key in a message; known keys have fewer than 50 characters
 
-// cut shortens a text to at most that many characters.
+// cut shortens a text to the given number of characters, and appends "..." if it was longer.
 func cut(s string, most int) string {
 	if runes := []rune(s); len(runes) > most {
 		return string(runes[:most]) + "..."

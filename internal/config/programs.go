@@ -9,8 +9,8 @@ import (
 // StageProgram is a program that a stage starts.
 type StageProgram struct{ Stage, Name string }
 
-// StagePrograms returns the programs that must exist before an attempt begins, each once with the first stage that
-// starts it. It skips programs of the checkout.
+// StagePrograms returns the programs that must exist before an attempt begins. It returns each program once, with the
+// first stage that starts it, and omits programs that are files of the checkout.
 func (c Config) StagePrograms() (all []StageProgram) {
 	for _, s := range c.Stages {
 		p, err := c.Agents.Expand(s)

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// keyBases maps the variable with a key to the variables with the provider's address. The text after the first = is
-// appended to the address. The sources are the profiles in internal/agent/agents.toml, and trial runs of the agents.
+// keyBases maps a variable that holds a provider's key to the variables from which agents read the provider's address.
+// The text after the = is a path that BaseURLs appends to the address. The variables are known from the profiles in
+// internal/agent/agents.toml and from trial runs of the agents.
 var keyBases = map[string][]string{
 	"ANTHROPIC_API_KEY":    {"ANTHROPIC_BASE_URL="},
 	"ANTHROPIC_AUTH_TOKEN": {"ANTHROPIC_BASE_URL="},
@@ -17,8 +18,8 @@ var keyBases = map[string][]string{
 	"GOOGLE_API_KEY":       {"GOOGLE_GEMINI_BASE_URL="},
 }
 
-// BaseURLs returns the variables that lead a worker's programs to the provider of a proxied key. address must not end
-// in a slash.
+// BaseURLs returns the NAME=value variables that make a worker's programs send the requests for a proxied key to
+// address, which must not end in a slash.
 func BaseURLs(key, address string) (environ []string) {
 	for _, b := range keyBases[key] {
 		name, path, _ := strings.Cut(b, "=")
@@ -34,7 +35,8 @@ func proxiedKeyWant() string {
 		strings.Join(slices.Sorted(maps.Keys(keyBases)), ", ")
 }
 
-// wrongProxiedKeys checks the hosts of the keys, and that workers cannot get a key or its address in another way.
+// wrongProxiedKeys checks the hosts of the keys. It also rejects a key or address variable in env or env_passthrough,
+// and two keys that need the same address variable.
 func wrongProxiedKeys(c Config) string {
 	taken := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(c.Containers.ProxiedKeys)) {

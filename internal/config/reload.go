@@ -14,12 +14,13 @@ import (
 
 // When a new value takes effect in a running director.
 const (
-	holdsAtOnce    = "at once"    // for decisions and attempts from now on
-	holdsAfterward = "at restart" // until a restart, the old value applies
+	holdsAtOnce    = "at once"    // the director uses the new value in all later decisions and attempts
+	holdsAfterward = "at restart" // the director uses the old value until it restarts
 )
 
-// holds maps every key to when a new value takes effect. A restart is needed for keys that identify the director to
-// workers, GitHub, the journal or the machine, and for keys that were used to open something at startup.
+// holds maps every key to the time at which a new value takes effect. A restart is needed for keys that identify the
+// director to workers, GitHub, the journal or the machine, and for keys that the director uses only at startup, such
+// as addresses on which it listens.
 var holds = merged(map[string][]string{
 	holdsAtOnce: {
 		"director.interval_seconds", "director.max_workers", "director.max_retries", "director.disk_watermark",
@@ -79,8 +80,8 @@ var holds = merged(map[string][]string{
 	},
 })
 
-// HoldsAtOnce reports whether a new value of a key ("stage.run") takes effect when a running director reads it.
-// Otherwise it takes effect at the next restart.
+// HoldsAtOnce reports whether a new value of a key takes effect as soon as a running director reads it. Otherwise it
+// takes effect at the next restart. Keys of stages have the form "stage.run".
 func HoldsAtOnce(key string) bool { return holds[key] == holdsAtOnce }
 
 func merged(lists map[string][]string) map[string]string {
@@ -100,8 +101,8 @@ type Change struct {
 	Restart []string // keys with new values that require a restart
 }
 
-// Reread returns the configuration for a director that runs with c and has loaded next. Keys that take effect at once
-// come from next, all others from c. Reread returns Problems if the combination is invalid.
+// Reread returns the configuration for a director that runs with c and has loaded next. It takes the keys that need a
+// restart from c, and all others from next. Reread returns Problems if this combination is invalid.
 func (c Config) Reread(next Config) (Config, Change, Problems) {
 	out, change := next, Change{}
 	before, after, result := keys(&c), keys(&next), keys(&out)
@@ -115,7 +116,8 @@ func (c Config) Reread(next Config) (Config, Change, Problems) {
 			reflect.ValueOf(result[i].to).Elem().Set(reflect.ValueOf(before[i].to).Elem())
 		}
 	}
-	// an explicit value overrides a policy file, but an equal default does not
+	// An explicit value overrides a policy file, but an equal default does not. So a key that became explicit, or is
+	// not explicit anymore, has changed even if its value is equal.
 	for _, b := range assumed(nil) {
 		if slices.Contains(c.assumed, b) != slices.Contains(next.assumed, b) && next.Recovery.PolicyFile != "" {
 			change.note(boundKey(string(b)))
@@ -128,7 +130,7 @@ func (c Config) Reread(next Config) (Config, Change, Problems) {
 	return out, change, out.together(change.Restart)
 }
 
-// boundKey returns the key of a policy's bound.
+// boundKey returns the configuration key of a policy bound.
 func boundKey(bound string) string {
 	for _, r := range allRows {
 		if _, last := cutLast(r.key); last == bound {
@@ -144,7 +146,7 @@ func (x *Change) note(key string) {
 	}
 }
 
-// stages adds the keys that differ between two lists of stages.
+// stages adds the keys that differ between two lists of stages, or only "stage" if the lists have different lengths.
 func (x *Change) stages(before, after []Stage) {
 	if len(before) != len(after) {
 		x.note("stage")
@@ -160,7 +162,7 @@ func (x *Change) stages(before, after []Stage) {
 	}
 }
 
-// together checks the rules between keys for a combination in which some new values wait for a restart.
+// together checks the rules between keys for a configuration in which the keys in restart still have their old values.
 func (c Config) together(restart []string) (all Problems) {
 	l := &loader{
 		c: &c, rows: byKey(keys(&c)), doc: tomlfile.Parse(nil), set: map[string]Problem{},

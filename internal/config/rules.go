@@ -12,14 +12,14 @@ import (
 	"retake/internal/tomlfile/spelling"
 )
 
-// rule checks keys against each other. It is skipped if one of its keys is already bad.
+// rule checks the values of several keys together. The loader skips it if one of the keys already has a problem.
 type rule struct {
 	keys  []string // the problem is reported at the first of these keys that is explicitly set
 	wrong func(Config) string
-	also  string // another key that must not be bad
+	also  string // another key that the rule reads; the problem is never reported there
 }
 
-// order is a rule that one duration must exceed another, possibly by a factor.
+// order requires that one duration exceeds another, possibly by a factor.
 type order struct {
 	key    string
 	times  int // minimum factor; with 0, the other duration must only be shorter
@@ -50,7 +50,7 @@ var orders = []order{
 	},
 }
 
-// wrong compares the durations of a configuration's rows.
+// wrong returns a description of the error, or "" if the durations in rows satisfy the order.
 func (o order) wrong(rows map[string]row) string {
 	value, other := *rows[o.key].to.(*time.Duration), *rows[o.other].to.(*time.Duration)
 	if value > other && o.times == 0 || o.times > 0 && value >= other*time.Duration(o.times) {
@@ -222,7 +222,8 @@ var rules = []rule{
 	}},
 }
 
-// wrongFreshStages checks the stages for a clean container, which does not get the keys that an agent needs.
+// wrongFreshStages checks the stages that run in a clean container, from the first VALIDATE on. They cannot call a
+// model, because a clean container has no keys.
 func wrongFreshStages(c Config) string {
 	from := slices.IndexFunc(c.Stages, func(s Stage) bool { return s.Name == "VALIDATE" })
 	switch {
@@ -240,7 +241,7 @@ func wrongFreshStages(c Config) string {
 	return ""
 }
 
-// sameLabels returns a problem if a table names a label twice.
+// sameLabels returns an error message if a table contains a label twice, ignoring case.
 func sameLabels(table map[string]int) string {
 	if dup := duplicate(slices.Sorted(maps.Keys(table))); dup != "" {
 		return shorten(dup) + " occurs twice, want each label once (GitHub ignores case)"
@@ -325,7 +326,7 @@ func stageRules(i int) []rule {
 	}
 }
 
-// rules checks the keys against each other.
+// rules checks the values of the keys together.
 func (l *loader) rules() {
 	all := slices.Clone(rules)
 	for _, o := range orders {

@@ -21,8 +21,8 @@ type Setting struct {
 // Origin is the source of a value.
 type Origin string
 
-// The closed list of origins. Each takes precedence over the earlier ones in the list, except FromPreset, which
-// applies only to bounds with their default value.
+// The origins of values. Each takes precedence over the preceding ones, except FromPreset, which applies only to bounds
+// that are not configured.
 const (
 	FromDefault     Origin = "default"
 	FromFile        Origin = "file"
@@ -57,8 +57,8 @@ func Settings(path string, env []string, overrides map[string]string) ([]Setting
 	return l.c.asBounded(out)
 }
 
-// shownValue returns a value without secrets. During redaction, the key precedes the value, because it may mark the
-// value as a secret.
+// shownValue returns a value without secrets. It redacts the value together with its key, because the name of the key
+// may mark the value as a secret.
 func shownValue(key, literal string) string {
 	_, name := cutLast(key)
 	text := redact.New().JSON(name + " = " + literal)
@@ -76,7 +76,7 @@ func originOf(at Problem) (Origin, string) {
 	return FromFile, fmt.Sprintf("%s:%d", file, at.line)
 }
 
-// boundKeys are the keys that also have values in the policy.
+// boundKeys maps each key that a policy also sets to a function that returns the policy's value.
 var boundKeys = map[string]func(policy.Guards, recovery.Backoff) any{
 	"director.max_retries":            func(g policy.Guards, _ recovery.Backoff) any { return g.MaxRetries },
 	"recovery.max_consecutive_errors": func(g policy.Guards, _ recovery.Backoff) any { return g.MaxConsecutiveErrors },
@@ -98,7 +98,7 @@ var boundKeys = map[string]func(policy.Guards, recovery.Backoff) any{
 	},
 }
 
-// asBounded replaces configured values that do not apply by the policy's bounds.
+// asBounded replaces the values of all settings that the policy overrides.
 func (c Config) asBounded(settings []Setting) ([]Setting, Problems) {
 	tables, problems := c.Tables()
 	if len(problems) > 0 {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Starter has the values of a first configuration. All other keys keep their default.
+// Starter has the values for a first configuration file. All other keys keep their default.
 type Starter struct {
 	Repositories []string
 	BaseBranch   string
@@ -27,7 +27,7 @@ func Words(line string) []string {
 	return strings.Fields(line)
 }
 
-// String returns a short commented file, which is valid if the values are.
+// String returns a short configuration file with comments. The file is valid if the values are valid.
 func (s Starter) String() string {
 	var b strings.Builder
 	line := func(key string, value any, comment string) {
@@ -52,7 +52,7 @@ func (s Starter) String() string {
 	line("env_passthrough", &s.Pass, "names of variables to pass to workers, such as an agent's key")
 	b.WriteString("\n[[stage]]\n")
 	code := "CODE"
-	line("name", &code, "what changes files")
+	line("name", &code, "the stage that changes files")
 	if s.Agent != "" {
 		line("agent", &s.Agent, "profiles: docs/specs/agents.md")
 	} else {
@@ -67,7 +67,8 @@ func (s Starter) String() string {
 	return b.String()
 }
 
-// KeysOfAgent returns the variables that are set for an agent's login, or else the first known variable.
+// KeysOfAgent returns the first login variable of an agent that is set. If none is set, it returns the first login
+// variable in the agent's profile, if any.
 func (c Config) KeysOfAgent(name string, lookup func(string) (string, bool)) []string {
 	profile, err := c.Agents.Lookup(name)
 	if err != nil || len(profile.Keys) == 0 {

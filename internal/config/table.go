@@ -25,7 +25,7 @@ type row struct {
 	// the field: *bool, *int, *float64, *time.Duration, *string, *[]string, *map[string]string,
 	// *map[string][]string or *map[string]int
 	to any
-	at func(*Config) any // the field in a configuration; nil for a stage's key
+	at func(*Config) any // returns the field of a configuration; nil for a stage's key
 }
 
 const (
@@ -34,8 +34,7 @@ const (
 	maxID = 1 << 53 // beyond this, TOML and JSON do not represent numbers exactly
 )
 
-// keys returns the keys of a configuration, without the keys of stages, in the order of the documentation. They are
-// bound to the fields of c.
+// keys returns the rows of all keys except stage keys, in the order of the documentation. Their field to points into c.
 func keys(c *Config) []row {
 	rows := slices.Concat(fleetKeys, workKeys)
 	for i := range rows {
@@ -65,7 +64,7 @@ func stageKeys(s *Stage) []row {
 		},
 		{
 			key: "stage.alternative_model", def: `""`, check: modelForm.MatchString, want: modelWant,
-			doc: "Model for an attempt that should use another model. If empty, verdicts keep the model.",
+			doc: "Model for attempts after a verdict that asks for another model. If empty, they keep the model.",
 			to:  &s.AlternativeModel,
 		},
 		{
@@ -88,8 +87,8 @@ func stageKeys(s *Stage) []row {
 		},
 		{
 			key: "stage.state_paths", def: "[]", reason: faultOfGlob, want: globWant,
-			doc: "Files and directories that are not work and are never committed, unless the base branch has them, " +
-				"in addition to the known state of agents (docs/specs/agents.md). A prefix ! marks work.",
+			doc: "Paths that are not work, in addition to the paths of known agents (docs/specs/agents.md). Retake " +
+				"never commits them, unless the base branch has them. The prefix ! marks work.",
 			to: &s.StatePaths,
 		},
 		{
@@ -99,7 +98,7 @@ func stageKeys(s *Stage) []row {
 	}
 }
 
-// denyDefault has the workflows and files of common CI systems, which run with the repository's secrets. It also has
+// denyDefault lists the files of common CI systems, which run with the repository's secrets. It also contains
 // .gitmodules, because its addresses decide which code a build fetches.
 const denyDefault = `[".github/workflows/", ".github/actions/", ".forgejo/workflows/", ".gitea/workflows/", "**/.gitlab-ci.yml", ".gitlab/ci/", ` +
 	`"**/Jenkinsfile", ".circleci/", ".travis.yml", "azure-pipelines.yml", ".azure-pipelines/", "bitbucket-pipelines.yml", ".buildkite/", ` +
@@ -115,16 +114,16 @@ var associations = []string{
 // stageOrder is the order in which stages run.
 var stageOrder = []string{"START", "CONTEXT_LOAD", "CODE", "VALIDATE", "DONE"}
 
-// unsupported maps the design's unsupported keys to advice.
+// unsupported maps keys of the original design that Retake does not support to the reason.
 var unsupported = map[string]string{
 	"containers.scale_to_zero_idle_seconds": "containers are never idle: each ends with its attempt " +
 		"and is removed",
 }
 
-// allRows supports lookups without a Config.
+// allRows has the rows of all keys, for lookups without a Config.
 var allRows = append(keys(&Config{}), stageKeys(&Stage{})...)
 
-// sections lists all tables with keys: "rate_limits" and "rate_limits.github".
+// sections is the set of all tables and their parents, such as "rate_limits" and "rate_limits.github".
 var sections = func() map[string]bool {
 	all := map[string]bool{}
 	for _, r := range allRows {
@@ -143,7 +142,7 @@ func cutLast(key string) (section, last string) {
 // EnvPrefix begins the name of every variable that sets a key.
 const EnvPrefix = "RETAKE_CFG_"
 
-// envName returns the variable that sets a key. It is RETAKE_CFG_RATE_LIMITS_GITHUB_X for rate_limits.github.x.
+// envName returns the variable that sets a key, such as RETAKE_CFG_RATE_LIMITS_GITHUB_X for rate_limits.github.x.
 func envName(key string) string {
 	return EnvPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }

@@ -14,7 +14,7 @@ import (
 	"retake/internal/tomlfile"
 )
 
-// Tables has the tables for classification and policy: the built-in tables with overrides from the files of
+// Tables has the rules for classification and the policy: the built-in ones, with overrides from the files of
 // [recovery].
 type Tables struct {
 	Classifier *classify.Classifier
@@ -44,7 +44,7 @@ func (c Config) Tables() (t Tables, all Problems) {
 	})...).sorted()
 }
 
-// policy returns the preset's policy, overlaid with the rows of a document.
+// policy returns the preset's policy. The rows of the optional document override it.
 func (c Config) policy(document ...[]byte) (*policy.Policy, error) {
 	p, err := policy.Preset(c.Recovery.Preset)
 	if err == nil && len(document) > 0 {
@@ -53,8 +53,8 @@ func (c Config) policy(document ...[]byte) (*policy.Policy, error) {
 	return p, err
 }
 
-// wrongCaller checks the caller of a stage. It ignores a policy file with faults, which have already been
-// reported.
+// wrongCaller checks the caller of a stage. It ignores an invalid policy file, because ownFiles has already reported
+// its faults.
 func (c Config) wrongCaller(s Stage) string {
 	for _, other := range c.Stages {
 		if other.Name == s.Name && other.Caller != s.Caller && s.Caller != "" {
@@ -73,14 +73,14 @@ func (c Config) wrongCaller(s Stage) string {
 			wrong = fmt.Sprintf("policy %s has no row for caller %s, want one of %s", p.Name(), shorten(s.Caller),
 				strings.Join(p.Callers(), ", "))
 		}
-		return nil //nolint:nilerr // recovery.policy_file reports it
+		return nil //nolint:nilerr // ownFiles reports it
 	}
 	ownFile("recovery.policy_file", c.Recovery.PolicyFile, check)
 	return wrong
 }
 
-// ownFile passes the content of a file of [recovery] to parse. Without a configured file it calls parse without
-// arguments. A problem in the content has a position in the file. An unreadable file is a problem without a position.
+// ownFile passes the content of a file of [recovery] to parse. If path is empty, it calls parse without arguments. A
+// problem in the content has a position in that file. For an unreadable file, the problem has no position.
 func ownFile(key, path string, parse func(data ...[]byte) error) (all Problems) {
 	var documents [][]byte
 	if path != "" {
@@ -105,7 +105,7 @@ func ownFile(key, path string, parse func(data ...[]byte) error) (all Problems) 
 	return all
 }
 
-// ownFiles checks the configured files of [recovery]. It stores only the agents, because Tables builds the others
+// ownFiles checks the configured files of [recovery]. It stores only the agents, because Tables reads the other files
 // again.
 func (l *loader) ownFiles() {
 	r := l.c.Recovery

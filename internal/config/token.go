@@ -11,7 +11,8 @@ import (
 	"retake/internal/secrets/redact"
 )
 
-// maxTokenBytes is far above the length of any GitHub token (255) or key (3,300). A longer file is the wrong one.
+// maxTokenBytes limits the size of a file with a secret. It is far above the length of any GitHub token (255) or
+// private key (3,300), so a longer file must be the wrong file.
 const maxTokenBytes = 16 << 10
 
 // secretPlace is the source of a secret: a variable, or a file, which takes precedence.
@@ -19,14 +20,14 @@ type secretPlace struct {
 	what     string // for messages: "GitHub token"
 	name     string // common part of its keys, <name>_env and <name>_file
 	variable string // empty if not configured
-	file     string // required content of the file or variable
-	put      string // expected content
+	file     string // empty if not configured
+	put      string // for messages: the content that the file or variable should have
 }
 
 func (p secretPlace) env() string    { return p.name + "_env" }
 func (p secretPlace) inFile() string { return p.name + "_file" }
 
-// key returns the key in effect.
+// key returns the key from which the secret is read.
 func (p secretPlace) key() string {
 	if p.file != "" {
 		return p.inFile()
@@ -49,17 +50,18 @@ func (c Config) webhookSecretPlace() secretPlace {
 }
 
 // Token reads the GitHub token from github.token_file, or else from the variable that github.token_env names. Errors
-// and warnings never contain the token. The warning is for the log, and reports that everybody can read the file.
+// and warnings never contain the token. The warning is for the log. It is not empty if all users can read the file.
 func (c Config) Token(getenv func(string) string) (token, warning string, err error) {
 	return c.tokenPlace().read(getenv)
 }
 
-// IsApp reports whether the director is a GitHub App, rather than the account of a token.
+// IsApp reports whether any key of a GitHub App is set, so that the director authenticates as the App, not with a
+// token.
 func (c Config) IsApp() bool {
 	return c.GitHub.AppID != 0 || c.GitHub.InstallationID != 0 || c.GitHub.PrivateKeyFile != ""
 }
 
-// PrivateKey reads the GitHub App's key from github.private_key_file. Errors and warnings are as for Token.
+// PrivateKey reads the GitHub App's key from github.private_key_file. See Token for errors and warnings.
 func (c Config) PrivateKey() (key []byte, warning string, err error) {
 	text, warning, err := readSecret("github.private_key_file", c.GitHub.PrivateKeyFile)
 	if err == nil && !strings.Contains(text, "PRIVATE KEY-----") {
@@ -70,7 +72,7 @@ func (c Config) PrivateKey() (key []byte, warning string, err error) {
 }
 
 // WebhookSecret reads the secret of GitHub's webhooks from github.webhook_secret_file, or else from the variable that
-// github.webhook_secret_env names. Errors and warnings are as for Token.
+// github.webhook_secret_env names. See Token for errors and warnings.
 func (c Config) WebhookSecret(getenv func(string) string) (secret, warning string, err error) {
 	return c.webhookSecretPlace().read(getenv)
 }
@@ -89,12 +91,12 @@ func metricsTokenPlace(c Config) secretPlace {
 	}
 }
 
-// secretPlaces lists the sources of all secrets but an App's key.
+// secretPlaces lists the sources of all secrets except the private key of a GitHub App.
 func secretPlaces(c Config) []secretPlace {
 	return []secretPlace{c.tokenPlace(), c.webhookSecretPlace(), c.pageTokenPlace(), metricsTokenPlace(c)}
 }
 
-// minHTTPToken is the fewest characters of a token for director.http_listen. Shorter tokens could be guessed.
+// minHTTPToken is the minimum length of a page token or metrics token, in bytes. Shorter tokens could be guessed.
 const minHTTPToken = 16
 
 // PageToken reads the token with which people sign in to the page, from director.page_token_file, or else from the
@@ -104,7 +106,8 @@ func (c Config) PageToken(lookup func(string) (string, bool)) (string, error) {
 	return c.pageTokenPlace().readOptional(lookup)
 }
 
-// MetricsToken reads the bearer token of /metrics in the same way.
+// MetricsToken reads the bearer token for /metrics from director.metrics_token_file, or else from the variable that
+// director.metrics_token_env names. It is optional like the page token; see PageToken.
 func (c Config) MetricsToken(lookup func(string) (string, bool)) (string, error) {
 	return metricsTokenPlace(c).readOptional(lookup)
 }
@@ -181,8 +184,8 @@ func (c Config) IsSecretVariable(name string) bool {
 		redact.IsSecretVariable(name) && !strings.HasPrefix(name, EnvPrefix)
 }
 
-// readSecret reads the file of a key. Its errors have a word between the key and the path, because redaction masks
-// the text right after token_file.
+// readSecret reads the file that a key names. Its errors contain the word "names" between the key and the path,
+// because redaction would mask a path that directly follows token_file.
 func readSecret(key, path string) (secret, warning string, err error) {
 	data, err := readFile(path, maxTokenBytes)
 	switch {

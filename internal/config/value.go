@@ -20,8 +20,8 @@ type fault struct {
 	text    string
 }
 
-// set assigns a value decoded from TOML to the row's field. It returns the faults with the allowed values. If
-// there are faults, it leaves the field unchanged.
+// set assigns a value decoded from TOML to the row's field. If the value is invalid, it leaves the field unchanged and
+// returns the faults, which name the allowed values.
 func (r row) set(v any) (faults []fault) {
 	wrong, f := "", math.NaN()
 	switch n := v.(type) {
@@ -93,7 +93,7 @@ func (r row) setAny(table map[string]any) string {
 	return r.refuse(table)
 }
 
-// wrongText checks one text.
+// wrongText returns a description of the error in one text, or "" if the text is valid.
 func (r row) wrongText(s string) string {
 	switch {
 	case strings.Contains(s, "\x00"):
@@ -187,7 +187,7 @@ func (r row) setLists(table map[string]any, to *map[string][]string) string {
 	return ""
 }
 
-// refuse describes an invalid value and the allowed ones.
+// refuse returns a message with the invalid value and the allowed values.
 func (r row) refuse(v any) string {
 	if s, ok := v.(string); ok {
 		return "got " + r.shown(s) + ", want " + r.wants()
@@ -277,7 +277,7 @@ func (r row) parseText(text string) (v any, ok bool) {
 		}
 	case *map[string]int, *map[string][]string: // only as a TOML table
 	case *string:
-		if len(text) < 2 || text[0] != '"' || text[len(text)-1] != '"' { // as in the file, and as our defaults are
+		if len(text) < 2 || text[0] != '"' || text[len(text)-1] != '"' { // quoted text is TOML, as in the file
 			return text, true
 		}
 	}
@@ -348,6 +348,6 @@ func (r row) literal() string {
 	to := json.NewEncoder(&b)
 	to.SetEscapeHTML(false)
 	_ = to.Encode(r.to) // cannot fail for these types
-	// TOML requires this escape, JSON does not
+	// TOML requires an escape for DEL, JSON does not
 	return strings.ReplaceAll(strings.TrimSpace(b.String()), "\x7f", `\u007f`)
 }

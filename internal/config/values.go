@@ -13,11 +13,11 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// EgressOpen reports whether workers reach every public address.
+// EgressOpen reports whether workers can reach all public addresses.
 func (c Containers) EgressOpen() bool { return slices.Equal(c.Egress, []string{egressAll}) }
 
-// EgressHosts returns the hosts that workers reach. Each is a name or "*." and a name, optionally with ":" and a
-// port.
+// EgressHosts returns the only hosts that workers can reach, or nil if Egress is all or none. Each host is a name,
+// optionally with the prefix "*." and with a port.
 func (c Containers) EgressHosts() []string {
 	if c.EgressOpen() || slices.Equal(c.Egress, []string{egressNone}) {
 		return nil
@@ -30,7 +30,7 @@ func (c Config) NeedsProxy() bool {
 	return len(c.Containers.EgressHosts()) > 0 || len(c.Containers.ProxiedKeys) > 0
 }
 
-// Doors returns the addresses in Reachable.
+// Doors returns the valid addresses in Reachable.
 func (c Containers) Doors() (all []netip.AddrPort) {
 	for _, s := range c.Reachable {
 		if a, err := netip.ParseAddrPort(s); err == nil {
@@ -40,7 +40,7 @@ func (c Containers) Doors() (all []netip.AddrPort) {
 	return all
 }
 
-// UIDGID splits User. Both numbers are above 0 in a Config without problems.
+// UIDGID returns the numbers in User. If the configuration is valid, both are above 0.
 func (c Containers) UIDGID() (uid, gid int) {
 	u, g, _ := strings.Cut(c.User, ":")
 	uid, _ = strconv.Atoi(u)
@@ -63,7 +63,7 @@ func (c Containers) ParsedMounts() []Mount {
 	return mounts
 }
 
-// Travels reports whether checkouts travel to workers and back.
+// Travels reports whether the bus transports checkouts to workers and back.
 func (w Workspace) Travels() bool { return w.Transport == TransportSync }
 
 // DiskReserveBytes returns DiskReserve in bytes, or 0 if it is disabled.
@@ -88,7 +88,7 @@ func (c Checkout) GitMemoryBytes() int64 {
 func (c Config) ValidatesFresh() bool { return c.Worker.Validate == "fresh" }
 
 // Limits returns the configuration's limits for the policy. A value that differs from its default counts as set, even
-// if a program set it and not a file.
+// if a caller changed the field of the Config.
 func (c Config) Limits() policy.Limits {
 	limits, built := c.limits(), builtInLimits()
 	limits.Assumed = slices.DeleteFunc(slices.Clone(c.assumed), func(b policy.Bound) bool {
@@ -138,11 +138,11 @@ func assumed(set map[string]Problem) []policy.Bound {
 	})
 }
 
-// limitKeys are the keys of limits that can end an attempt.
+// limitKeys lists the keys, except for stages, with limits that can end an attempt.
 var limitKeys = []string{"timeouts.worker_watchdog_seconds", "containers.memory", "recovery.paid_call_budget"}
 
-// DefaultLimits returns the limiting keys that have their default value, such as "stage[1].timeout_seconds" for the
-// first stage.
+// DefaultLimits returns the keys in limitKeys and the timeouts of stages that have their default value. The timeout of
+// the first stage is "stage[1].timeout_seconds".
 func (c Config) DefaultLimits() (out []string) {
 	d := Default()
 	before := keys(&d)
