@@ -23,8 +23,8 @@ import (
 
 func main() { os.Exit(int(run(os.Args[1:]))) }
 
-// commands has the other programs in this binary, by first argument. The supervisor must start before any thread or
-// child.
+// commands are the other programs in this binary, by first argument. run starts them before it does anything else,
+// because the supervisor must start before this process has threads or children.
 var commands = map[string]func(args []string) int{
 	supervisor.Command:      supervisor.Main,
 	supervisor.ApartCommand: supervisor.BecomeWorker,
@@ -46,7 +46,7 @@ func run(args []string) worker.ExitCode {
 	flags := flag.NewFlagSet("worker", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // main prints the error in one line
 	plan := flags.String("plan", worker.FromStdin, "`file` with the attempt's plan, which the worker removes after "+
-		"reading; "+worker.FromStdin+"reads standard input")
+		"reading; "+worker.FromStdin+" reads standard input")
 	report := flags.String("report", "", "run without a director, and append the report to this `file`, in its form "+
 		"on the wire")
 	showVersion := flags.Bool("version", false, "print the version")
@@ -75,7 +75,7 @@ func run(args []string) worker.ExitCode {
 		dial = worker.Alone(file)
 	}
 	if err := worker.Harden(); err != nil {
-		fmt.Fprintln(os.Stderr, err) // less protection, as on an old kernel or with a strict profile
+		fmt.Fprintln(os.Stderr, err) // an old kernel or a strict seccomp profile may refuse; run with less protection
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()

@@ -24,8 +24,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// maxCooldown is the longest cooldown that a stage waits out. With a longer one the attempt ends, so that the director
-// waits and can use the slot for another task.
+// maxCooldown is the longest cooldown for which a stage waits. A longer cooldown ends the attempt, so that the director
+// can use the slot for another task in the meantime.
 const maxCooldown = 5 * time.Minute
 
 // agentFiles is the directory for the files of an agent's profile.
@@ -69,7 +69,7 @@ func (a *attempt) runAgent(ctx context.Context, s wire.StagePlan, f *failure) ex
 	c.argv, c.env = a.agentCommand(s, model, c.env)
 	c.stdout, c.stderr, c.finished = m.tap("stdout"), m.tap("stderr"), m.linger.over
 	e := a.start(ctx, c)
-	if m.linger.stop() && e.timedOut { // the program waited instead of exiting after its result
+	if m.linger.stop() && e.timedOut { // the program kept running after its result
 		e.timedOut, e.lingered, e.code, e.signal = false, true, 0, ""
 	}
 	f.agent.outcome = m.close()
@@ -86,7 +86,7 @@ func (a *attempt) runAgent(ctx context.Context, s wire.StagePlan, f *failure) ex
 	f.agent.httpStatus, f.agent.exitMeaning = agent.ExitStatus(s.Agent, e.code)
 	if e.ok() {
 		f.noSuccess = f.agent.outcome.Contradiction(0, a.work(s.Name, before))
-		if s.Agent.EndsWith == "" && !e.stderr.blank() { // stderr may have the agent's answer
+		if s.Agent.EndsWith == "" && !e.stderr.blank() { // not silent, because the answer may be on stderr
 			f.noSuccess = strings.TrimSuffix(f.noSuccess, ", and "+agent.Silent)
 		}
 		if f.noSuccess == "" {
@@ -202,10 +202,11 @@ func (r *agentRun) addEvidence(e *wire.WorkerError, mask *redact.Redactor) {
 	}
 }
 
-// cutMark matches the beginning of a truncated tail.
+// cutMark matches the mark at the beginning of a truncated tail.
 var cutMark = regexp.MustCompile(`^…\[[0-9]+ bytes cut\]…`)
 
-// withoutQuotes removes text that the agent only quoted from a tail. The container's log keeps that text.
+// withoutQuotes removes from a tail the text that the agent only quoted, such as the output of its tools. The
+// container's log keeps that text.
 func (r *agentRun) withoutQuotes(stream, tail string) string {
 	if r == nil || !slices.Contains(r.profile.Streams, stream) {
 		return tail
@@ -213,7 +214,7 @@ func (r *agentRun) withoutQuotes(stream, tail string) string {
 	return agent.StripQuotes(r.profile.Format, tail, cutMark.FindString(tail))
 }
 
-// rateLimited reports whether the provider limited the agent's rate when the agent ended.
+// rateLimited reports whether the agent's final failure was a rate limit of its provider.
 func (r *agentRun) rateLimited() bool {
 	if r == nil {
 		return false
@@ -232,7 +233,8 @@ type fingerprint *uint64
 
 func sameWork(x, y fingerprint) bool { return x != nil && y != nil && *x == *y }
 
-// work classifies the changes by a stage. before is the state when the stage began. Only CODE has to make changes.
+// work classifies the changes that a stage made. before is the state when the stage began. Only CODE has to make
+// changes, so no other stage is NoWork.
 func (a *attempt) work(stage string, before fingerprint) agent.Work {
 	switch now := a.fingerprint(); {
 	case stage == wire.StageCode && sameWork(now, a.base):
@@ -243,7 +245,7 @@ func (a *attempt) work(stage string, before fingerprint) agent.Work {
 	return agent.NewWork
 }
 
-// fingerprint hashes the names, sizes and times of files. It omits ignored files and agents' own files.
+// fingerprint hashes the names, modes, sizes and times of files. It omits ignored files and agents' own files.
 func (a *attempt) fingerprint() fingerprint {
 	h, n := fnv.New64a(), 0
 	state, _ := worktree.Compile(a.plan.StatePaths) // checked by loadPlan

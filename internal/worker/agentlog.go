@@ -33,7 +33,7 @@ func (p logPlace) String() string {
 	return p.name
 }
 
-// stageLogs are the log files of a stage's program before it ran.
+// stageLogs finds the log file that a stage's program writes. before holds the log files that existed earlier.
 type stageLogs struct {
 	paths   []string
 	folders map[bool]string // indexed by inHome
@@ -51,7 +51,7 @@ func (a *attempt) logsOf(s wire.StagePlan) stageLogs {
 	return l
 }
 
-// list returns the existing log files. It reads only the two directories.
+// list returns the log files that exist now, at most maxLogFiles in each directory.
 func (l stageLogs) list() map[logPlace]fs.FileInfo {
 	found := map[logPlace]fs.FileInfo{}
 	for _, glob := range l.paths {
@@ -74,7 +74,8 @@ func (l stageLogs) list() map[logPlace]fs.FileInfo {
 	return found
 }
 
-// written returns the end of the stage's output to its newest log file under a heading with the file's name, or "".
+// written returns the end of the text that the stage has added to its newest log file, below a heading with the file's
+// name. It returns "" if the stage did not write a log file.
 func (l stageLogs) written() string {
 	var newest logPlace
 	var now fs.FileInfo

@@ -114,8 +114,8 @@ func (m *agentMonitor) close() agent.Outcome {
 	return out
 }
 
-// publish sends usage and limits at once, and steps at most every stepEvery. It retries until it has reported a
-// limit, so that the director learns of it while the agent is silently waiting.
+// publish sends usage and limits at once, and steps at most every stepEvery. It repeats the report of a limit until it
+// succeeds, so that the director gets the report while the agent is silently waiting.
 func (m *agentMonitor) publish(ctx context.Context) {
 	var last time.Time
 	var later <-chan time.Time

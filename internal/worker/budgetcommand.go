@@ -16,7 +16,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// Variables with which a stage's programs ask for leases.
+// Environment variables that the programs of a stage need to ask for leases.
 const (
 	envSocket   = "RETAKE_BUDGET_SOCKET"
 	envResource = "RETAKE_BUDGET_RESOURCE"
@@ -120,7 +120,7 @@ func askWorker(socket string, q leaseRequest) (line []byte, a leaseAnswer, err e
 		return nil, a, fmt.Errorf("the worker is not listening at %s: %w", socket, err)
 	}
 	defer func() { _ = c.Close() }()
-	// Allow for the worker's patience, and for one last request to the director.
+	// The worker may wait for all of this patience, and then make one last request to the director.
 	patience := duration(q.PatienceSeconds, 0) + directorWait + socketTimeout
 	if err = c.SetDeadline(time.Now().Add(patience)); err != nil {
 		return nil, a, err

@@ -16,16 +16,16 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// chunksAtOnce is the maximum number of concurrent chunks, because the director queues only a few. The director needs
-// some time for a checkpoint of many files.
+// chunksAtOnce is the maximum number of chunks to send concurrently, because the director queues only a few.
+// checkpointTimeout is long, because the director needs some time for a checkpoint of many files.
 const (
 	chunksAtOnce      = 8
 	checkpointTimeout = time.Minute
 	checkpointTries   = 3 // tries if the director lost chunks, or a directory moved during the scan
 )
 
-// checkpointer fetches an attempt's checkout and sends its changes. Its methods are called one after the other, except
-// soon.
+// checkpointer fetches an attempt's checkout and sends its changes. Only soon may be called concurrently with the other
+// methods.
 type checkpointer struct {
 	plan      *wire.PlanCheckout
 	attempt   string
@@ -182,8 +182,8 @@ func (c *checkpointer) note(err error) {
 	c.lastError = text
 }
 
-// last sends the final checkpoint after all processes have ended. It reads every file again, and returns once
-// the checkpoint is accepted or can no longer be.
+// last sends the final checkpoint after all processes have ended. It reads every file again. It returns when the
+// director has accepted the checkpoint or refused it permanently, or when ctx is done.
 func (c *checkpointer) last(ctx context.Context) error {
 	return patiently(ctx, 24*time.Hour, func(ctx context.Context) error {
 		err := c.save(ctx, true)
@@ -194,7 +194,8 @@ func (c *checkpointer) last(ctx context.Context) error {
 	})
 }
 
-// holdBack tells the director which limit the work exceeds.
+// holdBack reports to the director which limit the work exceeds, instead of sending the work. It always returns an
+// error.
 func (c *checkpointer) holdBack(ctx context.Context, over *checkpoint.Exceeded) error {
 	return patiently(ctx, callTimeout, func(ctx context.Context) error {
 		_, err := c.bus.SaveCheckpoint(ctx, wire.Checkpoint{

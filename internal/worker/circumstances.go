@@ -17,7 +17,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// circumstancesOnWire is the worker's half of a circumstances.Record.
+// circumstancesOnWire is the JSON form of a circumstances.Record, which only its decoder can create.
 type circumstancesOnWire struct {
 	Stage       string               `json:"stage,omitempty"`
 	Number      int                  `json:"number,omitempty"`
@@ -63,7 +63,8 @@ var providerReasons = []recovery.Reason{
 	recovery.AuthError, recovery.RateLimited, recovery.QuotaExhausted, recovery.Overloaded, recovery.ContextOverflow,
 }
 
-// provider adds the provider's part in the failure. For agents that print text, it trusts their output.
+// provider adds whether the run reached the provider, and whether the provider refused a request. An agent of format
+// "text" has no events for this, so the classification of its output decides.
 func (c *circumstancesOnWire) provider(f *failure, e *wire.WorkerError, found recovery.Reason) {
 	if f.closedModel != "" {
 		c.Provider, c.Refused = strings.TrimPrefix(f.closedModel, recovery.ModelPrefix), true
@@ -105,8 +106,8 @@ func (c *circumstancesOnWire) credential(a *attempt, s wire.StagePlan) {
 	c.Provider, c.Credentials = agent.Credential(s, agent.Model(s, a.plan.AttemptFile), set)
 }
 
-// maxCredentials is the maximum number of variables in a report. With more variables, the program may have used any of
-// them.
+// maxCredentials is the maximum number of variables in a report. With more variables, the report names none, because
+// the program may have used any of them.
 const maxCredentials = 4
 
 // secretVariables returns the variables with secrets that a program without a profile gets. It omits the keys of
@@ -148,7 +149,7 @@ func (r *reporter) limit(f *failure, reason string) *circumstances.Limit {
 	return &l
 }
 
-// span formats a duration and omits units that are zero.
+// span formats a duration and omits trailing units that are zero.
 func span(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {

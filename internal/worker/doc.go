@@ -9,8 +9,8 @@
 // With validate_first the first round skips CODE and validates existing work. If VALIDATE refuses the work, CODE begins
 // with the reason. A plan without VALIDATE then succeeds at once.
 //
-// With validate_only there is no agent. VALIDATE judges a copy of the work, and programs get no leases. With rejected,
-// the first CODE learns why a validate_only attempt refused the work.
+// With validate_only there is no agent. VALIDATE judges a copy of the work, and programs get no leases. If such an
+// attempt refused the work, the plan of the next attempt has the reason in rejected, and its first CODE begins with it.
 //
 // A stop.v1, the watchdog or SIGTERM ends the worker in every state. ExitCode and Exits list the results.
 //
@@ -48,16 +48,17 @@
 // The socket is closed with the stage, and the worker releases the stage's remaining leases.
 //
 // Agents: a stage with a profile (package agent) gets its prompt, model and files here, starts under a lease of the
-// worker, and is monitored for steps, usage and rate limits (agentmonitor.go). The stream determines the meaning of
-// exit code 0. Names, sizes and times of files determine whether work changed (agent.go), and package worktree
-// defines work. The stream never stops an agent, but the stage's timeout does.
+// worker, and is monitored for steps, usage and rate limits (agentmonitor.go). The stream decides whether exit code 0
+// is a success. Names, modes, sizes and times of files show whether the work changed (agent.go). Package worktree
+// defines which files are work. The worker stops an agent at the stage's timeout, and an agent that has reported its
+// result but does not exit (linger.go).
 //
-// Logs: after a failed stage, or one without work, the end of the newest log file that it wrote is reported before
+// Logs: if a stage failed or did no work, the report quotes the end of the newest log file that the stage wrote, before
 // the tail of stderr (agentlog.go).
 //
 // Memory: a stage failed for lack of memory if the kernel counted a kill in this control group during the stage, and
-// the stage died of SIGKILL, returned 137, or was VALIDATE (whose compilers die in its place). The assertion always
-// requires the kernel's count.
+// the stage died of SIGKILL, returned 137, or was VALIDATE. In VALIDATE, the kernel kills a compiler or test instead of
+// the stage's own program.
 //
 // Output: the worker passes the redacted output of the stages to the container's stdout and stderr. Its own few lines
 // go to stderr, begin with "retake-worker: " at the start of a line, and are one JSON object each, with the keys of the
@@ -73,9 +74,8 @@
 // Failure policy: a lost bus is retried forever with jittered backoff. Errors of the workspace's files are logged and
 // do not prevent a report. A panic in the worker becomes a worker_error like any other failure.
 //
-// Imports: packages bus, bus/wire, agent, budget, recovery, recovery/classify, procfs, redact, ring, safefile and
-// worktree. It does not import the state machine, the embedded server, or the container, GitHub and workspace adapters.
-// cmd/worker imports it.
+// Imports: the package does not import the state machine, the embedded server, or the container, GitHub and workspace
+// adapters. cmd/worker imports it.
 //
 // It runs on Linux only, as containers do.
 package worker

@@ -13,12 +13,12 @@ import (
 type ending struct {
 	code        ExitCode
 	reason      string        // reason of the stop; see wire.Stop
-	wantsReport bool          // about the interrupted stage
+	wantsReport bool          // set if the worker must report the interrupted stage
 	grace       time.Duration // grace of the running stage
 	ackTimeout  time.Duration // maximum wait for the acknowledgement
 }
 
-// stopEnding returns the ending of a stop.v1. A fenced attempt must not report.
+// stopEnding returns the ending for a stop.v1. A fenced, withdrawn or replaced attempt must not report.
 func stopEnding(s wire.Stop, grace time.Duration) *ending {
 	e := &ending{code: ExitStopped, reason: s.Reason, grace: min(grace, duration(s.GraceSeconds, 0))}
 	switch s.Reason {
@@ -39,7 +39,7 @@ func (w *worker) onEnding(e *ending) (ExitCode, bool) {
 	w.log.Info("stopping", zap.String("reason", e.reason))
 	switch {
 	case w.stopStages != nil:
-		w.stopRunning(&stopCause{e.reason, e.grace}) // onStagesEnded comes next
+		w.stopRunning(&stopCause{e.reason, e.grace}) // onStagesEnded continues when the stages have ended
 		return 0, false
 	case w.reporting && e.wantsReport && e.code != ExitWatchdog:
 		w.ackTimeout = time.After(e.ackTimeout)

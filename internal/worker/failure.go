@@ -22,7 +22,7 @@ const (
 	failedMemory                  // the kernel killed the program for lack of memory
 	failedStopped                 // the attempt was stopped from outside, or ran out of time
 	failedPanic                   // the worker itself failed
-	failedNoSuccess               // a program returned 0 without success
+	failedNoSuccess               // a program returned 0, but did not do its work
 	failedClosedModel             // the cooldown of the agent's model is too long to wait
 	failedNoCalls                 // the task has used up its paid calls
 	failedCheckpoint              // the work could not be transferred
@@ -44,7 +44,7 @@ type failure struct {
 	noSuccess   string        // why exit code 0 counts as a failure, or empty
 	agent       *agentRun     // the agent's output, or nil
 	closedModel string        // resource of failedClosedModel
-	wait        time.Duration // for failedClosedModel
+	wait        time.Duration // rest of the cooldown, for failedClosedModel
 	unlent      bool          // set if the lease socket refused the program because the task has used up its paid calls
 	log         string        // end of the program's log file, not yet redacted
 }
@@ -101,7 +101,7 @@ type lastFailure struct {
 	StderrTail string    `json:"stderr_tail"`
 }
 
-// rejection explains to a prompt why validation failed.
+// rejection describes for the next prompt why validation failed.
 func (a *attempt) rejection(f *failure) string {
 	return fmt.Sprintf("%s\ncommand: %s\n\n--- stdout ---\n%s\n--- stderr ---\n%s\n", a.summary(f),
 		strings.Join(f.command, " "),

@@ -8,8 +8,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// runAttempt runs the stages. If the checkout travels, it first fetches it, and sends checkpoints while the stages
-// run.
+// runAttempt runs the stages. If the checkout travels, runAttempt first fetches the checkout, and sends checkpoints
+// while the stages run.
 func (w *worker) runAttempt(ctx context.Context) *failure {
 	if w.checkouts == nil {
 		return w.attempt.runStages(ctx)
@@ -37,8 +37,8 @@ func (w *worker) send() (ExitCode, bool) {
 	return 0, false
 }
 
-// save sends the last checkpoint, with the report in the spool, after the last process of the stages has ended. It
-// returns when it has an answer or its time is up.
+// save starts to send the last checkpoint, after the last process of the stages has ended. The checkpoint includes the
+// report in the spool. save does not wait: the result arrives on w.saved. After an external stop, the time is limited.
 func (w *worker) save() {
 	ctx, cancel := w.work, func() {}
 	if w.end != nil {
@@ -55,7 +55,8 @@ func (w *worker) save() {
 	})
 }
 
-// onSaved continues after the last checkpoint. A success without its work is a failure.
+// onSaved continues after the last checkpoint. If the checkpoint failed, a successful attempt counts as failed, because
+// the director lacks its work.
 func (w *worker) onSaved(err error) (ExitCode, bool) {
 	if err != nil {
 		w.log.Error("last checkpoint failed", zap.Error(err))

@@ -7,8 +7,8 @@ import (
 	"retake/internal/recovery/classify"
 )
 
-// sameMoment is the time within which two streams count as written together, because the kernel does not preserve their
-// order.
+// sameMoment is the maximum time between the last outputs of two streams for them to count as simultaneous. The order
+// of such outputs is unknown, because the kernel does not preserve it across two pipes.
 const sameMoment = 200 * time.Millisecond
 
 // lastWords returns the stream with the latest output. If both ended at the same moment, it returns both.

@@ -65,8 +65,8 @@ func (c *leaseClient) acquire(ctx context.Context, resource string) wire.BudgetG
 	return g
 }
 
-// await asks until there is a lease, ctx is done, or patience returns 0. patience is called with each refusal and
-// its minimum wait, and returns the maximum wait.
+// await asks until it gets a lease, ctx is done, or patience returns 0. It calls patience with each refusal and the
+// time that the refusal asks to wait. patience returns the maximum time to wait.
 func (c *leaseClient) await(ctx context.Context, resource string,
 	patience func(wire.BudgetGrant, time.Duration) time.Duration,
 ) wire.BudgetGrant {
@@ -112,8 +112,8 @@ func (c *leaseClient) report(ctx context.Context, r wire.BudgetReport) {
 	}
 }
 
-// drop releases the remaining leases of an ended stage. It takes no longer than one answer, because the worker may have
-// to end soon. A lease that it cannot release expires.
+// drop releases the remaining leases of an ended stage. It takes at most directorWait, because the worker may have to
+// end soon. A lease that it cannot release expires.
 func (c *leaseClient) drop(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, directorWait)
 	defer cancel()
@@ -148,7 +148,7 @@ func (c *leaseClient) ask(ctx context.Context, p wire.Payload) (wire.BudgetGrant
 }
 
 // lease is an agent's lease on its model. Leases limit the rate at which agents start. A lease ends when it expires or
-// the agent ends, so a long run outlasts its lease. A nil lease means that none is held.
+// the agent ends, so a long run outlasts its lease. A nil lease means that the agent runs without one.
 type lease struct {
 	leases   *leaseClient
 	resource string

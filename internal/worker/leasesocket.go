@@ -22,9 +22,9 @@ import (
 
 // Limits of the socket. The agent is untrusted, and must not be able to harm more than its own attempt.
 const (
-	maxLeaseConns   = 32       // concurrent
-	maxRequestBytes = 64 << 10 // time per request, including headers
-	socketTimeout   = 5 * time.Second
+	maxLeaseConns   = 32              // concurrent connections
+	maxRequestBytes = 64 << 10        // size of a request
+	socketTimeout   = 5 * time.Second // time to connect, or to write an answer
 )
 
 // leaseSocket is the unix socket at which the programs of one stage ask for leases on models. Requests and answers are
@@ -35,16 +35,16 @@ type leaseSocket struct {
 	listener net.Listener
 	slots    chan struct{} // one token for each connection
 	mayLend  bool          // false if a lease would exceed the task's paid calls
-	onLent   func()        // called for each lease
+	onLent   func()        // called after each granted lease
 
 	lent, refused atomic.Bool
 
-	ctx     context.Context // closes the connections
+	ctx     context.Context // when done, the connections are closed
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 }
 
-// leaseRequest is one line of a client.
+// leaseRequest is one line from a client.
 type leaseRequest struct {
 	Op       string `json:"op"`                 // acquire, release or report
 	Resource string `json:"resource,omitempty"` // acquire; model.default if absent
@@ -100,7 +100,7 @@ func (a *attempt) openLeaseSocket(s wire.StagePlan) *leaseSocket {
 	return socket
 }
 
-// socket returns the path for the stages, or "".
+// socket returns the path of the socket for envSocket, or "" if there is no socket.
 func (s *leaseSocket) socket() string {
 	if s == nil {
 		return ""

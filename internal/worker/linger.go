@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// linger notices an agent that has reported its result but does not exit. Such a process would keep its stage busy
-// until the time limit.
+// linger detects an agent that has reported its result but does not exit. Without linger, such a process would occupy
+// its stage until the stage's timeout.
 type linger struct {
-	bound time.Duration // from the stream's last event to the exit; 0 means no bound
-	over  chan struct{} // closed when the bound has passed
+	bound time.Duration // maximum time from the last output to the exit; 0 means no limit
+	over  chan struct{} // closed when that time has passed
 
 	mu      sync.Mutex
-	last    time.Time // signals output of any kind
+	last    time.Time // time of the last output of any stream
 	streams map[*streamTap]streamState
 	timer   *time.Timer
 	expired bool
@@ -20,7 +20,7 @@ type linger struct {
 
 type streamState struct {
 	atEnd bool // the stream's output may be complete
-	ended bool // the stream has a result and the agent has not resumed
+	ended bool // the stream has a result, and the agent has not resumed
 }
 
 func newLinger(bound time.Duration) *linger {

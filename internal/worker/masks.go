@@ -11,7 +11,7 @@ import (
 	"retake/internal/secrets/redact"
 )
 
-// maskCommand begins an output line that requests hiding a value, as for GitHub Actions.
+// maskCommand is the prefix of an output line that asks the worker to hide a value, as in GitHub Actions.
 const maskCommand = "::add-mask::"
 
 // Limits on the values to hide, so that an agent cannot hide everything.
@@ -22,7 +22,7 @@ const (
 )
 
 // masks holds the values that the worker hides in all output. The plan and the stages provide them. Values from the
-// agent are hidden only until another stage begins, because they could be evidence against the agent. masks is a
+// agent are hidden only until another stage begins, because they could be evidence against the agent. masks implements
 // redact.Finder.
 type masks struct {
 	given []string
@@ -44,7 +44,7 @@ func newMasks(given ...string) *masks {
 // redactor hides the values, including values added later.
 func (m *masks) redactor() *redact.Redactor { return redact.New(m.given...).With(m) }
 
-// begin starts a stage.
+// begin records the stage that begins. If the stage is not CODE, the agent's values are no longer hidden.
 func (m *masks) begin(stage string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -110,11 +110,12 @@ func (s *maskedStream) Pass(text string) string {
 	return out + s.Stream.Pass(text)
 }
 
-// maskLines replaces lines that name values by the bare command. It is not safe for concurrent use.
+// maskLines replaces the value in each line that begins with maskCommand, and passes on all other lines unchanged. It
+// is not safe for concurrent use.
 type maskLines struct {
 	masks   *masks
 	to      *redact.Writer
-	held    []byte // held start of a line that may name a value
+	held    []byte // start of a line that may begin with maskCommand
 	midLine bool
 }
 

@@ -12,7 +12,7 @@ import (
 // memory is the kernel's account of this container's memory.
 type memory struct {
 	kills uint64 // processes killed for lack of memory
-	limit uint64 // bytes, or 0
+	limit uint64 // bytes, or 0 without a limit
 	peak  uint64 // bytes, or 0 if unknown
 }
 
@@ -23,7 +23,7 @@ type layout struct {
 	kills, limit, peak cgroup.Counter
 }
 
-// layouts tries version 2 first. On a host with both versions, only one has the memory controller.
+// layouts lists version 2 first. On a host with both versions, only one has the memory controller.
 var layouts = []layout{
 	{
 		cgroup.Hierarchy{Mount: "sys/fs/cgroup"},
@@ -43,7 +43,7 @@ var layouts = []layout{
 const noLimit = 1 << 60
 
 // containerMemory reads the container's numbers. It returns false unless the worker is PID 1, because the worker
-// otherwise shares its group with the login session.
+// otherwise shares its control group with the login session.
 func containerMemory() (memory, bool) {
 	if os.Getpid() != 1 {
 		return memory{}, false

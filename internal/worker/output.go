@@ -13,7 +13,7 @@ import (
 	"retake/internal/secrets/redact"
 )
 
-// console is one of the worker's streams, shared by the stages' output and the worker's log lines.
+// console is the worker's stdout or stderr. The output of the stages and the worker's log lines share it.
 type console struct {
 	mu      sync.Mutex
 	to      io.Writer
@@ -93,7 +93,7 @@ func (t tail) text(limit int) string {
 	}
 	s := strings.ToValidUTF8(string(kept), "\uFFFD")
 	if dropped > 0 {
-		s = fmt.Sprintf("…[%d bytes cut]…%s", dropped, s) // in wire.CutTail's format, so that it can add to the number
+		s = fmt.Sprintf("…[%d bytes cut]…%s", dropped, s) // wire.CutTail recognizes this mark and adds to the number
 	}
 	return wire.CutTail(s, limit)
 }

@@ -54,7 +54,7 @@ func (p *pauseSwitch) wait(ctx context.Context, waiting func()) {
 	}
 }
 
-// pausableTimer belongs to one goroutine.
+// pausableTimer is a timer that can be stopped and continued. It is not safe for concurrent use.
 type pausableTimer struct {
 	*time.Timer
 	ends   time.Time

@@ -21,13 +21,13 @@ import (
 	"retake/internal/worktree"
 )
 
-// ErrPlan is the error of an unusable plan.
+// ErrPlan is wrapped when the plan cannot be read, or is not valid.
 var ErrPlan = errors.New("worker: bad plan")
 
 // planMax is the maximum size of a plan in bytes. Even a plan with an issue body of 64 KiB is much smaller.
 const planMax = 4 << 20
 
-// Default durations, from the configuration reference.
+// Defaults, from the configuration reference.
 const (
 	defaultHeartbeat = 15 * time.Second
 	defaultGrace     = 10 * time.Second
@@ -41,8 +41,8 @@ const planPatience = 30 * time.Second
 // FromStdin is the name of a plan on standard input.
 const FromStdin = "-"
 
-// loadPlan reads and checks the plan, then makes its secrets unreadable for the stages. If only the latter fails,
-// the plan is still usable, and removeErr is the cause.
+// loadPlan reads and checks the plan, and then removes its file, so that the stages cannot read its secrets. If only
+// the removal fails, the plan is still usable, and removeErr is the cause.
 func loadPlan(ctx context.Context, o Options) (plan *wire.Plan, removeErr, err error) {
 	name, remove := o.PlanFile, func() error { return removePlan(o.PlanFile) }
 	var data []byte
@@ -109,7 +109,7 @@ func ownSecrets(p *wire.Plan) []string {
 	return []string{p.Bus.Seed, p.Bus.JWT, base64.StdEncoding.EncodeToString(p.SignKey)}
 }
 
-// removePlan removes the file. If root owns the directory, it at least removes the content.
+// removePlan removes the file. If it may not, because root owns the directory, it truncates the file instead.
 func removePlan(file string) error {
 	err := os.Remove(file)
 	if err == nil || os.Truncate(file, 0) == nil {
@@ -173,7 +173,7 @@ func numberOf(key string) int {
 	return number
 }
 
-// duration converts seconds to a Duration. It returns otherwise for values up to 0.
+// duration converts seconds to a Duration. It returns otherwise if s is not positive.
 func duration(s float64, otherwise time.Duration) time.Duration {
 	if s <= 0 {
 		return otherwise

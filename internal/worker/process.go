@@ -20,8 +20,8 @@ import (
 // errNoProgram means that the program of a stage is missing or not executable.
 var errNoProgram = errors.New("worker: no such program")
 
-// tailBytes is the size of each stream's tail. Two tails fit into the default max_message_bytes (64 KiB). One holds a
-// stack trace of 16 KiB and the cause above it, the longest seen from a coding agent.
+// tailBytes is the size of each stream's tail. Two tails fit into the default max_message_bytes (64 KiB). One tail
+// holds a stack trace of 16 KiB, the longest seen from a coding agent, and the cause above it.
 const tailBytes = 32 << 10
 
 // leftoverGrace is the time between SIGTERM and SIGKILL for leftover processes of a stage, at most the plan's stop
@@ -39,7 +39,7 @@ type command struct {
 	env     []string
 	path    string        // PATH of env
 	timeout time.Duration // 0 means none
-	grace   time.Duration // SIGTERM → SIGKILL
+	grace   time.Duration // from SIGTERM to SIGKILL
 	stage   string
 
 	stdout, stderr io.Writer // receive the streams unredacted; may be nil
@@ -232,8 +232,8 @@ func (p *processRunner) sweep(grace time.Duration) {
 	}
 }
 
-// childlessWithin waits for the end of all children. It signals again after every child that ended, and every 20
-// ms, because it would miss a fork between listing and signal.
+// childlessWithin waits up to d for the end of all children. It calls again after every child that ended, and every
+// 20 ms, because a single signal misses a process that is forked between the listing and the signal.
 func (p *processRunner) childlessWithin(d time.Duration, again func()) bool {
 	limit := time.NewTimer(d)
 	defer limit.Stop()
@@ -302,8 +302,7 @@ func (s stamped) Write(p []byte) (int, error) {
 	return s.Writer.Write(p)
 }
 
-// end returns the tail. All writers are dead unless the kernel delays one's end, so end stops reading after a
-// while.
+// end returns the tail. The kernel may delay the end of a writer, so end stops reading after killWait.
 func (c *capture) end() tail {
 	_ = c.read.SetReadDeadline(time.Now().Add(killWait))
 	<-c.done

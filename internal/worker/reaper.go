@@ -17,7 +17,7 @@ import (
 // reaper waits for all children of this process. It is the only caller of wait4, so that each exit status reaches the
 // run that started the child. No other code may start children, because os/exec would wait for them as well.
 type reaper struct {
-	mu      sync.Mutex // held while a child is created or reaped, so that a leader is registered before its end is seen
+	mu      sync.Mutex // held while a child is created or reaped, so that a leader is registered before it is reaped
 	leaders map[int]chan<- syscall.WaitStatus
 	orphans int // re-parented children reaped so far
 
@@ -140,8 +140,8 @@ func (r *reaper) start(file string, argv []string,
 	return pid, status, nil
 }
 
-// signalGroup signals the process group of a leader that was not reaped yet. After that it does nothing, because the
-// kernel may reuse the number.
+// signalGroup signals the process group of a leader. It does nothing if the leader has been reaped, because the kernel
+// may have reused the process ID.
 func (r *reaper) signalGroup(leader int, sig syscall.Signal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -38,7 +38,7 @@ func (r *reporter) result(a *attempt) *wire.WorkerResult {
 	}
 }
 
-// failed returns the report of a failed attempt. A reason means that the attempt was ended from outside.
+// failed returns the report of a failed attempt. reason is the reason of a stop from outside, or empty.
 func (r *reporter) failed(a *attempt, f *failure, reason string) *wire.WorkerError {
 	e := &wire.WorkerError{
 		ErrorID:  f.id(r.plan),
@@ -81,7 +81,7 @@ func (r *reporter) stderrTail(f *failure) string {
 	return log + r.mask.Text(f.agent.withoutQuotes("stderr", f.exit.stderr.text(tailBytes-min(len(log), maxLogBytes))))
 }
 
-// knownReasons are the kinds of failure whose reason the worker knows without evidence.
+// knownReasons maps each kind of failure to its reason, if the worker need not classify output to find the reason.
 var knownReasons = map[kind]recovery.Reason{
 	failedTimeout: recovery.Timeout, failedNoProgram: recovery.ToolNotFound, failedQuestion: recovery.NeedsHuman,
 	failedMemory:     recovery.OOMKilled,
@@ -89,7 +89,7 @@ var knownReasons = map[kind]recovery.Reason{
 	failedPanic:      recovery.Unknown, failedClosedModel: recovery.RateLimited, failedNoCalls: recovery.NeedsHuman,
 }
 
-// stopReasons maps the reasons of stops from outside.
+// stopReasons maps the reasons of stops from outside to reasons of failures.
 var stopReasons = map[string]recovery.Reason{
 	wire.StopWatchdog: recovery.Timeout,
 	wire.StopShutdown: recovery.WorkerLost,
@@ -134,7 +134,7 @@ func waitOf(e *wire.WorkerError) time.Duration {
 	return duration(*e.RetryAfterSeconds, 0)
 }
 
-// fit cuts a report to the bus's limit and renders it. It returns the exact bytes of the message.
+// fit cuts a report to the bus's limit and encodes it. It returns the cut report and the encoded message.
 func fit(p *wire.Plan, report wire.Payload, now time.Time) (wire.Payload, []byte, error) {
 	// The real sequence number is assigned later, so reserve room for the longest.
 	data, err := wire.EncodeWithin(sender(p), 1<<53, now, report, p.Bus.MaxMessageBytes)
@@ -184,8 +184,8 @@ type spool struct {
 	log     *zap.Logger
 }
 
-// add writes a report, rendered as data, before the worker sends it. If the write fails, it only logs the error,
-// because a full disk must not suppress its own report.
+// add writes a report, encoded as data, before the worker sends it. If the write fails, add only logs the error,
+// because a full disk must not prevent the report about it.
 func (s *spool) add(report wire.Payload, data []byte) {
 	if s.folder == nil {
 		return

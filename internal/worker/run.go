@@ -27,8 +27,8 @@ type Options struct {
 }
 
 // Harden prepares the process for running next to an agent. Processes of the same user cannot read its memory, stages
-// cannot use io_uring, and a closed output does not end the process. Only the program calls Harden, because it would
-// restrict a test.
+// cannot use io_uring, and a closed output does not end the process. Tests do not call Harden, because it would also
+// restrict the test process.
 func Harden() error {
 	// Children would inherit an ignored signal. A channel, even if unread, keeps the signal from ending the process.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
@@ -75,8 +75,8 @@ func Run(ctx context.Context, o Options) ExitCode {
 	return code
 }
 
-// newLog writes one JSON object per line with the project's fixed keys. It omits debug lines, because the stages share
-// the stream.
+// newLog returns a logger that writes one JSON object per line with the project's fixed keys. It omits debug lines,
+// because the stages share the stream.
 func newLog(p *wire.Plan, to zapcore.WriteSyncer) *zap.Logger {
 	format := zap.NewProductionEncoderConfig()
 	format.EncodeTime = zapcore.RFC3339TimeEncoder

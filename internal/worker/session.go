@@ -71,8 +71,9 @@ func DialBus(p *wire.Plan, l Listener) (Bus, error) {
 	return c, nil
 }
 
-// Backoff after errors of the bus, ±50 %. An embedded bus returns within a second of its director. The jitter spreads
-// the reconnections of workers that lost the bus at the same time.
+// Backoff after errors of the bus, with a jitter of ±50 %. The first delay is short, because an embedded bus is
+// available within a second after its director restarts. The jitter spreads the reconnections of workers that lost the
+// bus at the same time.
 const (
 	backoffInitial = 200 * time.Millisecond
 	backoffMax     = 5 * time.Second
@@ -194,7 +195,7 @@ func (s *session) deliver(ctx context.Context, bus Bus, report wire.Payload) boo
 			return errDisconnected
 		}
 		if bus.Reconnects() != s.helloAt {
-			if refused = !s.hello(ctx, bus); refused { // not within callTimeout
+			if refused = !s.hello(ctx, bus); refused { // uses ctx, because hello may take longer than callTimeout
 				return nil
 			}
 			var cancel context.CancelFunc

@@ -40,7 +40,7 @@ type step struct {
 	stage  string
 	text   string
 	paused bool // set while the stages wait and the watchdog is paused
-	quiet  bool // without a log line
+	quiet  bool // set to omit the log line and the extra heartbeat
 
 	errorID string // error ID of the preceding failure, or empty
 }
@@ -61,11 +61,11 @@ type attempt struct {
 	stageEnded  func()                      // called after each stage
 	mark        func(stage string, run int) // marks the beginning of a stage in the output
 
-	offersLeases bool // to the programs of stages at a socket
+	offersLeases bool // set if the programs of stages may ask for leases at a socket
 
 	results  []wire.StageResult
 	runs     map[string]int // number of runs by stage
-	home     string         // created for the stages, or empty
+	home     string         // home directory created for the stages, or empty
 	used     agent.Usage    // usage of ended invocations
 	rejected string         // why validation refused the last round, for the next prompt
 	answer   string         // the last message of the agent in CODE, not yet redacted
@@ -170,7 +170,7 @@ func (a *attempt) stage(ctx context.Context, s wire.StagePlan) *failure {
 		return f
 	}
 	if s.Name == wire.StageCode {
-		if err := a.folder.remove(questionFile); err != nil { // it was answered, or belongs to another stage
+		if err := a.folder.remove(questionFile); err != nil { // an old question must not end this run
 			a.log.Warn("old question not removed", zap.Error(err))
 		}
 		if f.err = a.writePrompt(s); f.err != nil { // a run without a prompt would cost money for nothing
@@ -257,7 +257,8 @@ func pays(s wire.StagePlan, lent bool) bool {
 	return s.Agent != nil || s.Resource != "" || lent
 }
 
-// usageOf returns the usage u of a run of a stage with its paid calls. A paid run counts as at least one call.
+// usageOf returns u with the number of paid calls for a run of the stage: at least one if the run is paid, and
+// otherwise zero.
 func usageOf(s wire.StagePlan, u agent.Usage, lent bool) agent.Usage {
 	if !pays(s, lent) {
 		u.PaidCalls = 0
@@ -304,7 +305,7 @@ func (a *attempt) command(s wire.StagePlan, f *failure) command {
 	}
 }
 
-// assess interprets a program's end. It returns nil on success.
+// assess determines the kind of failure from a program's end. It returns nil on success.
 func (a *attempt) assess(f *failure) *failure {
 	if f.exit.stopped {
 		f.kind = failedStopped

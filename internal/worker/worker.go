@@ -16,13 +16,13 @@ import (
 	"go.uber.org/zap"
 )
 
-// worker is one run. The fields below the line belong to the goroutine of loop.
+// worker is the state of one run. Only the goroutine of loop uses the fields below the line.
 type worker struct {
 	plan         *wire.Plan
 	dial         Dialer
 	runner       runner
 	classify     func(recovery.Evidence) recovery.Finding
-	offersLeases bool                        // to the programs of stages
+	offersLeases bool                        // set if the programs of stages may ask for leases
 	mark         func(stage string, run int) // marks the beginning of a stage in the output
 	env          environment
 	mask         *redact.Redactor
@@ -50,7 +50,7 @@ type worker struct {
 	report     wire.Payload  // waits for the last checkpoint; may be nil
 	attempt    *attempt
 	watchdog   *pausableTimer
-	stopStages context.CancelCauseFunc // nil unless a stage is running
+	stopStages context.CancelCauseFunc // nil unless the stages are running
 	stages     sync.WaitGroup
 	end        *ending
 	outcome    ExitCode         // exit code for the report that is being sent
@@ -277,7 +277,7 @@ func (w *worker) onStagesEnded(f *failure) (ExitCode, bool) {
 		w.log.Error("fault of the worker", zap.Error(f.err))
 	}
 	if w.reporting || w.bus == nil || (w.end != nil && !w.end.wantsReport) {
-		// The work may disappear with the container.
+		// Save the work, because it may disappear with the container.
 		if w.end != nil && w.end.code == ExitTerminated && w.checkouts.sends() {
 			w.save()
 			return 0, false
