@@ -101,15 +101,15 @@ func (d *Docker) RemoveRules(ctx context.Context, image, workerBinary string) er
 	return err
 }
 
-// Warm renews the rules before an Ensure, which would otherwise wait for them after a pause. The Ensure reports any
-// error.
+// Warm reinstalls outdated rules in advance, so that the next Ensure does not wait for them. It only logs an error,
+// because Ensure tries again and returns its own error.
 func (d *Docker) Warm(ctx context.Context) {
 	if err := d.firewall.ensure(ctx); err != nil {
 		d.log.Debug("the firewall is not active yet", zap.Error(err))
 	}
 }
 
-// keep checks the rules until Close, because while workers run, relays may come back with other addresses, and the
+// keep checks the rules periodically until Close. While workers run, a relay may restart with another address, and the
 // host's firewall may be reloaded.
 func (f *firewall) keep() {
 	for {
@@ -144,7 +144,7 @@ func (f *firewall) mend() error {
 	if slices.Equal(r.doors, f.state.rules.doors) && (workers == 0 || time.Since(f.state.at) < fenceAge) {
 		return nil
 	}
-	f.state.network = "" // repeat until it succeeds
+	f.state.network = "" // until install succeeds
 	return f.install(ctx)
 }
 
@@ -179,7 +179,7 @@ func (f *firewall) resolvers() []string {
 	return nil
 }
 
-// install replaces the rules. The caller holds the mutex, as for all methods below.
+// install replaces the rules. The caller must hold f.mu.
 func (f *firewall) install(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, f.limits.operation)
 	defer cancel()
@@ -230,7 +230,7 @@ func addresses(texts []string) (all []netip.Addr) {
 	return all
 }
 
-// rules returns the rules for the network's present members, and the number of its workers.
+// rules returns the rules for the network's present members, and the number of its workers. The caller must hold f.mu.
 func (f *firewall) rules(ctx context.Context, id string) (r rules, workers int, err error) {
 	info, err := f.api.NetworkInspect(ctx, id, network.InspectOptions{})
 	if cerrdefs.IsNotFound(err) {
@@ -301,7 +301,7 @@ func (f *firewall) takeDown(ctx context.Context, bridges ...string) (err error) 
 }
 
 // handOver passes rules to the kernel. It runs the program of package fence in a container in the host's network, with
-// only the necessary capability, and then removes the container.
+// only the necessary capability, and then removes the container. The caller must hold f.mu.
 func (f *firewall) handOver(ctx context.Context, batches [][]byte) (done fence.Done, err error) {
 	e := f.state.egress
 	p, err := f.programs.of(Spec{AttemptID: f.doing(), WorkerBinary: e.WorkerBinary})
@@ -316,7 +316,7 @@ func (f *firewall) handOver(ctx context.Context, batches [][]byte) (done fence.D
 		Labels: map[string]string{LabelFence: f.fleet, LabelFleet: "", LabelAttempt: ""},
 	}
 	host := &apicontainer.HostConfig{
-		NetworkMode: "host", UsernsMode: "host", // other users have no rights in the host's network
+		NetworkMode: "host", UsernsMode: "host", // in a user namespace, NET_ADMIN excludes the host's network
 		CapDrop: []string{"ALL"}, CapAdd: []string{"NET_ADMIN"}, SecurityOpt: []string{"no-new-privileges"},
 		LogConfig: apicontainer.LogConfig{Type: "json-file"}, Resources: apicontainer.Resources{Memory: 64 << 20},
 		Mounts: []mount.Mount{p.mount(f.fleet, true)},

@@ -40,16 +40,17 @@
 //	            /started.json   boot, and pids and start times of the two processes, since pids are reused
 //	            /ended.json     exit code, and later the end of all processes
 //	            /stdout, stderr newest 1 to 2 MiB each (/stdout.1: the older part)
-//	            /retake         stands for /retake (the worker's program and its files, accessible only to its user)
+//	            /retake         replaces /retake: the worker's program and files, accessible only to the worker's user
 //	            /home, /tmp     default HOME and TMPDIR, removed with the attempt
 //	            /work           the work tree, if the spec has no checkout, removed with the attempt
 //
-// The package translates paths of a Spec in /retake, even in its entrypoint. The worker uses its checkout in place
-// (Workdir). A mount must already exist at the same path. The environment consists of the spec's variables, PATH as in
+// The package translates a Spec's paths below /retake, including those in the entrypoint. The worker uses its checkout
+// in place (Workdir). A mount must already exist at the same path. The environment consists of the spec's variables,
+// PATH as in
 // common images, HOME, TMPDIR, HOSTNAME and RETAKE_ATTEMPT_ID, without the director's variables. The supervisor
-// receives it through a pipe, since it may contain secrets. With root, workers run as Spec.User, which must be able to
-// traverse every parent of the checkout and of Options.Dir. Otherwise they run as the director's user. They cannot gain
-// privileges (no_new_privs).
+// receives the environment through a pipe, because it may contain secrets. If the director is root, workers run as
+// Spec.User, which must be able to traverse every parent of the checkout and of Options.Dir. Otherwise they run as the
+// director's user. They cannot gain privileges (no_new_privs).
 //
 // The package cannot always determine how a worker ended. After a kill of the supervisor or a crash of the machine,
 // Exit.Known is false. It cannot see whether the kernel sent a SIGKILL for lack of memory. It cannot find processes
@@ -58,15 +59,15 @@
 // # Program
 //
 // In Docker, a container without Spec.Files gets the worker's program from a shared read-only volume; see program.go.
-// The container refers to the volume before the package checks the content, so a prune in between only costs another
-// copy.
+// The package creates the container before it checks the volume's content, because Docker does not prune a volume that
+// a container uses.
 //
 // # Input
 //
 // Secrets reach the first process through its standard input (Spec.Stdin). No file, argument, variable or view of the
 // engine contains them. The input ends early if the director is killed while it writes, so the reader must check that
-// it is complete. A plain process gets its input from its supervisor, which has the whole input
-// before the worker starts and protects its memory from other processes.
+// it is complete. A plain process gets its input from its supervisor, which has the whole input before the worker
+// starts and protects its memory from other processes.
 //
 // # Streams
 //
@@ -87,14 +88,14 @@
 //
 // # Clock
 //
-// This process's monotonic clock measures grace periods and limits. Decisions never compare it with the daemon's clock.
-// The event stream resumes by the daemon's timestamps.
+// This process's monotonic clock measures grace periods and limits. How an attempt ended never depends on a comparison
+// with the daemon's clock. The event stream resumes by the daemon's timestamps.
 //
 // # Failure policy
 //
 // Errors are *Error values. Kind is one of the sentinels, Transient is true if the same call may succeed later, and the
-// text ends with the next step. The package does not retry, except that Watch reconnects forever. Watch may call
-// too often or not at all, so callers rely on the list.
+// text ends with the next step. The package does not retry, except that Watch reconnects forever. Watch may call its
+// callback too often or not at all, so callers must rely on List.
 //
 // In Docker, paths in a Spec are paths of the daemon's host. A director in a container with a mounted socket needs its
 // data directory at the same absolute path inside and outside. This process reads only WorkerBinary.

@@ -17,16 +17,16 @@ import (
 // limits contains the maximum times for which one operation waits for the daemon.
 type limits struct {
 	ping time.Duration // first contact in OpenDocker, while a person waits
-	// list, network, and the parts of Ensure and Stop; a start took 0.3 s in measurements, and takes longer on a busy
-	// host
+	// List, EnsureNetwork, and each step of Ensure and Stop. A start took 0.3 s in measurements, and takes longer on a
+	// busy host.
 	operation time.Duration
 	input     time.Duration // for the daemon's confirmation that it forwarded the whole input, which may never come
 	pull      time.Duration // for a large image over a slow line
 	confirm   time.Duration // from SIGKILL to "does not run", and from removal to 404
 	streams   time.Duration // from the end of a container to the end of its streams
-	lateOOM   time.Duration // an OOM event can arrive after the exit
+	lateOOM   time.Duration // from the exit to its OOM event, which can arrive late
 	backoff   time.Duration // first wait before reconnecting to the events, which doubles up to maxBackoff
-	fence     time.Duration // interval of checks whether the rules must change
+	fence     time.Duration // interval between checks of the firewall's rules
 }
 
 const maxBackoff = 5 * time.Second

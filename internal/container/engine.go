@@ -119,8 +119,8 @@ func (e *engine) containers(ctx context.Context) ([]apicontainer.Summary, error)
 	return found, nil
 }
 
-// refuseForeign refuses a fleet that has containers of another installation. Two directors of one fleet on one daemon
-// would remove each other's workers.
+// refuseForeign returns an error if the fleet has containers of another installation, because two directors of one
+// fleet on one daemon would remove each other's workers.
 func (e *engine) refuseForeign(ctx context.Context) error {
 	found, err := e.containers(ctx)
 	if err != nil {
@@ -166,8 +166,8 @@ func (e *engine) signal(ctx context.Context, id, attemptID, name string) (accept
 	case cerrdefs.IsConflict(err), cerrdefs.IsNotFound(err):
 		return false, nil
 	case cerrdefs.IsInternal(err) && ctx.Err() == nil:
-		// The process may have ended between the daemon's check and its kill. The caller then sees the end, for which
-		// it waits next.
+		// The process may have ended between the daemon's check and its kill. The caller next waits for the end of the
+		// container, so a failed kill is not an error.
 		e.log.Warn("signal not delivered", zap.String("worker", attemptID), zap.String("signal", name),
 			zap.Error(err))
 		return false, nil

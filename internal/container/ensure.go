@@ -32,7 +32,7 @@ func (d *Docker) Ensure(ctx context.Context, spec Spec) error {
 	if err != nil {
 		return err
 	}
-	// The input of a container that an interrupted Ensure created has ended.
+	// An interrupted Ensure left this container and closed its input, so create a new container.
 	if found && stateOf(info) == StateCreated && len(spec.Stdin) > 0 {
 		if err := d.remove(ctx, info.ID, spec.AttemptID); err != nil {
 			return err

@@ -138,8 +138,8 @@ func hostFailure(doing string, err error) *Error {
 	return &Error{Kind: ErrHost, Transient: true, Doing: doing, Cause: err}
 }
 
-// isDisk reports whether a disk is full. The daemon only passes on the system's message. Its messages about failing or
-// read-only disks are ignored, because they may concern one container's files.
+// isDisk reports whether err means that a disk is full. The daemon reports a full disk only in the text of its error.
+// isDisk ignores texts about failing or read-only disks, because they may concern one container's files.
 func isDisk(err error) bool {
 	return diskfault.Of(err) == diskfault.Full || cerrdefs.IsInternal(err) &&
 		diskfault.InWords(err.Error()) == diskfault.Full

@@ -33,7 +33,7 @@ func (e *engine) pull(ctx context.Context, name string) error {
 	return &Error{Kind: ErrImagePull, Transient: !answered(err), Doing: name, Cause: err, Next: nextImage(name)}
 }
 
-// EnsureImage pulls an image unless the daemon has it. It returns the errors of pull.
+// EnsureImage pulls an image unless the daemon has it. Errors: ErrImagePull, ErrDaemon.
 func (e *engine) EnsureImage(ctx context.Context, name string) error {
 	has, err := e.HasImage(ctx, name)
 	if err != nil || has {

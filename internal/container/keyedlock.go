@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// attemptState is this process's knowledge about an attempt, from the first operation until Stop has finished.
+// attemptState is the state that this process keeps for an attempt, from the first operation until Stop succeeds.
 type attemptState struct {
 	streams *streams // nil unless a goroutine is reading them
 	sent    sentSignals

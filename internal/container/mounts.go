@@ -6,7 +6,7 @@ import (
 )
 
 // SharesFiles reports whether two mounts share files under any names. It follows links and compares directories by
-// inode. It compares paths that do not exist on this machine literally, because the engine may be on another one.
+// inode. It compares paths that do not exist on this machine literally, because the engine may run on another machine.
 // It does not detect bind mounts on the host.
 func (m Mount) SharesFiles(other Mount) bool {
 	if m.Volume || other.Volume {

@@ -17,8 +17,9 @@ import (
 	"go.uber.org/zap"
 )
 
-// twinAge is the time for which an older network of the same name may stay hidden. The daemon checks the name before it
-// creates a network, and lists the network only a few tenths of a second later.
+// twinAge is the maximum delay until another network of the same name appears in the list. The daemon checks the name
+// before it creates a network, and lists the network only a few tenths of a second later. Two simultaneous requests can
+// therefore create two networks.
 const twinAge = time.Second
 
 // workerNetwork is the network of the workers.
@@ -140,9 +141,9 @@ func (n *workerNetwork) list(ctx context.Context) ([]network.Summary, error) {
 	return all, nil
 }
 
-// choose picks one of the networks of our name. A process keeps its network, or replaces it with another that has the
-// same gateway. Its first choice is a network with workers of this fleet, and otherwise the oldest bridge. Nil means
-// that the network must be created.
+// choose picks one of the networks with the configured name. If this process already uses a network, choose returns the
+// same network, or another one with the same gateway. Otherwise it prefers a network with workers of this fleet, and
+// then the oldest bridge. Nil means that the network must be created.
 func (n *workerNetwork) choose(ctx context.Context, all []network.Summary) (*network.Summary, error) {
 	find := func(is func(network.Summary) bool) *network.Summary {
 		if i := slices.IndexFunc(all, is); i >= 0 {
@@ -224,8 +225,8 @@ func (n *workerNetwork) used() networkInUse {
 	return n.inUse
 }
 
-// create creates the network with its last known addresses. A conflict means that another process was faster, unless
-// networks of that name already existed with other addresses.
+// create creates the network with its last known addresses. After a conflict it returns nil, because another process
+// has created the network, or an error if others is set, because the existing networks have other addresses.
 func (n *workerNetwork) create(ctx context.Context, others bool) error {
 	_, err := n.api.NetworkCreate(ctx, n.name, network.CreateOptions{
 		Driver: network.NetworkBridge, IPAM: n.used().subnet, Labels: map[string]string{LabelFleet: n.fleet},

@@ -27,9 +27,9 @@ type Options struct {
 	Dir     string      // for processes: absolute path of a persistent directory for their records
 	Log     *zap.Logger // may be nil
 
-	SameUser bool // for processes: allow this process's user, with all its rights
-	// Hide, for processes without SameUser, lists directories and files that workers must not see, except their own
-	// parts. Missing paths are ignored.
+	SameUser bool // for processes: allow workers that are not isolated from this process and its user's files
+	// Hide, for processes without SameUser, lists directories and files that are hidden from workers. A worker still
+	// sees its checkout, its directories and its mounts in them. Missing paths are ignored.
 	Hide []string
 }
 
@@ -104,7 +104,7 @@ func LeaveMachine(ctx context.Context, o Options) error {
 
 // refuseContainers fails while containers of the fleet run in Docker.
 func refuseContainers(ctx context.Context, o Options) error {
-	o.OCI = "" // Docker is the only other runtime with containers here
+	o.OCI = "" // a missing OCI runtime must not prevent the check
 	docker, err := OpenDocker(ctx, o)
 	if err != nil { // without a daemon, containers cannot run
 		return nil //nolint:nilerr // on purpose

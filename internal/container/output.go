@@ -17,9 +17,10 @@ type Printed struct {
 	Data   []byte // in Docker, a part of one line, at most 16 KiB; valid only during the call
 }
 
-// FollowOutput passes on the output of an attempt from the beginning of its log file, until the attempt or ctx is done.
-// It does not wait for other operations and may run several times at once. An absent attempt has no output. Error:
-// ErrDaemon, for example if the log is interrupted. The caller can then start over.
+// FollowOutput calls take with the output of an attempt, from the beginning of its log file until the attempt ends or
+// ctx is done. It does not wait for other operations on the attempt, and several calls can run at once. For an absent
+// attempt it returns nil. Error: ErrDaemon, for example if the log ends while the attempt runs. The caller can then
+// start over.
 func (d *Docker) FollowOutput(ctx context.Context, attemptID string, take func(Printed)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -45,7 +46,7 @@ func (d *Docker) FollowOutput(ctx context.Context, attemptID string, take func(P
 	return err
 }
 
-// stamped receives log entries, one per call, with the daemon's time at the beginning.
+// stamped parses log entries, one per Write, which begin with the daemon's timestamp.
 type stamped struct {
 	take   func(Printed)
 	stderr bool

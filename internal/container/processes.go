@@ -23,13 +23,13 @@ import (
 // Operations on the same attempt wait for each other.
 //
 // Each attempt has a directory in Options.Dir with the files of package supervisor, recordFile, and directories that
-// belong to the worker's user. retakeDir stands for Dir. homeDir and tmpDir are removed with the attempt.
+// belong to the worker's user. Paths in Dir are translated to retakeDir.
 type Processes struct {
 	fleet  string
 	dir    string
 	log    *zap.Logger
 	limits limits
-	apart  bool // set if workers run as another user and do not see hide
+	apart  bool // set if workers run as another user and cannot see the paths in hide
 	hide   []string
 
 	attempts keyedLock
@@ -60,7 +60,8 @@ func OpenProcesses(_ context.Context, o Options) (*Processes, error) {
 	return readProcesses(o)
 }
 
-// readProcesses opens the directory, including leftovers of an earlier run, even if workers cannot be started.
+// readProcesses opens o.Dir without checking that workers can be started. It repairs damaged records and removes the
+// directories of interrupted starts.
 func readProcesses(o Options) (*Processes, error) {
 	if !fleetName.MatchString(o.Fleet) || !filepath.IsAbs(o.Dir) {
 		return nil, refused("open", "fleet %q, folder %q: want a fleet of letters, digits, '_', '.', '-', and an "+
@@ -240,7 +241,7 @@ func (p *Processes) List(_ context.Context) ([]Status, error) {
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // it is being created or removed
 		}
-		if err != nil { // to omit the attempt would say that it does not run
+		if err != nil { // a list without the attempt would mean that it does not run
 			return nil, hostFailure("read the state of "+e.Name(), err)
 		}
 		if here.Fleet == p.fleet {

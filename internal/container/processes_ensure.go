@@ -66,7 +66,7 @@ func checkProcess(spec Spec) error {
 	return nil
 }
 
-// checkProcessMount accepts only mounts that a process sees anyway.
+// checkProcessMount accepts only mounts of existing paths at the same path.
 func checkProcessMount(m Mount) error {
 	switch {
 	case m.Volume:
@@ -105,7 +105,7 @@ func (p *Processes) start(ctx context.Context, spec Spec) error {
 		return err
 	}
 	defer ready.Close()
-	// The supervisor closes its end after its first record or when it dies.
+	// The supervisor closes its end of the pipe after it has written its first record, or when it exits.
 	_ = ready.SetReadDeadline(time.Now().Add(p.limits.operation))
 	stop := context.AfterFunc(ctx, func() { _ = ready.SetReadDeadline(time.Now()) })
 	defer stop()
@@ -134,8 +134,8 @@ func startOutcome(dir string, spec Spec) error {
 	return nil
 }
 
-// lock takes the directory's lock, unless another process has just started the worker. A supervisor whose worker failed
-// to start soon releases the lock.
+// lock takes the directory's lock, unless another process has just started the worker. If a worker fails to start, its
+// supervisor soon releases the lock.
 func (p *Processes) lock(ctx context.Context, dir string, spec Spec) (lock *os.File, running bool, err error) {
 	doing := "start " + spec.AttemptID
 	locked := false
@@ -156,10 +156,10 @@ func (p *Processes) lock(ctx context.Context, dir string, spec Spec) (lock *os.F
 	return lock, running, err
 }
 
-// ownFolders of an attempt belong to the worker's user and are removed with the attempt.
+// ownFolders are the directories of an attempt that belong to the worker's user. They are removed with the attempt.
 var ownFolders = [...]string{retakeDir, homeDir, tmpDir, workDir}
 
-// prepare creates exactly the files that the worker needs.
+// prepare removes the leftovers of an earlier start and creates the worker's files.
 func (p *Processes) prepare(dir string, spec Spec) error {
 	uid, gid := -1, -1 // unchanged
 	if os.Geteuid() == 0 {
@@ -203,8 +203,8 @@ func copyFiles(dir string, spec Spec) error {
 	return nil
 }
 
-// chownTree gives a directory and its content to the worker's user. The directory itself comes last, so that until
-// then that user's processes cannot enter it and plant links.
+// chownTree gives a directory and its content to the worker's user. It changes the directory itself last, because that
+// user's processes could otherwise enter it and plant links during the walk.
 func chownTree(dir string, uid, gid int) error {
 	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
 		if err != nil || path == dir {

@@ -12,8 +12,8 @@ import (
 	"retake/internal/container/supervisor"
 )
 
-// FollowOutput works like Docker's method. Earlier output has no time, and later output has the time at which it was
-// read.
+// FollowOutput works like Docker's method. Output from before the call has a zero time, and later output has the time
+// at which it was read.
 func (p *Processes) FollowOutput(ctx context.Context, attemptID string, take func(Printed)) error {
 	streams := [2]growing{{name: supervisor.StdoutFile}, {name: supervisor.StderrFile, stderr: true}}
 	defer func() {

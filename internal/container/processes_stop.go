@@ -23,10 +23,10 @@ import (
 const sweepLimit = 2 * time.Second
 
 // Stop ends the attempt's worker and all its processes, determines how it ended, removes its directory, and returns
-// after the last process has ended. A running worker gets SIGTERM to end its stages. After a positive grace, all
-// processes get SIGKILL. Stop kills a frozen worker at once. For an absent attempt Exit.Known is false. Errors: ErrHost
-// (transient) while a process remains; ErrSpec if the attempt belongs to another fleet. A later call knows which
-// signals this one sent.
+// after the last process has ended. A running worker gets SIGTERM, so that it can end its stages. All processes get
+// SIGKILL after grace, or at once if grace is zero or the worker is frozen. For an absent attempt Exit.Known is false.
+// Errors: ErrHost (transient) while a process remains; ErrSpec if the attempt belongs to another fleet. After an error,
+// the next call takes the signals of this call into account.
 func (p *Processes) Stop(ctx context.Context, attemptID string, grace time.Duration, record Recorder) (Exit, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(grace, 0)+2*p.limits.confirm+p.limits.operation)
 	defer cancel()
@@ -71,7 +71,7 @@ func (p *Processes) stop(ctx context.Context, sent *sentSignals, attemptID strin
 	return exit, p.remove(here.dir)
 }
 
-// endWorker ends the worker, or at least sends it all signals.
+// endWorker sends the worker SIGTERM, and SIGKILL after grace. It may return before the worker has ended.
 func (p *Processes) endWorker(ctx context.Context, sent *sentSignals, attemptID string, grace time.Duration) error {
 	here := &process{}
 	ended := func() (bool, error) {
@@ -91,7 +91,7 @@ func (p *Processes) endWorker(ctx context.Context, sent *sentSignals, attemptID 
 	if here.started == nil {
 		return nil
 	}
-	// it may also be frozen; it is alive, so it was started in this boot
+	// The supervisor may also be frozen. Its pid is valid, because a live worker was started since the last boot.
 	_, _ = here.started.Supervisor.Signal(syscall.SIGCONT)
 	if grace > 0 && here.state() != StatePaused {
 		accepted, err := here.signal(syscall.SIGTERM)
@@ -183,7 +183,8 @@ func (p *Processes) removeUnrecorded(attemptID string) error {
 	return p.remove(dir)
 }
 
-// remove removes the record first, so that a half removed directory is not an attempt.
+// remove deletes an attempt's directory. It deletes the record first, so that a partly deleted directory is not listed
+// as an attempt.
 func (p *Processes) remove(dir string) error {
 	if err := os.Remove(filepath.Join(dir, recordFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return hostFailure("remove "+dir, err)

@@ -17,12 +17,12 @@ import (
 // with the labels that a container requests, so only the recorded label proves that a volume is the filled one.
 const labelMade = "retake.made"
 
-// leavePatience is the longest that Close spends on removing volumes. The next process removes the rest.
+// leavePatience is the maximum time that Close spends on removing volumes. The next process removes the rest.
 const leavePatience = 2 * time.Second
 
 // programs manages the volumes with the worker's program, one per version and process. All containers of a process
 // mount its volume read-only, because a copy for each would cost a second container and disk space at every start.
-// Processes do not share volumes, so a process that finds a half-filled volume knows that it is its own.
+// Each process has separate volumes, so two processes never fill the same volume.
 type programs struct {
 	*engine
 	mu     sync.Mutex
@@ -83,7 +83,8 @@ func (p program) mount(fleet string, readOnly bool) mount.Mount {
 	}
 }
 
-// provide completes the program's volume, which a container already holds.
+// provide copies the program into its volume unless the volume is complete. A container must already use the volume, so
+// that Docker does not remove it.
 func (s *programs) provide(ctx context.Context, image string, p program) error {
 	doing := "put the worker into volume " + p.volume
 	s.mu.Lock()

@@ -49,7 +49,7 @@ func writable(spec Spec, home string, p program) (memory map[string]string, volu
 	return memory, volumes
 }
 
-// homes are the home directories of users in images.
+// homes caches the home directory for each image and user.
 type homes struct {
 	*engine
 	mu    sync.Mutex
@@ -163,7 +163,7 @@ func (e *engine) helperConfig(image string, entrypoint []string) *apicontainer.C
 }
 
 // throughHelper copies files into a container with a read-only root. The daemon refuses to copy into such a container,
-// and would not change the owner of a volume's root, so it copies them into a helper with the same volumes.
+// and would not change the owner of a volume's root, so throughHelper copies them into a helper with the same volumes.
 func (e *engine) throughHelper(ctx context.Context, id string, spec Spec, withWorker bool) error {
 	if err := e.removeHelper(ctx, spec.AttemptID); err != nil { // left by an interrupted Ensure
 		return err

@@ -116,7 +116,7 @@ func (r rules) write(c *nftables.Conn, fromBridge [][]expr.Any, no expr.Any) {
 		there := slices.Concat(address(d.Addr(), false), port(unix.IPPROTO_TCP, d.Port(), false))
 		input.door(from, there)
 		forward.door(from, there)
-		if r.inside(d.Addr()) { // a door on the network also answers neighbours
+		if r.inside(d.Addr()) { // allow the replies of a door on the network
 			back := slices.Concat(address(d.Addr(), true), port(unix.IPPROTO_TCP, d.Port(), true))
 			forward.door(from, to, back)
 			ports.door(there)

@@ -78,7 +78,7 @@ var signals = map[int]string{
 // SignalName returns the signal of an exit code above 128, or "" for other codes.
 func SignalName(exitCode int) string { return signals[exitCode-128] }
 
-// sentSignals are the signals that we sent to the worker while it lived.
+// sentSignals records the signals that Stop sent while the worker was alive.
 type sentSignals struct{ term, kill bool }
 
 // ending describes an ended container or process, as the runtime reports it.
@@ -89,7 +89,7 @@ type ending struct {
 	startError string
 }
 
-// exit decodes an ending. It ignores the exit code 0 of a container that never started.
+// exit converts an ending to an Exit. It ignores the exit code 0 of a container that never started.
 func (e ending) exit(sent sentSignals) Exit {
 	if e.state == StateCreated && e.startError == "" {
 		return Exit{}

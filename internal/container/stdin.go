@@ -13,16 +13,17 @@ import (
 	"go.uber.org/zap"
 )
 
-// input is the open standard input of a starting container, or nil without one. If this process dies, the daemon closes
-// the pipe along with the connection, and the container's first process reads either the whole input or an early end.
+// input is the open standard input of a starting container, or nil if the spec has no input. If this process dies, the
+// daemon closes the pipe along with the connection, and the container's first process reads either the whole input or
+// an early end.
 type input struct {
 	types.HijackedResponse
 	written chan error // receives the result of writing to the daemon, once
 }
 
-// writtenBefore is the time for which the start waits until the input is written. The socket buffers about 200 KB, more
-// than most plans need, so the daemon can usually complete the start without this process. This process writes a longer
-// input while the container reads.
+// writtenBefore is the time for which attach waits until the input is written. The socket buffers about 200 KB, more
+// than most plans need, so the daemon can usually complete the start without this process. This process writes the rest
+// of a longer input while the container reads.
 const writtenBefore = 200 * time.Millisecond
 
 // attach opens the input of a created container and begins to write it.

@@ -89,7 +89,7 @@ func (d *Docker) stop(ctx context.Context, a *attemptState, attemptID string, gr
 func (e *engine) end(ctx context.Context, a *attemptState, info apicontainer.InspectResponse, attemptID string,
 	grace time.Duration,
 ) error {
-	// A paused container does not see a SIGTERM, and would only use up its grace.
+	// A paused container cannot handle SIGTERM, so do not wait for it.
 	if grace > 0 && stateOf(info) != StatePaused {
 		accepted, err := e.signal(ctx, info.ID, attemptID, "SIGTERM")
 		if err != nil {
@@ -106,7 +106,7 @@ func (e *engine) end(ctx context.Context, a *attemptState, info apicontainer.Ins
 	}
 	a.sent.kill = a.sent.kill || accepted
 	if now, err := e.api.ContainerInspect(ctx, info.ID); err == nil && now.State != nil && now.State.Paused {
-		// Frozen processes die once they thaw, which newer daemons make them do after a kill.
+		// Frozen processes end only when they are resumed. Newer daemons resume them after a kill.
 		if err := e.api.ContainerUnpause(ctx, info.ID); err != nil {
 			e.log.Debug("unpause after the kill", zap.String("worker", attemptID), zap.Error(err))
 		}

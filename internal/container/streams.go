@@ -135,7 +135,7 @@ func longer(logged, seen []byte) []byte {
 	return logged
 }
 
-// tails returns the rings of an ended container, after giving the reader a moment to see the end.
+// tails returns the content of the rings. It first waits up to limits.streams until the reader has read all output.
 func (s *streamReaders) tails(ctx context.Context, a *attemptState) (stdout, stderr []byte) {
 	if a.streams == nil {
 		return nil, nil

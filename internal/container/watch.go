@@ -13,15 +13,16 @@ import (
 	"go.uber.org/zap"
 )
 
-// overlap is the time before the last event that a new connection reads again, since simultaneous events may arrive in
-// any order. The daemon keeps only 256 events, so callers also list periodically.
+// overlap is the period before the last event for which Watch requests events again after a reconnection, because
+// simultaneous events may arrive in any order. The daemon keeps only 256 events, so callers must also list containers
+// periodically.
 const overlap = 2 * time.Second
 
 // watched are the events after which the list may have changed.
 var watched = []events.Action{events.ActionDie, events.ActionOOM, events.ActionDestroy}
 
-// Watch calls changed from one goroutine at the beginning, after each reconnection, and when something happened to this
-// fleet's containers. It returns the error of ctx. Calls may be duplicated or missing, so callers rely on the list.
+// Watch calls changed from one goroutine: at the beginning, after each reconnection, and after each event of this
+// fleet's containers. It returns the error of ctx. Calls may be duplicated or missing, so callers must rely on List.
 func (d *Docker) Watch(ctx context.Context, changed func()) error {
 	var last time.Time // daemon's time of the newest event
 	wait := backoff.NewExponentialBackOff()

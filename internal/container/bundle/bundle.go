@@ -75,8 +75,8 @@ func unpack(dir string) (b Bundle, err error) {
 	return b, json.Unmarshal(all[sha256.Size:], &b)
 }
 
-// Input returns a reader of a standard input. If the input is a file, the reader empties it at the end, because
-// others, such as a debugger, could still open it.
+// Input returns a reader of a standard input. If the input is a file, the reader truncates it at the end, because
+// another process, such as a debugger, could still open it.
 func Input(file *os.File) io.Reader { return &input{file} }
 
 type input struct{ file *os.File }

@@ -36,7 +36,7 @@ type Subject struct {
 	Exists func(t testing.TB, attemptID string) (exist bool) // checked without using the runtime
 	Fleet  string                                            // unique to this run
 
-	// Checkout returns the path of an attempt's checkout on this host. Nil means Spec.Checkout.
+	// Where returns the path of an attempt's checkout on this host. If it is nil, the path is Spec.Checkout.
 	Where func(t testing.TB, spec container.Spec) (workdir string)
 
 	Parallel bool // several Runtimes may be open and start attempts at once, so the tests run in parallel
@@ -172,7 +172,7 @@ func (s harness) runSpec(spec container.Spec) container.Exit {
 	return s.stop(s.Runtime, spec.AttemptID, 0)
 }
 
-// status returns the only list entry of an attempt.
+// status returns an attempt's entry in List, if any. It also checks that Find agrees with List.
 func (s harness) status(attemptID string) (container.Status, bool) {
 	s.Helper()
 	list, err := s.List(s.Context())

@@ -1,7 +1,7 @@
 // Package fence passes firewall rules to the kernel, from a short-lived container in the host's network. It is a
 // command of the worker's program, like package probe. It does not interpret the rules, which come from its caller.
 //
-// The kernel takes a batch as a whole or not at all. The package imports only the standard library.
+// The kernel applies a batch completely or not at all. The package imports only the standard library.
 package fence
 
 import (
@@ -27,7 +27,7 @@ const TablePrefix = "retake-"
 // Done is the JSON output of Main.
 type Done struct {
 	Used        int      `json:"used"`                  // index of the batch that the kernel accepted, or -1
-	Why         string   `json:"why,omitempty"`         // why the kernel refused all batches
+	Why         string   `json:"why,omitempty"`         // error of the first batch, if the kernel refused all of them
 	Nameservers []string `json:"nameservers,omitempty"` // from this machine's resolv.conf
 }
 
@@ -66,7 +66,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// nameservers returns the name servers of a machine.
+// nameservers returns the name servers in a resolv.conf file, or nil if the file is unreadable.
 func nameservers(file string) (all []string) {
 	f, err := os.Open(file)
 	if err != nil {

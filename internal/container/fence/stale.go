@@ -36,7 +36,8 @@ func removeStale(prefix string) error {
 	}
 	for _, t := range all {
 		rest, ours := strings.CutPrefix(t.name, prefix)
-		// Other bridge names may contain hyphens, so only "br-" and 12 digits are clearly separate from the fleet.
+		// Only Docker's default bridge names, "br-" and 12 digits, can be told apart from the fleet's name, because
+		// configured bridge names may contain hyphens.
 		if !ours || !strings.HasPrefix(rest, "br-") || len(rest) < len("br-")+12 {
 			continue
 		}

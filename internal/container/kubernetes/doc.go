@@ -1,6 +1,6 @@
-// Package kubernetes runs each attempt as a Job of a cluster. It is the third implementation of container.Runtime,
-// under the same test suite as Docker and plain processes. The cluster handles placement, quotas and lost nodes. The
-// director handles the consequences.
+// Package kubernetes runs each attempt as a Job of a cluster. It is the third implementation of container.Runtime, and
+// passes the same test suite as Docker and plain processes. The cluster handles placement, quotas and lost nodes. The
+// director decides what happens to an attempt that the cluster has ended.
 //
 // # Invariant
 //
@@ -39,8 +39,8 @@
 // The package watches pods instead of Jobs, because a container's end shows in its pod one to two seconds before it
 // shows in the Job. List answers from a view that the watch maintains. It lists all objects only at Open, after 410
 // Gone and every ten minutes. It restarts a broken watch forever. Without a watch the view is valid for 30 seconds, and
-// then List fails, because an old list would declare live attempts dead. Ensure and Stop ask the API directly. Only the
-// next list shows the deletion of a Job that never had a pod.
+// then List fails, because an old list would declare live attempts dead. Ensure and Stop ask the API directly. The
+// watch does not report the deletion of a Job that never had a pod, so only the next list of all objects shows it.
 //
 // A Job does not report why its pod is missing. A dry run of that pod fails for the same reason as the controller's
 // request, such as a quota or a policy. Dry runs are the only use of the right to create pods.

@@ -20,8 +20,8 @@ import (
 // Options choose the cluster and the fleet in it.
 type Options struct {
 	Fleet string // as in container.Options
-	// Owner is the permanent name of the installation that creates this fleet's attempts. List omits attempts of
-	// others, and Open refuses them.
+	// Owner is the permanent name of the installation that creates this fleet's attempts. Open refuses a fleet that has
+	// attempts of another owner, and List omits them.
 	Owner       string
 	Namespace   string // defaults to the namespace of the kubeconfig or of the director's pod
 	Kubeconfig  string // path; defaults to the account of the director's pod, or to KUBECONFIG
@@ -46,7 +46,7 @@ type limits struct {
 	backoff   time.Duration // first wait before watching again; doubles to maxBackoff
 	stale     time.Duration // validity of the view without a watch
 	relist    time.Duration // interval of lists while the watch works
-	podless   time.Duration // time until the first check why a Job lacks a pod, and between checks
+	podless   time.Duration // time until the first check why a Job lacks a pod; a quarter of the time between checks
 	poll      time.Duration // interval of checks for changes that the watch may miss
 }
 
@@ -132,8 +132,8 @@ func open(ctx context.Context, api cluster, o Options, l limits) (*Kubernetes, e
 	return k, nil
 }
 
-// refuseForeign refuses a fleet with attempts of another installation. Each director would remove the other's
-// attempts as unknown workers.
+// refuseForeign returns an error if the fleet has attempts of another installation, because each director would remove
+// the other's attempts as unknown workers.
 func (o *objects) refuseForeign(ctx context.Context) error {
 	found, err := o.jobs(ctx, o.ofFleet())
 	if err != nil {
@@ -158,8 +158,7 @@ func (o *objects) refuseForeign(ctx context.Context) error {
 	}
 }
 
-// tryRoom submits the sample's pod as a dry run. If the pod only lacks room, it logs the refusal instead of returning
-// it.
+// tryRoom submits the sample's pod as a dry run. If a quota is exhausted, it logs the error instead of returning it.
 func (k *Kubernetes) tryRoom(ctx context.Context) error {
 	if k.o.Sample.Image == "" {
 		return nil

@@ -138,7 +138,7 @@ func (g *logs) keep(a *attempt, t *tail) {
 	}
 }
 
-// errNoLog means that the kubelet sent a message instead of the log, because the node has removed that.
+// errNoLog means that the kubelet sent a message instead of the log, because the node has removed the log.
 var errNoLog = errors.New("kubernetes: node has removed the log")
 
 // isNoLog reports whether log is the kubelet's message about a missing log.
@@ -165,13 +165,13 @@ func (g *logs) read(ctx context.Context, p *corev1.Pod) ([]byte, error) {
 	return nil, errNoLog
 }
 
-// truncated stands for the discarded beginning of a log.
+// truncated replaces the beginning of a log that the node has discarded.
 const truncated = "(Retake: the node has kept only the newest part of this output.)\n"
 
-// FollowOutput passes on the output of an attempt, beginning with the part that its node still has, until the attempt
-// or ctx is done. Both streams arrive as one, which is called stdout. FollowOutput waits for the attempt's start. An
-// absent attempt has no output. Error: ErrCluster, for example if the log is interrupted. The caller can then start
-// over.
+// FollowOutput calls take with the output of an attempt, beginning with the oldest part that its node still has, until
+// the attempt ends or ctx is done. Both streams arrive as stdout. FollowOutput waits for the attempt's start. For an
+// absent attempt it returns nil. Error: ErrCluster, for example if the log ends while the attempt runs. The caller can
+// then start over.
 func (k *Kubernetes) FollowOutput(ctx context.Context, attemptID string, take func(container.Printed)) error {
 	return k.logs.follow(ctx, attemptID, take)
 }
@@ -263,8 +263,8 @@ func (g *logs) awaitEnd(ctx context.Context, attemptID, doing string) error {
 // pieceBytes is the maximum size of the pieces that a long line is split into.
 const pieceBytes = 16 << 10
 
-// readStamped reads a log whose lines begin with their times. One of the first lines is ours, unless the node has
-// discarded the beginning.
+// readStamped reads a log in which each line begins with a timestamp. One of the first lines is bundle.FirstLine,
+// unless the node has discarded the beginning. readStamped removes that line, or passes truncated to take.
 func readStamped(log io.Reader, take func(container.Printed)) error {
 	r := bufio.NewReaderSize(log, pieceBytes)
 	at, begins := time.Time{}, true

@@ -56,7 +56,8 @@ func places(s container.Spec) []place {
 	}
 	seen := map[string]bool{}
 	kept := all[:0]
-	for _, p := range all { // the first one wins: checkout and scratch directories may coincide with these
+	// The first place for a path wins, because the checkout or a scratch directory may have one of the other paths.
+	for _, p := range all {
 		there := seen[p.at] || p.folder == "home" && (p.at == "/" || within(p.at, container.Dir) ||
 			within(p.at, s.Workdir))
 		if !there {
@@ -96,8 +97,8 @@ func (m *manifests) jobOf(s container.Spec, parts int) *batchv1.Job {
 		// The other policy would start a second pod while a lost node may still run the first.
 		PodReplacementPolicy:    to(batchv1.Failed),
 		TTLSecondsAfterFinished: to(int32(keptFor.Seconds())),
-		// This does not cause retries. Because of it, the Job still shows that the cluster ended the pod when the
-		// pod is gone.
+		// This policy does not cause retries. With it, the Job's conditions show that the cluster ended the pod, even
+		// after the pod is gone.
 		PodFailurePolicy: &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
 			Action: batchv1.PodFailurePolicyActionFailJob,
 			OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{{
@@ -154,7 +155,8 @@ func workerOf(own corev1.Container, s container.Spec) corev1.Container {
 	own.Name, own.Image, own.WorkingDir = workerName, s.Image, s.Workdir
 	own.Command = literal(append([]string{container.WorkerPath, bundle.EnterCommand, container.Dir}, s.Entrypoint...))
 	own.SecurityContext = confined(s.ReadOnly)
-	// These 2 KB survive if a pod is removed along with its log.
+	// With this policy, the pod's status contains the last 2 KB of the log, for the case that the pod is removed with
+	// its log.
 	own.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
 	own.Resources = resources(own.Resources, s)
 	own.VolumeMounts = append(own.VolumeMounts,

@@ -41,8 +41,8 @@ func ended(j *batchv1.Job) bool {
 	})
 }
 
-// stateOf returns the state of a pod's worker, which ends a second before the pod. For a lost node, it is the last
-// reported state.
+// stateOf returns the state of a pod's worker, which ends about a second before the pod. If the node is lost, stateOf
+// returns the last reported state.
 func stateOf(p *corev1.Pod) (s container.State, waiting string) {
 	w := statusOf(p.Status.ContainerStatuses, workerName).State
 	switch {
@@ -106,7 +106,8 @@ var disruptions = map[string]container.EndCause{
 	"TerminationByKubelet":   container.EndEvicted,
 }
 
-// podReasons maps those reasons of a failed pod that concern its worker.
+// podReasons maps the reasons of a failed pod for which the cluster ended its worker. With any other reason, the node
+// refused the pod.
 var podReasons = map[string]container.EndCause{
 	"Evicted":          container.EndEvicted,
 	"Preempting":       container.EndPreempted,
@@ -182,7 +183,7 @@ func (a *attempt) exit() container.Exit {
 	return x
 }
 
-// started reports whether the worker was seen running.
+// started reports whether the last known state of the worker is running.
 func (a *attempt) started() bool {
 	s, _ := stateOf(a.pod)
 	return s == container.StateRunning
@@ -214,7 +215,8 @@ func startError(p *corev1.Pod) string {
 	return ""
 }
 
-// jobExit decodes a Job without its pod. Only an end by the cluster is certain.
+// jobExit returns how an attempt without a pod ended, according to its Job. The Job shows only whether the cluster
+// ended the pod, so Known is false.
 func jobExit(j *batchv1.Job) (x container.Exit) {
 	if j == nil {
 		return x

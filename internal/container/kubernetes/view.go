@@ -27,8 +27,8 @@ type view struct {
 
 	mu       sync.Mutex
 	attempts map[string]*attempt // by attempt id
-	// Jobs and pods that, as an operation found, were removed since the last list. Later events about them are
-	// outdated.
+	// removed contains the Jobs and pods that Stop has removed since the last list. The view ignores later events about
+	// them.
 	removed map[types.UID]bool
 	waiting map[chan struct{}]bool
 	broken  time.Time // when the watch broke, or zero
@@ -44,8 +44,8 @@ func newView(o *objects, l limits, log *zap.Logger) *view {
 	return v
 }
 
-// attempt is the view's knowledge about an attempt, from the first event about its Job or pod until Stop has finished.
-// The view's mutex guards all fields except turn.
+// attempt is the view's state of an attempt, from the first event about its Job or pod until Stop has finished. The
+// view's mutex guards all fields except turn.
 type attempt struct {
 	turn chan struct{} // full during an operation
 
@@ -169,7 +169,7 @@ func (v *view) change(f func()) {
 	}
 }
 
-// saw records a pod if it is newer than the known version. The caller holds the mutex, as for drop.
+// saw records a pod if it is newer than the known version. The caller must hold v.mu.
 func (v *view) saw(pod *corev1.Pod, gone bool) {
 	id := pod.Annotations[container.LabelAttempt]
 	if id == "" || v.removed[pod.UID] {
@@ -189,7 +189,7 @@ func (v *view) saw(pod *corev1.Pod, gone bool) {
 }
 
 // drop forgets an attempt without objects. During an operation it does nothing, because the operation drops the attempt
-// at its end.
+// at its end. The caller must hold v.mu.
 func (v *view) drop(id string, a *attempt) {
 	if a.known() || v.attempts[id] != a {
 		return
@@ -202,7 +202,7 @@ func (v *view) drop(id string, a *attempt) {
 	}
 }
 
-// forget ignores later events about removed objects.
+// forget makes the view ignore later events about removed objects.
 func (v *view) forget(j *batchv1.Job, p *corev1.Pod) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -62,7 +62,7 @@ func (v *view) relist(ctx context.Context) (version string, err error) {
 }
 
 // follow keeps the view current until Close. It watches from the given version. It lists again periodically, and after
-// the API has forgotten that version.
+// the API has discarded that version.
 func (v *view) follow(from string) {
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval, wait.Multiplier = v.limits.backoff, maxBackoff, 2

@@ -62,7 +62,7 @@ func startApart(o Order, files []uintptr) (worker int, err error) {
 		return 0, fmt.Errorf("supervisor: namespaces for the worker: %w", err)
 	}
 	_, _ = orderIn.Close(), resultOut.Close()
-	o.Stdin = nil // the worker's program reads it from a pipe
+	o.Stdin = nil // the worker gets its standard input through a pipe instead
 	err = json.NewEncoder(orderOut).Encode(o)
 	_ = orderOut.Close()
 	var f failed
@@ -147,7 +147,7 @@ func hide(path string) error {
 	return unix.Mount(os.DevNull, path, "", unix.MS_BIND, "")
 }
 
-// show mounts the original again.
+// show mounts the original file or directory, which enter opened before it hid the path.
 func show(path string, file *os.File) error {
 	defer func() { _ = file.Close() }()
 	info, err := file.Stat()

@@ -13,8 +13,8 @@
 //   - The supervisor is a session leader and has no pipe to the director while the worker runs. The director may end at
 //     any moment, even by SIGKILL, without affecting them.
 //   - It holds FOLDER/lock from before its start (the director takes it and passes it on) until the worker's
-//     last process has ended. The kernel releases the lock when the supervisor ends. The held lock is the only sign of
-//     life that reused pids, restarts and stale files cannot fake.
+//     last process has ended. The kernel releases the lock when the supervisor ends. Only the held lock proves that the
+//     supervisor is alive, because pids can be reused and files can be stale.
 //   - Processes do not outlive it in normal operation. Every orphan becomes its child, and it ends only after its last
 //     child.
 //   - The worker does not outlive it, because the kernel kills the worker if the supervisor is killed. Processes of the

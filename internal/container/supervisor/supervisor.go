@@ -81,11 +81,11 @@ func signalReady() error { return os.Stdout.Close() }
 
 type supervisor struct {
 	dir    string
-	pipes  []*os.File // the director's read returns
+	pipes  []*os.File // read ends of the worker's stdout and stderr
 	copies sync.WaitGroup
 }
 
-// start starts the worker. It returns 0 without an error if the program cannot run, which is recorded.
+// start starts the worker. If the program cannot run, start records the reason and returns 0 without an error.
 func (s *supervisor) start(o Order) (worker int, err error) {
 	in, feed, err := inputOf(o)
 	if err != nil {

@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// detach WHAT starts a process with a separate session and environment, which soon loses its parent. Then it exits, or
-// ignores signals.
+// detach WHAT starts a child with a separate session and an empty environment. Then it exits, or ignores SIGTERM if
+// WHAT is "stay".
 func detach(args []string) int { return leave([]string{}, true, args[0]) }
 
 // mark WHAT works like detach, but its child keeps the environment.
 func mark(args []string) int { return leave(os.Environ(), true, args[0]) }
 
-// session starts a child that keeps only the session, and another that also keeps the environment. Then it waits
-// forever for the first child's lock.
+// session starts a child that keeps only the session, and another that also keeps the environment and waits forever for
+// the first child's lock. Then it ignores SIGTERM.
 func session([]string) int {
 	if code := leave([]string{}, false, "leave"); code != 0 {
 		return code
@@ -68,7 +68,7 @@ func readOnly([]string) int {
 	return 0
 }
 
-// hold locks a file until it ends.
+// hold locks the file "held" and sleeps forever.
 func hold([]string) int {
 	signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	file, err := os.Create("held")

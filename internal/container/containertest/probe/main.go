@@ -71,7 +71,7 @@ func fail(err error) int {
 	return 98
 }
 
-// inside lists its working directory and writes to it.
+// inside checks that its working directory is empty, and writes to it.
 func inside([]string) int {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -185,7 +185,7 @@ func eat(args []string) int {
 	return 0
 }
 
-// feed MIB lets a child eat, and survives it.
+// feed MIB runs eat in a child process, prints the result and exits with code 7.
 func feed(args []string) int {
 	out, err := exec.Command(os.Args[0], "eat", args[0]).CombinedOutput()
 	fmt.Printf("child: %v %s\n", err, out)
