@@ -40,11 +40,11 @@
 //	            /started.json   boot, and pids and start times of the two processes, since pids are reused
 //	            /ended.json     exit code, and later the end of all processes
 //	            /stdout, stderr newest 1 to 2 MiB each (/stdout.1: the older part)
-//	            /retake         replaces /retake: the worker's program and files, accessible only to the worker's user
+//	            /retake         replaces /retake (the worker's program and files, accessible only to its user)
 //	            /home, /tmp     default HOME and TMPDIR, removed with the attempt
 //	            /work           the work tree, if the spec has no checkout, removed with the attempt
 //
-// The package translates a Spec's paths below /retake, including those in the entrypoint. The worker uses its checkout
+// The package translates a Spec's paths below /retake, even in its entrypoint. The worker uses its checkout
 // in place (Workdir). A mount must already exist at the same path. The environment consists of the spec's variables,
 // PATH as in
 // common images, HOME, TMPDIR, HOSTNAME and RETAKE_ATTEMPT_ID, without the director's variables. The supervisor

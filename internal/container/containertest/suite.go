@@ -36,7 +36,7 @@ type Subject struct {
 	Exists func(t testing.TB, attemptID string) (exist bool) // checked without using the runtime
 	Fleet  string                                            // unique to this run
 
-	// Where returns the path of an attempt's checkout on this host. If it is nil, the path is Spec.Checkout.
+	// If set, Where returns the path of an attempt's checkout on this host. Otherwise the path is Spec.Checkout.
 	Where func(t testing.TB, spec container.Spec) (workdir string)
 
 	Parallel bool // several Runtimes may be open and start attempts at once, so the tests run in parallel

@@ -36,8 +36,8 @@ func removeStale(prefix string) error {
 	}
 	for _, t := range all {
 		rest, ours := strings.CutPrefix(t.name, prefix)
-		// Only Docker's default bridge names, "br-" and 12 digits, can be told apart from the fleet's name, because
-		// configured bridge names may contain hyphens.
+		// Skip configured bridge names, because they may contain hyphens, and the fleet's name follows after a hyphen.
+		// Docker's default name is "br-" and 12 digits.
 		if !ours || !strings.HasPrefix(rest, "br-") || len(rest) < len("br-")+12 {
 			continue
 		}

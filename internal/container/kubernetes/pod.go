@@ -56,7 +56,7 @@ func places(s container.Spec) []place {
 	}
 	seen := map[string]bool{}
 	kept := all[:0]
-	// The first place for a path wins, because the checkout or a scratch directory may have one of the other paths.
+	// Keep the first place for each path, because a scratch directory may have the path of another place.
 	for _, p := range all {
 		there := seen[p.at] || p.folder == "home" && (p.at == "/" || within(p.at, container.Dir) ||
 			within(p.at, s.Workdir))

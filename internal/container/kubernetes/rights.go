@@ -9,7 +9,7 @@ import (
 	"retake/internal/container"
 )
 
-// Seen is the cluster that Look inspects.
+// Seen checks a cluster before attempts run in it. Look returns it.
 type Seen struct {
 	objects   *objects
 	sample    container.Spec

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// detach WHAT starts a child with a separate session and an empty environment. Then it exits, or ignores SIGTERM if
-// WHAT is "stay".
+// detach WHAT starts a child with a separate session and an empty environment. With the argument "stay" it then ignores
+// SIGTERM, and otherwise it exits.
 func detach(args []string) int { return leave([]string{}, true, args[0]) }
 
 // mark WHAT works like detach, but its child keeps the environment.
