@@ -47,7 +47,7 @@ type Words struct {
 // TitleLimit is the maximum length of a title, in characters, so that it fits on one line of a page.
 const TitleLimit = 70
 
-// Places of failures, which select a wording: the kind of a stage, or a more specific circumstance.
+// Places of failures select a wording. A place is a stage, or a more specific circumstance.
 const (
 	anywhere   = ""
 	inAgent    = "agent"    // CODE
@@ -121,7 +121,7 @@ type wording struct {
 // Comments that questions recommend.
 const (
 	goOn     = "/agent resume"
-	onceDone = "once done: " + goOn // set if the comment has an effect only after the requested action
+	onceDone = "once done: " + goOn // for comments that have an effect only after the requested action
 	yourWord = "/agent retry <instructions for the agent>"
 )
 

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Backoff describes waits between retries. The default's Initial and Max, 1 s and 30 s, come from the founding harness.
-// It uses no library, because the jitter must be a hash: a replay of the journal must make the same decisions.
+// Backoff describes waits between retries. Its jitter is a hash instead of a random number, because a replay of the
+// journal must make the same decisions.
 type Backoff struct {
 	Linear  bool
 	Initial time.Duration // a negative value counts as 0
@@ -92,7 +92,7 @@ func (b Backoff) unbounded(n int) float64 {
 // tasks that failed together retry at different times.
 func (b Backoff) Delay(n int, seed string) time.Duration { return b.At(n, draw(seed, n)) }
 
-// At returns the wait before retry n at share u (0 … 1) of its range.
+// At returns the wait before retry n. u selects a wait from Range(n): 0 is the shortest, and 1 is the longest.
 func (b Backoff) At(n int, u float64) time.Duration {
 	lo, hi := b.Range(n)
 	return between(lo, hi, u)

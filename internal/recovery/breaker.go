@@ -17,7 +17,7 @@ type BreakerState string
 //	   ▲──────────────────────────── canary succeeded ────────────────────────────────────┘
 const (
 	BreakerClosed   BreakerState = "closed"    // all may start
-	BreakerOpen     BreakerState = "open"      // nothing
+	BreakerOpen     BreakerState = "open"      // none may start
 	BreakerHalfOpen BreakerState = "half_open" // one canary at a time
 	BreakerRamp     BreakerState = "ramp"      // a few at once, doubled with every step
 	BreakerTold     BreakerState = "told"      // counts failures without blocking
@@ -27,7 +27,7 @@ const (
 // Three tasks with the same failure within two hours are an incident. The window is longer than an attempt's default
 // time limit of an hour, so that slow failures also count.
 const (
-	breakerThreshold = 3             // distinct tasks whose failures open it
+	breakerThreshold = 3             // number of failed tasks that opens a breaker
 	breakerWindow    = 2 * time.Hour // older failures do not count
 	breakerOpenFor   = time.Minute   // duration of the first opening
 	// breakerFactor multiplies the duration at each consecutive opening. The breaker therefore blocks work for about
@@ -46,7 +46,7 @@ const CanaryFor = time.Hour
 // value is closed. Every method is pure and returns the new value. The times passed to the methods need not increase.
 type Breaker struct {
 	Strikes []Strike `json:"strikes,omitempty"` // oldest first, at most 32
-	// Told means that the breaker only counts failures. Time and a canary would not help.
+	// Told means that the breaker counts failures but never opens, because time and a canary would not help.
 	Told bool `json:"told,omitempty"`
 	// Held means that Hold was called without Release.
 	Held        bool      `json:"held,omitempty"`
@@ -95,10 +95,10 @@ func (b Breaker) Failed(now time.Time, task string) Breaker {
 	case (state == BreakerClosed || state == BreakerRamp) && len(b.Strikes) >= breakerThreshold:
 		return b.opened(now)
 	}
-	return b // While open, failures of running tasks prove nothing new. While half open, only the canary counts.
+	return b // While open, failures of running tasks are expected. While half open, only the canary counts.
 }
 
-// Hold stops everything until Release.
+// Hold prevents all starts until Release.
 func (b Breaker) Hold(now time.Time) Breaker {
 	if b.Held {
 		return b
@@ -171,7 +171,7 @@ func (b Breaker) Succeeded(now time.Time, task string) Breaker {
 	return b
 }
 
-// settled removes an incident after its ramp.
+// settled resets the incident once its ramp is over.
 func (b Breaker) settled(now time.Time) Breaker {
 	if !b.RampFrom.IsZero() && b.ramp(now) >= rampTo {
 		b.RampFrom, b.Since, b.Opened = time.Time{}, time.Time{}, 0
@@ -179,7 +179,7 @@ func (b Breaker) settled(now time.Time) Breaker {
 	return b
 }
 
-// Allow reports whether one more task may start while this many run.
+// Allow reports whether another task may start. running is the number of running tasks.
 func (b Breaker) Allow(now time.Time, running int) bool {
 	switch b.State(now) {
 	case BreakerOpen, BreakerHeld:
@@ -192,7 +192,7 @@ func (b Breaker) Allow(now time.Time, running int) bool {
 	return true
 }
 
-// ramp returns how many attempts may run at once. The number begins at 2 and doubles with every step.
+// ramp returns the number of attempts that may run at once. It begins at 2 and doubles with every step.
 func (b Breaker) ramp(now time.Time) int {
 	return 2 << min(b.steps(now), 24)
 }

@@ -47,7 +47,7 @@ func (a Assertion) Disagrees(again bool) bool {
 	return a.Explicit && (a.Escalate && again || a.Retry != again)
 }
 
-// Now is the stated wait that allows the next request at once, because a wait of 0 means that none was stated.
+// Now stands for a stated wait of 0, because a RetryAfter of 0 means that the failure does not state a wait.
 const Now = time.Millisecond
 
 // LongestWait limits every stated wait, because no provider's limit lasts longer than a month.

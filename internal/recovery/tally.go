@@ -71,7 +71,7 @@ type Took struct {
 	N      int    `json:"n"`
 }
 
-// Taken returns how often the counter led to an action.
+// Taken returns the number of times that the counter led to an action.
 func (c *Count) Taken(a Action) int {
 	for i := range c.Took {
 		if c.Took[i].Action == a {
@@ -114,8 +114,8 @@ func (u Usage) Plus(v Usage) Usage {
 	}
 }
 
-// After returns the tally after one failure and its verdict. A verdict contains its charges, so old verdicts give the
-// old tally even under a new policy.
+// After returns the tally after one failure and its verdict. A verdict contains its charges, so a replay of old
+// verdicts gives the same tally under a new policy.
 func (t Tally) After(f Finding, v Verdict) Tally {
 	signature := ""
 	if f.Signature != "" {
@@ -165,7 +165,8 @@ func (t Tally) Succeeded() Tally {
 }
 
 // Delivered returns the tally after a delivery for review. Unlike Succeeded, it also resets the counters of rows. It
-// keeps the counters of the task and session and all budgets, because they limit how many deliveries may fail review.
+// keeps the counters of the task and session and all budgets, because they limit the number of deliveries that may fail
+// review.
 func (t Tally) Delivered() Tally {
 	t.Consecutive, t.Signatures = 0, nil
 	t.Counts = slices.DeleteFunc(slices.Clone(t.Counts),
@@ -186,7 +187,7 @@ func (t Tally) Answered() Tally {
 	return Tally{Counts: kept}
 }
 
-// Seen returns how often a signature was seen since the last success.
+// Seen returns the number of failures with a signature since the last success.
 func (t Tally) Seen(signature string) int { return find(t.Signatures, SignatureCounter(signature)).N }
 
 // Took reports whether a failure since the last answer led to an action.

@@ -23,7 +23,7 @@ type Classifier struct {
 	rules    []rule
 	status   []statusRow
 	exit     []exitRow
-	literals *plaintext.Literals // of every rule, and of chatter as owner len(rules)
+	literals *plaintext.Literals // of every rule, with its index as owner, and of chatter, with the owner len(rules)
 	words    *vocabulary         // of the patterns
 	chatter  []string            // phrases that announce a retry
 	advice   [256][]string       // lower-case beginnings of lines that only warn or advise, by first byte
@@ -93,8 +93,8 @@ func errorsOf(files []*ruleFile) error {
 	return errors.Join(errs...)
 }
 
-// checkExamples reads every rule's examples. It records each problem where it can be fixed: at the rule with the
-// misplaced example, if that rule is built in.
+// checkExamples classifies the examples of every rule. It records a fault at the rule with the example. If that rule is
+// built in and a rule of an extra document decides, it records the fault at the extra rule, which can be changed.
 func (c *Classifier) checkExamples(builtIn []*ruleFile) {
 	for i := range c.rules {
 		r := &c.rules[i]
@@ -125,8 +125,8 @@ func (c *Classifier) checkExamples(builtIn []*ruleFile) {
 }
 
 // Classify returns the finding for the evidence. Any bytes are acceptable; the cost is linear in their number. The
-// order of precedence is: the runtime's knowledge, the agent's question, structured facts, text by root cause, and the
-// worker's assertion.
+// order of precedence is: the runtime's knowledge, the agent's question, structured evidence, text by root cause, and
+// the worker's assertion.
 func (c *Classifier) Classify(e recovery.Evidence) recovery.Finding {
 	q := &classification{c: c, e: clean(e)}
 	f, _ := q.decide()
@@ -136,7 +136,7 @@ func (c *Classifier) Classify(e recovery.Evidence) recovery.Finding {
 	return q.finish(f)
 }
 
-// clean returns e with clean texts and English phrases.
+// clean returns e with texts that plaintext.Clean has cleaned, and with known phrases translated to English.
 func clean(e recovery.Evidence) recovery.Evidence {
 	for _, text := range []*string{&e.Message, &e.Stdout, &e.Stderr} {
 		*text = translate().english(plaintext.Clean(*text))
@@ -158,7 +158,7 @@ func (q *classification) finish(f recovery.Finding) recovery.Finding {
 	return f
 }
 
-// wait returns the wait that the agent's error event states, or else the texts.
+// wait returns the wait that the agent's error event states, or else the wait that the texts or headers state.
 func (q *classification) wait(r recovery.Reason) time.Duration {
 	e, fail := q.e, q.failure()
 	e.Message, e.Stdout, e.Stderr = "", "", fail.Message+fail.Details
@@ -185,13 +185,13 @@ type classification struct {
 	c      *Classifier
 	e      recovery.Evidence // its texts are clean
 	ends   *[3]agent.Tail    // of message, stdout, stderr
-	logs   [3]loglines.Lines // and the levels of their lines
+	logs   [3]loglines.Lines // lines of the same texts with their levels
 	agent  agent.Outcome     // result of the agent's events in the tails
-	quoted agent.Failure     // a JSON error that they quote
+	quoted agent.Failure     // last JSON error that the tails quote
 	read   *reading
 }
 
-// tails returns the texts without quotes in an agent's events.
+// tails returns message, stdout and stderr, without the text that an agent's events quote.
 func (q *classification) tails() *[3]agent.Tail {
 	if q.ends == nil {
 		q.ends = &[3]agent.Tail{}
@@ -204,7 +204,7 @@ func (q *classification) tails() *[3]agent.Tail {
 	return q.ends
 }
 
-// text returns the texts, searched for all literals.
+// text returns the lines of the texts with the occurrences of all literals.
 func (q *classification) text() *reading {
 	if q.read == nil {
 		q.read = q.c.read(&q.e, q.tails(), &q.logs)
@@ -238,8 +238,8 @@ func (q *classification) failure() agent.Failure {
 	return q.quoted
 }
 
-// tested reports whether a test runner printed a verdict without an agent in control. Its provider errors are then test
-// data.
+// tested reports whether a test runner printed a verdict in an unknown stage. Provider errors in the output are then
+// test data.
 func (q *classification) tested() bool {
 	if q.e.Stage != "" {
 		return false

@@ -7,7 +7,7 @@
 // apply at exit 0. Quotes in an agent's events are ignored (package agent). Every rule is a row of rules.toml, or of
 // providers.toml for errors of model providers. Rows have examples, which are checked at startup. In providers.toml, an
 // agent's error event is matched by its names first. A user's command that fails without specific evidence is a failed
-// check. Explain lists what else matched, and why it lost.
+// check. Explain lists the other matching rules, and why they lost.
 //
 // Failure policy: any bytes are valid evidence, and text without a matching rule is recovery.Unknown. Imports: the
 // standard library, packages agent, gitwords, recovery, loglines, plaintext, retryafter, signature and tomlfile.

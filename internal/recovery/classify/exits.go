@@ -31,10 +31,11 @@ var signalCodes = []struct {
 	{"SIGXFSZ", 153},
 }
 
-// wrapper reads the exit code of a wrapper. Each of its codes has one meaning, so it outweighs text.
+// wrapper classifies by the exit code of a wrapper program. Each code of a wrapper has one meaning, so it takes
+// precedence over text.
 func (q *classification) wrapper() (recovery.Finding, bool) { return q.byExit(true) }
 
-// exit reads the signal or exit code.
+// exit classifies by the signal or exit code of any other program.
 func (q *classification) exit() (recovery.Finding, bool) { return q.byExit(false) }
 
 // code returns the exit code that a shell would give: the program's code, or a code for its signal.
@@ -76,8 +77,8 @@ func (q *classification) byExit(wrapper bool) (recovery.Finding, bool) {
 	return recovery.Finding{}, false
 }
 
-// tooLarge reports whether the text says that the prompt is too large. Wrappers refuse such an input with the code for
-// a missing one.
+// tooLarge reports whether the text says that the prompt is too large. Wrappers refuse such a prompt with the same exit
+// code as a missing prompt.
 func (q *classification) tooLarge() bool {
 	f := q.c.decide(recovery.Evidence{Message: q.e.Message, Stdout: q.e.Stdout, Stderr: q.e.Stderr})
 	return f.Reason == recovery.ContextOverflow && f.Confidence >= 0.5
@@ -158,8 +159,8 @@ const (
 var codesOfCrashes = []int{132, 133, 134, 135, 136, 139}
 
 var (
-	// shellKilled matches the report of a shell that SIGKILL ended the command. Usually the kernel sent it for want of
-	// memory, because Retake's own deadlines are other evidence.
+	// shellKilled matches a shell's message that SIGKILL ended the command. Usually the kernel sent it because memory
+	// ran out. If Retake sent it after a deadline, other evidence shows the deadline.
 	shellKilled = regexp.MustCompile(`\b\d+ Killed\s|^Killed$`)
 	// shellCrashed matches the report of a shell, or of a build tool, that the command crashed.
 	shellCrashed = regexp.MustCompile(`(?:^|\b\d+ |\*\*\* \[.*\] |/bin/\w+: )(?:Segmentation fault|Aborted|Bus error|` +
@@ -167,8 +168,8 @@ var (
 		`(?:returned|exit code|exit status|status):? 13[2-69]\b`)
 )
 
-// crashedChild reads the crash of a program that a check ran. It is the tested program, so another attempt crashes
-// again.
+// crashedChild finds the crash of a program that a check ran. That program is under test, so an unchanged attempt would
+// crash again.
 func (q *classification) crashedChild() (recovery.Finding, bool) {
 	if q.e.Stage != "VALIDATE" || !q.commandFailed() {
 		return recovery.Finding{}, false
@@ -195,8 +196,8 @@ func (q *classification) testsRan() bool {
 	return false
 }
 
-// verdict reads a failed check's general words about its tests. They precede words of a provider, which the tested
-// program may print.
+// verdict searches the output of a failed check for general statements about its tests. They take precedence over
+// provider errors, which the tested program may have printed.
 func (q *classification) verdict() (recovery.Finding, bool) {
 	if q.e.Stage != "VALIDATE" || !q.commandFailed() {
 		return recovery.Finding{}, false
@@ -277,7 +278,7 @@ func (q *classification) withoutEvidence() (recovery.Finding, bool) {
 			"1 and no output", Rule: "silent.check", Confidence: 0.4}, true
 	case q.hung():
 		return recovery.Finding{Reason: recovery.Timeout, Cause: quote, Rule: "unended", Confidence: 0.4}, true
-	case q.text().frames > 1: // an exception whose message no rule knows
+	case q.text().frames > 1: // an exception with a message that does not match any rule
 		return recovery.Finding{Reason: recovery.AgentCrash, Cause: quote, Rule: "stack", Confidence: 0.3}, true
 	}
 	if quote == "" && e.ExitCode != nil {

@@ -16,17 +16,17 @@ type Considered struct {
 	Lost   string          `json:"lost"` // why it lost; empty if it decides
 }
 
-// Also is a second reading with another reason, which is nearly as good as the first.
+// Also is an alternative to a finding: another reason with nearly the same confidence.
 type Also struct {
 	Reason recovery.Reason `json:"reason"`
 	Rule   string          `json:"rule"`
 }
 
-// closeBy bounds the difference in confidence of two close readings.
+// closeBy is the maximum difference in confidence between a finding and its Also.
 const closeBy = 0.1
 
-// ClassifyAlso is like Classify. If a rule for text decides, it also returns the best reading with another reason, or
-// nil unless the two are close.
+// ClassifyAlso is like Classify. If a rule for text decides, it also returns the best match with another reason, or nil
+// if the confidence of that match is much lower.
 func (c *Classifier) ClassifyAlso(e recovery.Evidence) (recovery.Finding, *Also) {
 	q := &classification{c: c, e: clean(e)}
 	f, won := q.decide()

@@ -9,13 +9,15 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// limitHints lists words. Every statement of a limit contains at least one. Most outputs end without any.
+// limitHints lists words. Every statement of a limit contains at least one of them, and the last lines of most outputs
+// contain none.
 var limitHints = []string{
 	"limit", "quota", "429", "credit", "too many", "exhausted", "balance", "throttl", "payment", "402", "usage",
 	"exceed",
 }
 
-// HintsAtLimit is a cheap check before StatedLimit, which needs a classifier.
+// HintsAtLimit reports whether the last lines of a text may state a limit. It is a cheap check before StatedLimit,
+// which needs a classifier.
 func HintsAtLimit(text string) bool {
 	text = strings.ToLower(strings.Join(lastLines(text), "\n"))
 	return slices.ContainsFunc(limitHints, func(h string) bool { return strings.Contains(text, h) })

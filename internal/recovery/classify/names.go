@@ -71,13 +71,13 @@ func endsInVersion(token string) bool {
 		strings.IndexByte(version, ':') < 0
 }
 
-// ofNames are the reasons whose rules look for names.
+// ofNames are the reasons with rules that search for names.
 var ofNames = []recovery.Reason{
 	recovery.BuildFailed, recovery.LintFailed, recovery.TestsFailed, recovery.ToolNotFound, recovery.InvalidConfig,
 }
 
-// inNames reports whether every literal of r on a line is inside a name. One literal ends at end. It skips rules
-// about names.
+// inNames reports whether every literal of r on a line is inside a name. One literal ends at end. For rules about names
+// it returns false.
 func (r *rule) inNames(line string, end int) bool {
 	if tiers[r.tier].first || slices.Contains(ofNames, r.Reason) || !inName(line, end) {
 		return false
@@ -103,7 +103,7 @@ func (r *rule) inNames(line string, end int) bool {
 	return true
 }
 
-// mentioned lists reasons that share words with settings of limits and deadlines.
+// mentioned lists reasons with words that also occur in the names of settings, such as limits and deadlines.
 var mentioned = []recovery.Reason{recovery.RateLimited, recovery.Timeout}
 
 // failureWords match a line that states a failure.

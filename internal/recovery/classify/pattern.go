@@ -11,8 +11,8 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// pattern is a rule's expression, split into a word search and the rest. It matches the same lines but is faster. An
-// expression tries each of its alternatives, but the search only finds words in the line.
+// pattern is a rule's expression, split into a word search and the rest. It matches the same lines but is faster,
+// because one search of the line finds the words of all rules, whereas an expression tries each of its alternatives.
 type pattern struct {
 	whole *expression
 	words []uint16 // a line with one of these words matches
@@ -63,7 +63,7 @@ func patternOf(whole *expression, words *vocabulary) *pattern {
 }
 
 // beginnings splits an expression with groups that begins with alternatives. For example, (?:a|b)c becomes ac and bc.
-// The first match wins, and at one position the first alternative.
+// The leftmost match wins. If several alternatives match at the same position, the first of them wins.
 func beginnings(expr string) []string {
 	flags := flagGroup.FindString(expr)
 	rest, ok := strings.CutPrefix(expr[len(flags):], "(?:")

@@ -70,7 +70,7 @@ func (c *Classifier) providerError(f *agent.Failure) (best *rule) {
 	return best
 }
 
-// check records the problems of the row behind r.
+// check records the faults of p, from which r was made.
 func (p *providerError) check(r *rule) {
 	if p.ID == "" || p.Provider == "" || p.Source == "" || len(p.Examples) == 0 {
 		r.fault("id", "id, provider, source and examples are needed")

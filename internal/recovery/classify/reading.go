@@ -12,9 +12,9 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// maxPlaces is the number of lines per rule that are matched with its expression. Together with MaxLine it bounds the
-// cost of an expression for any text. These are the first lines in tiers where the first match decides, and the last
-// lines in all other tiers.
+// maxPlaces is the maximum number of lines that are matched with the expression of one rule. Together with MaxLine it
+// bounds the cost of an expression for any text. The lines are the first ones in tiers where the first match decides,
+// and the last ones in all other tiers.
 const maxPlaces = 8
 
 // place is an occurrence of a rule's literal: the line, and the end of the literal in it.
@@ -36,7 +36,7 @@ type reading struct {
 	chatter places // on lines that announce a retry, warn or advise
 	advice  places // on lines below error level
 	retried places // on lines below error level that announce a retry
-	frames  int    // of stack traces
+	frames  int    // number of stack frames
 
 	hits   []place // on the line that is searched
 	retry  bool    // the line announces a retry
@@ -138,7 +138,7 @@ func transfers(line string) bool {
 		strings.Contains(line, "ailed to fetch http")
 }
 
-// announcesRetry reports whether a line announces another try of the program.
+// announcesRetry reports whether a line announces that the program will retry.
 func (c *Classifier) announcesRetry(line string) bool {
 	found := false
 	c.literals.Scan(line, func(owner, _ int) { found = found || owner == len(c.rules) })
@@ -152,7 +152,7 @@ func (c *Classifier) concludes(line string) bool {
 }
 
 // frame reports whether line is a frame of a stack trace of Node.js, Java or Python. A frame locates an error, but does
-// not explain it. OCaml's compiler begins its messages like a Python frame. They name characters and are not frames.
+// not explain it. The OCaml compiler's messages begin like a Python frame, but also contain ", characters ".
 func frame(line string) bool {
 	n := 0
 	for n < len(line) && (line[n] == ' ' || line[n] == '\t') {
@@ -163,8 +163,8 @@ func frame(line string) bool {
 		!strings.Contains(line, ", characters ")
 }
 
-// advises reports whether a line only warns or advises. Such a line is seldom the reason why the program gave up. A
-// wrapper advises a person after any failure.
+// advises reports whether a line only warns or advises. Such a line is seldom the reason why the program gave up.
+// Wrappers advise manual intervention after any failure.
 func (c *Classifier) advises(line string) bool {
 	if strings.Contains(line, "manual intervention") || strings.Contains(line, "Manual intervention") ||
 		line == "Connection closed" { // the end of sftp's errors
@@ -199,8 +199,8 @@ type match struct {
 	quote  string
 }
 
-// best returns the line that decides within a tier: the first or the last, by rule order on the same line. If only is
-// not empty, other reasons are ignored.
+// best returns the match that decides within a tier. Depending on the tier, it is on the first or the last matching
+// line. On the same line, the first rule wins. Unless only is nil, best ignores other reasons.
 func (rd *reading) best(t *tierRow, in *places, only []recovery.Reason) (best match, ok bool) {
 	rd.each(t, in, only, func(m match) bool {
 		best, ok = m, true

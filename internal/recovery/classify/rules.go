@@ -46,7 +46,7 @@ func (t *tierRow) index() int {
 // isVague reports whether the tier's lines only describe the event in general words.
 func (t *tierRow) isVague() bool { return t.name == tierProse || t.name == tierGuess }
 
-// tiers lists the weights of tiers, strongest first. Confidence: our estimate of how often such a rule names the root
+// tiers lists the tiers, strongest first. The confidence is an estimate of the share of matches that name the root
 // cause.
 var tiers = [...]tierRow{
 	{tierCheck, true, 0.9},
@@ -87,8 +87,8 @@ type rule struct {
 
 	answer  *providerError // source row, or nil
 	doc     *ruleFile      // source document
-	path    string         // in it
-	tier    int            // among tiers
+	path    string         // of the rule in doc
+	tier    int            // index in tiers
 	re      *expression    // nil if the literal suffices
 	pattern *pattern       // of re
 }
@@ -222,7 +222,7 @@ func (f *ruleFile) checkLiterals(path string, literals []string) {
 	}
 }
 
-// check records the problems of a row with an explicit expression.
+// check records the faults of a [[rule]].
 func (r *rule) check() {
 	if r.ID == "" || r.Why == "" || len(r.Examples) == 0 {
 		r.fault("id", "id, why and examples are needed")

@@ -10,11 +10,11 @@ import (
 	"retake/internal/recovery/loglines"
 )
 
-// step is one kind of evidence. The first step that has an answer decides.
+// step examines one type of evidence. The first step that has an answer decides.
 type step struct {
 	name  string // in explanations
 	judge func(*classification) (recovery.Finding, bool)
-	tier  *tierRow // of a step that reads text by a tier
+	tier  *tierRow // of the rules that the step applies to the text, or nil
 }
 
 // tiersInCode is the order of the tiers while an agent works. The agent's own report outweighs the output of compilers
@@ -51,8 +51,8 @@ func stepsForCommands() []step {
 	return slices.Insert(all, deadline+1, step{name: "gate", judge: (*classification).gate})
 }
 
-// stepsFor places the tiers between certain facts and assertions. The exit code and announced retries rank between
-// reports of programs and general words.
+// stepsFor returns the steps for tiers in the given order. Structured evidence precedes all tiers. Exit codes precede
+// the tier of crashes, announced retries precede general words, and the worker's assertion precedes guesses.
 func stepsFor(order []tierRow) []step {
 	all := []step{
 		{name: "known", judge: (*classification).known},
@@ -77,7 +77,7 @@ func stepsFor(order []tierRow) []step {
 				return q.chatter(order)
 			}})
 		}
-		if t.name == tierGuess { // a worker that saw the failure guesses better
+		if t.name == tierGuess { // the worker observed the failure, so its assertion is better than a guess
 			all = append(all, step{name: "assertion", judge: (*classification).assertion})
 		}
 		all = append(all, step{name: "text " + string(t.name), judge: func(q *classification) (recovery.Finding,
@@ -109,8 +109,8 @@ func (q *classification) oom() (recovery.Finding, bool) {
 	return recovery.Finding{Reason: recovery.OOMKilled, Cause: q.e.KnownCause, Rule: "oom", Confidence: 1}, q.e.OOM
 }
 
-// event reads the status and message of an agent's error event, without its surroundings. If no rule matches, lines of
-// other programs may explain it.
+// event classifies the status and message of an agent's error event, without other output. If they do not match any
+// rule, later steps search the other output for an explanation.
 func (q *classification) event() (recovery.Finding, bool) {
 	fail := q.failure()
 	switch {
@@ -148,7 +148,7 @@ func (q *classification) event() (recovery.Finding, bool) {
 	return f, f.Reason != recovery.Unknown
 }
 
-// status reads a stated HTTP status. The text may refine an ambiguous status.
+// status classifies by the HTTP status. If the status is ambiguous, the text may give a narrower reason.
 func (q *classification) status() (recovery.Finding, bool) {
 	row, ok := q.c.kindOf(q.e.HTTPStatus)
 	if !ok {
@@ -172,7 +172,7 @@ func (q *classification) status() (recovery.Finding, bool) {
 	return f, true
 }
 
-// limited tells a 403 for a rate limit from one for a missing permission.
+// limited reports whether the headers of a 403 or 429 state a rate limit. Otherwise a 403 means a missing permission.
 func limited(e recovery.Evidence) bool {
 	if e.HTTPStatus != 403 && e.HTTPStatus != 429 {
 		return false
@@ -244,7 +244,7 @@ func (q *classification) readTier(b *tierRow) (recovery.Finding, bool) {
 		m = q.fetched(m)
 	}
 	if ok && m.rule.ID == ruleConfigFile && q.e.Stage == "VALIDATE" && q.text().names(m.line) {
-		m.reason = recovery.LintFailed // the change has the mistake
+		m.reason = recovery.LintFailed // the mistake is in a file of the checkout
 	}
 	if ok && b.name == tierCrash {
 		m.quote = q.quote() // a traceback ends with the error
@@ -269,7 +269,8 @@ var transport = []recovery.Reason{recovery.NetworkPermanent, recovery.NetworkTra
 // answered are signs that the provider did answer.
 var answered = []string{"429", "_exhausted"}
 
-// decisive returns the deciding line of a tier, after weighing its quotes.
+// decisive returns the deciding match of a tier. If that match is an agent's claim, a transport failure in the text may
+// replace it.
 func (rd *reading) decisive(b *tierRow, in *places, only []recovery.Reason) (match, bool) {
 	m, ok := rd.best(b, in, only)
 	if ok && m.rule.Claim {
@@ -278,8 +279,8 @@ func (rd *reading) decisive(b *tierRow, in *places, only []recovery.Reason) (mat
 	return m, ok
 }
 
-// quotedCause weighs an agent's own reading against its quotes. A quoted transport failure outranks it, unless the
-// quote shows an answer.
+// quotedCause returns the transport failure that an agent quotes, instead of the agent's claim about it. It returns the
+// claim if there is no such quote, or if the claim's line shows that the provider answered.
 func (rd *reading) quotedCause(claim match) match {
 	if containsAny(strings.ToLower(rd.lines[claim.line]), answered) {
 		return claim
@@ -313,8 +314,8 @@ func (q *classification) fetched(summary match) match {
 	return summary
 }
 
-// chatter reads lines that only announce retries, warn or advise, if there is no better evidence. A program that was
-// killed did not end because of a mere mention.
+// chatter reads lines that only announce retries, warn or advise, if there is no better evidence. If the program was
+// killed, it ignores general words in such lines.
 func (q *classification) chatter(order []tierRow) (recovery.Finding, bool) {
 	for _, b := range order {
 		if q.hung() && b.isVague() {
@@ -342,7 +343,7 @@ func (q *classification) advice(order []tierRow) (recovery.Finding, bool) {
 	return rd.weakest(order, &rd.advice, nil)
 }
 
-// weakest reads lines that are only weak evidence, tier by tier.
+// weakest returns the first match of the lines in weak evidence, tier by tier, with half of the tier's confidence.
 func (rd *reading) weakest(order []tierRow, in *places, only []recovery.Reason) (recovery.Finding, bool) {
 	for _, b := range order {
 		if m, ok := rd.best(&b, in, nil); ok && (only == nil || slices.Contains(only, m.reason)) {

@@ -23,7 +23,7 @@ func (l *Lines) Level(n int) Level {
 	return None
 }
 
-// Read reads a clean text. Crossing counts known phrases, to detect words that were cut.
+// Read reads a clean text. It uses crossing to detect words that a terminal has cut at the end of a line.
 func Read(text string, crossing Crossing) Lines {
 	if text == "" {
 		return Lines{}

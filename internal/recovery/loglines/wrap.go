@@ -14,7 +14,7 @@ import (
 const (
 	narrowest = 54
 	shortest  = 30 // minimum width of the widest line
-	stub      = 3  // remainder of a line before a long word
+	stub      = 3  // minimum width of a line before a long word
 	widest    = 200
 )
 
@@ -22,7 +22,7 @@ const (
 type Crossing func(left, between, right string) int
 
 // unwrap joins lines that were wrapped at a width. boxed marks lines that were in a frame. A line was wrapped if the
-// first word of the next line did not fit on it, and if the two lines form a continuous text. A list stays a list.
+// first word of the next line did not fit on it, and if the two lines form a continuous text. Lists are not joined.
 func unwrap(lines []string, boxed []bool, crossing Crossing) []string {
 	out := lines[:0:0]
 	s := &segment{crossing: crossing}
@@ -94,8 +94,8 @@ const (
 	readsOn
 )
 
-// judge decides which lines to join with the next line, and reports whether it joins any. Programs that draw frames
-// wrap their content.
+// judge decides which lines to join with the next line, and reports whether it joins any. Lines from a frame need less
+// evidence, because programs that draw frames wrap their content.
 func (s *segment) judge(boxed bool) bool {
 	s.bonds = append(s.bonds[:0], make([]bond, len(s.lines))...)
 	bonds := s.bonds
@@ -196,8 +196,9 @@ func bothDigits(last, first string) bool {
 	return unicode.IsDigit(rune(last[len(last)-1])) && unicode.IsDigit(rune(first[0]))
 }
 
-// phrases counts the known phrases across a line and the next line. cut assumes that a word was cut, and whole that the
-// words are whole. least is the minimum number of a phrase's characters on each side.
+// phrases counts the known phrases that begin in line and end in next. cut is their number if the lines are joined
+// without a blank, and whole if they are joined with a blank. least is the minimum number of a phrase's characters on
+// each side.
 func (s *segment) phrases(line, next string, least int) (cut, whole int) {
 	const near = 48
 	left, right := line[max(0, len(line)-near):], next[:min(len(next), near)]

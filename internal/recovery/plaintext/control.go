@@ -21,7 +21,7 @@ func WithoutControl(s string) string {
 			i++
 		case c == 0x1b:
 			i += p.escape(s[i:])
-		case c == 0xc2 && i+1 < len(s) && s[i+1] < 0xa0: // C1: one character for ESC and another
+		case c == 0xc2 && i+1 < len(s) && s[i+1] < 0xa0: // C1: one character instead of ESC and a letter
 			i += p.sequence(s[i+1]-0x40, s[i+2:]) + 2
 		default:
 			p.control(c)

@@ -173,7 +173,7 @@ func (l *Literals) ends(state uint32) int {
 	return len(l.owners[(state-l.final)/l.width])
 }
 
-// scan starts Scan at from, and reports only ends after behind.
+// scan is Scan from the offset from. It reports only literals that end after the offset behind.
 func (l *Literals) scan(text string, from, behind int, found func(owner, end int)) {
 	state := uint32(0)
 	for i := max(0, from); i < len(text); i++ {

@@ -30,9 +30,9 @@ func Shown(s string) string {
 // joined returns a text as one line, with one blank between words.
 func joined(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// Seen removes invisible characters from a text, and counts the runs. It keeps characters that affect a neighbour in
-// normal writing: joiners between letters and between emoji, one variation selector, the tags of a flag, and direction
-// marks next to right-to-left letters.
+// Seen removes invisible characters from a text, and counts the runs. It keeps characters that affect an adjacent
+// character in normal writing: joiners between letters and between emoji, one variation selector, the tags of a flag,
+// and direction marks next to right-to-left letters.
 func Seen(words string) (seen string, hidden int) {
 	if strings.IndexFunc(words, unseen) < 0 {
 		return words, 0

@@ -97,7 +97,7 @@ func (p *Policy) check(refused bool) (faults []Fault) {
 	return faults
 }
 
-// own returns the document's layer. Its rows may override its base's rows, which is intentional and not a fault.
+// own returns the layer of the document's own rows. Rows of its base that the document overrides are not faults.
 func (p *Policy) own() (layer int) {
 	for i := range p.rows {
 		layer = max(layer, p.rows[i].layer)
@@ -117,7 +117,7 @@ func checkBackoff(b recovery.Backoff, where string, say func(FaultKind, string))
 func (r *Row) checkTimes(say func(FaultKind, string)) {
 	for i, g := range r.Ladder {
 		name := "step " + strconv.Itoa(i+1)
-		if !r.broken { // without one, the action may be a fallback
+		if !r.broken { // the action of a broken row may be a fallback
 			name += " (" + string(g.Action) + ")"
 		}
 		if g.Times == 0 {
@@ -166,7 +166,7 @@ func (p *Policy) by(i int) []*Row {
 	return by
 }
 
-// decides returns the row that decides a reason for which r has a row.
+// decides returns the row that decides a reason for the caller of r, or nil.
 func (p *Policy) decides(r *Row, reason int) *Row {
 	if at := p.index[max(slices.Index(p.callers, r.Caller), 0)][reason]; at >= 0 {
 		return &p.rows[at]

@@ -168,7 +168,7 @@ type state struct {
 	same  string // signature that the verdict ahead also counts
 }
 
-// count returns the current value of a counter. The caller adds the actions of the new verdict with took.
+// count returns a counter. It includes the verdict ahead, except in Took, for which callers use took.
 func (s *state) count(of string) recovery.Count {
 	c := s.t.Counter(of)
 	if s.ahead != nil {

@@ -9,15 +9,16 @@ import (
 
 // ladderPosition is a failure's position on a ladder.
 type ladderPosition struct {
-	n, total int // attempt n of total, or of the step if the ladder is endless; Unlimited if the step is endless
+	// Attempt n of total. If the ladder is endless, both count only the step. For an endless step, total is Unlimited.
+	n, total int
 	rungs    int // number of steps that apply
 	ends     int // the part of total that does not lead to attempts
 	before   int // attempts of the steps before this one
 }
 
-// rung returns the step for one more failure of a counter, or nil if the ladder is exhausted. A step with a failed
-// condition counts with the width already used, so that it does not shorten the following steps. tooLong means that a
-// step would apply to a shorter stated wait.
+// rung returns the step for one more failure of a counter, or nil if the ladder is exhausted. If the condition of a
+// step does not hold, only the failures that the step has already handled count for it, so that the following steps
+// keep their number of attempts. tooLong means that a step would apply if the stated wait were shorter.
 func (r *Row) rung(s *state, c *recovery.Count, of string, f recovery.Finding,
 	facts DecisionInput,
 ) (g *Rung, at ladderPosition, tooLong bool) {
@@ -63,8 +64,8 @@ func (r *Row) rung(s *state, c *recovery.Count, of string, f recovery.Finding,
 	return g, at, tooLong && g == nil
 }
 
-// usedUp returns the number of uses that count for step i although its condition failed. The other steps with the same
-// action come first.
+// usedUp returns the number of earlier uses of step i, which does not apply now. taken is the number of all uses of its
+// action. usedUp subtracts the uses of other steps with the same action.
 func (r *Row) usedUp(i, taken int, f recovery.Finding, facts DecisionInput) int {
 	for k := range r.Ladder {
 		other := &r.Ladder[k]

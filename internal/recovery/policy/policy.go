@@ -31,7 +31,7 @@ const (
 	ResetStated      Condition = "reset_stated"
 )
 
-// Rung is one step of a ladder. A step with a failed condition has width zero, so the failure moves to the next step.
+// Rung is one step of a ladder. If one of its conditions does not hold, the next step handles the failure.
 type Rung struct {
 	Action recovery.Action
 	Times  int // further attempts, or Unlimited
@@ -193,9 +193,9 @@ func reasonIndex(r recovery.Reason) int {
 	return len(recovery.Reasons) - 1
 }
 
-// newPolicy returns a policy of these rows. The most specific row decides: a row for the reason precedes a row for its
-// group, which precedes "*". Among these, a row for the caller precedes a row for any caller, and the document precedes
-// its base. The row for Unknown is the fallback.
+// newPolicy returns a policy of these rows. A row for the caller takes precedence over a row for any caller. Among the
+// rows for one caller, "*" comes last, the document's rows precede rows of its base, and a row for the reason precedes
+// a row for its group. The row for Unknown is the fallback.
 func newPolicy(name string, rows []Row) *Policy {
 	p := &Policy{
 		name: name, rows: slices.Clone(rows), callers: []string{""}, backoff: recovery.DefaultBackoff,

@@ -227,11 +227,11 @@ func (w *Wait) DecodeTOML(f *tomlfile.File, path string, v any) {
 type rungForm struct {
 	Action   recovery.Action `toml:"action" json:"action"`
 	Times    any             `toml:"times" json:"times"` // a number, or "unlimited"
-	Attempts any             `toml:"attempts" json:"-"`  // Times and the first try; only in documents
+	Attempts any             `toml:"attempts" json:"-"`  // Times plus the first try; only in documents
 	When     []Condition     `toml:"when" json:"when,omitempty"`
 }
 
-// unlimited is the text form of no limit.
+// unlimited is the value of times for a step without a limit.
 const unlimited = "unlimited"
 
 // MarshalJSON writes the step with the keys of a policy document.
@@ -243,7 +243,7 @@ func (g Rung) MarshalJSON() ([]byte, error) {
 	return json.Marshal(form)
 }
 
-// maxTimes bounds a number in a document. The engine grants less.
+// maxTimes is the maximum number of attempts that a document may give a step. The engine's own limit is lower.
 const maxTimes = 1000
 
 // DecodeTOML reads a whole step.

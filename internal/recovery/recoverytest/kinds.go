@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Kind is one typical kind of output of failed runs.
+// Kind is a typical output of failed runs.
 type Kind struct {
 	Name string
 	line func(int) string // the lines before the end, by number
@@ -22,7 +22,7 @@ func (k *Kind) Tail(n int) string {
 	return text[len(text)-n:]
 }
 
-// Adverse is the name of a kind of output that no program prints.
+// Adverse is the name of an artificial output that contains literals of many rules but matches none of them.
 const Adverse = "texts near many rules, none of which applies"
 
 // Kinds lists typical outputs of programs.

@@ -1,5 +1,5 @@
-// Package recoverytest holds test data for package recovery and its subpackages. It imports none of them, so that each
-// of them can use it. No program links it.
+// Package recoverytest holds test data for package recovery and its subpackages. It does not import them, so that their
+// tests can import it.
 package recoverytest
 
 import "strings"

@@ -18,11 +18,11 @@ const shareReach = 2048
 var (
 	// shareUsed matches a share in a field, or in words.
 	shareUsed = regexp.MustCompile(`(?i)used[-_]?percent(?:age)?["':=\s]*(\d+(?:\.\d+)?)|(\d+(?:\.\d+)?) ?% (?:used|full)\b`)
-	// shareLeft matches the rest of a window.
+	// shareLeft matches the unused share of a window.
 	shareLeft = regexp.MustCompile(`(?i)(\d+(?:\.\d+)?) ?% (?:left|remaining|available)\b`)
 )
 
-// usedUp reports whether the limit that resets at s[begin:] is used up. It is assumed to be, unless the text states a
+// usedUp reports whether the limit that resets at s[begin:] is used up. It returns true if the text does not state a
 // share.
 func usedUp(s string, begin int) bool {
 	start := begin

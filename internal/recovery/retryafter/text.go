@@ -16,7 +16,7 @@ type announcement struct {
 	before   []string // only these words may precede it, if any
 	never    []string // none of these words may precede it
 	join     []string // one of these words must stand between it and the time
-	limits   bool     // only applies to limits: "connection reset after 30s" is not a wait
+	limits   bool     // set if it applies only to limits, because "connection reset after 30s" is not a wait
 	bare     bool     // a number without a unit is valid, in the tail's unit or in seconds
 }
 

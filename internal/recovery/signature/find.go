@@ -6,8 +6,8 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// For frequent kinds of text, functions take the place of expressions, because they are faster. Tests compare
-// them with equivalent expressions.
+// Functions replace the expressions for frequent types of text, because they are faster. Tests compare them with
+// equivalent expressions.
 
 // path finds /home/a/b.go, ~/b, C:\a\b, file:///a/b, and relative paths below a directory for temporary files.
 func path(rest string) (groups found, ok bool) {
@@ -111,7 +111,7 @@ func address(rest string) (groups found, ok bool) {
 	return groups, true
 }
 
-// hostEnd returns the end of a host name at i, numbered or not, or i.
+// hostEnd returns the end of the host name at i, or i if there is no host name. A host name may contain <n>.
 func hostEnd(s string, i int) int {
 	for {
 		n := inName(s[i:])

@@ -7,7 +7,7 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// volatileRow is a kind of text that differs between two runs of the same failure.
+// volatileRow describes a type of text that differs between two runs of the same failure.
 type volatileRow struct {
 	name  string
 	place place
@@ -29,7 +29,7 @@ type found [4]string
 // writer appends the replacement for a match. rest is the text after the match. A nil result rejects the match.
 type writer func(out []byte, groups *found, rest string) []byte
 
-// place is the kind of a position, which determines the rows that can match there.
+// place classifies a position. It determines the rows that can match there.
 type place uint8
 
 const (

@@ -8,7 +8,8 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// writePath replaces a path. It keeps the file name if the name is steady and not in a temporary directory.
+// writePath replaces a path. It keeps the file name if steadyFile accepts the name, and if the path is not in a
+// temporary directory.
 func writePath(out []byte, groups *found, rest string) []byte {
 	out = append(out, "<path>"...)
 	slash := strings.LastIndexAny(groups[0], `/\`)
