@@ -46,20 +46,21 @@ type Options struct {
 	Config config.Config
 	Token  func(context.Context) (string, error) // returns GitHub's token; called before every request
 	Login  func(context.Context) (string, error) // login of the token's account; nil asks GitHub
-	// Rights returns a GitHub App's permissions, for Preflight. It is nil without an App.
+	// Rights returns the permissions of the GitHub App, which Preflight checks. It is nil if the director does not
+	// use an App.
 	Rights func(context.Context) (map[string]string, error)
 	// WebhookSecret returns the secret of GitHub's webhooks. The director calls it for each webhook. Nil disables
 	// webhooks.
 	WebhookSecret func() (string, error)
 	Version       string // version of this program, as shown to people
-	// Read reads the configuration again, including the command line's settings. Nil disables reloading. The director
-	// watches ConfigFile, and also reloads on each value from Hangups.
+	// Read reads the configuration again, and applies the command line's settings to it. The director calls Read when
+	// ConfigFile changes, and for each value from Hangups. Nil disables reloading.
 	Read         func() (config.Config, config.Problems)
 	ConfigFile   string
 	Hangups      <-chan struct{}
 	WorkerBinary string // default: the file "worker" in this program's directory
-	// Only limits the run to these issues. The run then ends when all are over, with ErrNotDone if one of them is not
-	// done. If Only is empty, the run takes all issues and does not end.
+	// Only limits the run to these issues. Run then returns once Retake has finished with all of them, and returns
+	// ErrNotDone if at least one is not done. If Only is empty, the director takes all issues until ctx is done.
 	Only []fsm.IssueKey
 	Log  *zap.Logger
 	// HideInLog receives a function that returns the values to redact in the log. HideInLog may be nil.
@@ -89,7 +90,7 @@ type Options struct {
 // daemon holds the adapters, and everything else that outlives a session.
 type daemon struct {
 	config        config.Config // the configuration at startup; setup has the values that can change at run time
-	watchdog      time.Duration // maximum life of an attempt, as configured at startup; workers' keys outlive it
+	watchdog      time.Duration // maximum life of an attempt, as configured at startup; workers' keys are valid longer
 	log           *zap.Logger
 	runID         string
 	writer        string // identifies this process in the journal
@@ -107,7 +108,7 @@ type daemon struct {
 	gateway       string         // address at which containers reach the bus
 	environ       engine.Environ // environment variables of every container
 	engine        *engine.Engine
-	// values that patches must not contain, from environ, and GitHub's token
+	// values that a patch must not contain: those from environ, and GitHub's token
 	known []leak.Value
 	token func(context.Context) (string, error) // returns GitHub's current token
 
@@ -122,14 +123,14 @@ type daemon struct {
 	audit        *audit.Writer
 	outputs      *output.Store
 	telemetry    *telemetry.Exporter // nil if tracing is off
-	cooldowns    chan gate.Cooldown  // cooldowns that the gate reports, which must not block
+	cooldowns    chan gate.Cooldown  // cooldowns that the gate reports; the gate must not block on a full channel
 	owed         atomic.Int64        // claimed tasks that still need a comment or a pull request, for the gate
 	offences     loop.Wake           // signalled when a worker has committed an offence
 	reread       loop.Wake           // signalled when the machine has a new configuration
 	repositories *intake.Repositories
 	// settings of an earlier run and its attempts; written before a session's goroutines start
 	meeting *inforce.Meeting
-	// reason by unusable part: a repository, the archive, or an issue that waits for a lookup
+	// maps each unusable part to the reason; a part is a repository, the archive, or an issue that waits for a lookup
 	unusable  sync.Map
 	lock      lead.Lock
 	candidate *lead.Candidate // leads or stands by
@@ -144,7 +145,7 @@ type daemon struct {
 	disk      *disk.Guard                // watches the disk of the data directory
 	only      *intake.Only               // the issues of Options.Only; nil if the run takes all issues
 	network   *network.Access            // the workers' access to the network
-	aborted   string                     // why the policy stopped the run; during a session, only the owner uses it
+	aborted   string                     // why the policy stopped the run; sessions write it on the owner's goroutine
 }
 
 // ErrTasksFailed means that the run ended normally, but either its policy had aborted it, or tasks failed under
@@ -154,7 +155,7 @@ var ErrTasksFailed = errors.New("director: tasks of this run failed: see directo
 // errOnlyOver ends a run for selected issues when all of them are over.
 var errOnlyOver = errors.New("director: all issues of this run are finished")
 
-// ErrNotDone means that a run for selected issues ended because all of them are over, but at least one is not done.
+// ErrNotDone means that a run for selected issues has finished with all of them, but at least one is not done.
 var ErrNotDone = errors.New("director: some issues of this run are not done")
 
 // onlyOver returns the cause that ends a run for selected issues. undone lists the issues that are not done.
@@ -205,7 +206,7 @@ func unlessEnded(ctx context.Context, err error) error {
 	return err
 }
 
-// sessions returns the runner of a session for each term of leadership.
+// sessions returns the object that runs sessions during a term of leadership.
 func (d *daemon) sessions() *lead.Sessions {
 	return &lead.Sessions{
 		Run: d.runSession, Wrote: d.wroteLast, Reopen: d.hub.Reopen, Say: d.operator.Say, Log: d.log,
@@ -230,7 +231,7 @@ func (d *daemon) wroteLast(ctx context.Context, seq uint64) bool {
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// report writes ERROR_REPORT.md if a failure has to be reported. It returns whether a task failed.
+// report writes ERROR_REPORT.md if the audit has failures to report. It returns whether a task failed.
 func (d *daemon) report() (failed bool) {
 	dir := d.config.Director.DataDir
 	store, err := audit.Load(dir)
@@ -250,7 +251,7 @@ func (d *daemon) report() (failed bool) {
 	return failed
 }
 
-// Rebuild implements `director journal rebuild`. No director may run on the data directory at the same time.
+// Rebuild implements `director journal rebuild`. It fails while a director runs on the data directory.
 func Rebuild(ctx context.Context, o Options) (tasks []restore.Rebuilt, aside string, err error) {
 	d, err := open(ctx, o, false)
 	if err != nil {

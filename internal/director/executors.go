@@ -72,7 +72,7 @@ func (s *session) onDurable(r fsm.Record) {
 	}
 }
 
-// react carries out the consequences of a durable fact for this process.
+// react updates the parts of this process that depend on a durable fact, such as the gate after a cooldown.
 func (s *session) react(f fsm.Fact) {
 	switch f := f.(type) {
 	case fsm.VerdictMade:

@@ -23,7 +23,7 @@ func (d *daemon) connect(ctx context.Context) (_ *bus.Bus, err error) {
 	b := d.config.AgentBus
 	hosts := []string{b.ListenAddr}
 	switch {
-	// pods connect from anywhere, and a Service may own the address
+	// Pods connect from any node. The gateway may be the address of a Service, on which a process cannot listen.
 	case b.ListenAddr == "auto" && d.config.OnCluster():
 		hosts = []string{"0.0.0.0"}
 	case b.ListenAddr == "auto":
@@ -90,7 +90,7 @@ func (d *daemon) newRestorer(patience time.Duration) *restore.Restorer {
 	}
 }
 
-// storedReports returns a worker's reports on the bus.
+// storedReports returns the reports of a worker that the bus has stored.
 func (d *daemon) storedReports(ctx context.Context, worker string) (all []fsm.Report, err error) {
 	stored, err := reports.NewCache(d.hub.Bus().Reports(), d.github.Text.Secrets).Of(ctx, worker)
 	for _, r := range stored {

@@ -12,7 +12,8 @@ import (
 	"retake/internal/metrics"
 )
 
-// openMetrics starts the counters. The values that a scrape reads are available from Web.Serve on.
+// openMetrics creates the counters and the handler for scrapes. A scrape also calls readings, after open has connected
+// it.
 func (d *daemon) openMetrics(version string) {
 	registry := prometheus.NewRegistry()
 	d.metrics = metrics.New(registry, version)
@@ -22,7 +23,7 @@ func (d *daemon) openMetrics(version string) {
 // serveMetrics answers a scrape, even without a session or on a standby.
 func (d *daemon) serveMetrics(w http.ResponseWriter, r *http.Request) { d.scrapes.ServeHTTP(w, r) }
 
-// readings returns the values for a scrape that no decision counts. It does not query the owner, which may be busy.
+// readings returns the metrics that do not depend on decisions. It does not query the owner, which may be busy.
 func (d *daemon) readings() metrics.Readings {
 	written, pace := d.audit.Counts(), d.github.API.Gate.Pace()
 	r := metrics.Readings{

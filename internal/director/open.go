@@ -41,7 +41,8 @@ import (
 	"retake/internal/workspace"
 )
 
-// take locks the data directory. serves is false for a command.
+// take locks the data directory. If serves is false, the caller is a command, and the error for a taken lock advises
+// to stop the director.
 func (d *daemon) take(ctx context.Context, serves bool) error {
 	err := d.lock.Take(ctx, d.config.Director.DataDir)
 	if !serves {
@@ -53,7 +54,7 @@ func (d *daemon) take(ctx context.Context, serves bool) error {
 	return err
 }
 
-// keepPrivate closes files of the data directory that earlier directors, or people, left open to other users.
+// keepPrivate removes other users' access to the files of the data directory.
 func (d *daemon) keepPrivate() {
 	found, err := safefile.Restrict(d.config.Director.DataDir)
 	if len(found) > 0 {
@@ -64,7 +65,8 @@ func (d *daemon) keepPrivate() {
 	}
 }
 
-// open creates the adapters, and reports all missing prerequisites at once. If serves is set, it also answers queries.
+// open creates the adapters, and reports all missing prerequisites at once. If serves is set, it also opens the
+// operator's socket and director.http_listen.
 func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 	d := newDaemon(o)
 	defer func() {
@@ -126,7 +128,7 @@ func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 	return d, nil
 }
 
-// newDaemon returns a daemon without adapters. It sets intervals that the options leave out to their defaults.
+// newDaemon returns a daemon without adapters. Intervals that the options do not set get their defaults.
 func newDaemon(o Options) *daemon {
 	now := time.Now().UTC()
 	d := &daemon{
@@ -223,7 +225,7 @@ func (d *daemon) image() string {
 	return d.config.Containers.Image
 }
 
-// gitAuth returns a function that gives git GitHub's token. GitHub ignores the user name.
+// gitAuth returns a function that returns the credentials for git: GitHub's token, and a user name that GitHub ignores.
 func (d *daemon) gitAuth(o Options) func(context.Context) (user, token string, err error) {
 	return func(ctx context.Context) (string, string, error) {
 		token, err := o.Token(ctx)
@@ -231,12 +233,13 @@ func (d *daemon) gitAuth(o Options) func(context.Context) (user, token string, e
 	}
 }
 
-// workerLifeAfter is the time by which a worker's credential outlasts the maximum life of its attempt, because the
-// watchdog does not count pauses.
+// workerLifeAfter is added to the maximum life of an attempt to get the lifetime of the worker's credential. The
+// attempt may exist for longer than its maximum life, because the watchdog does not count pauses.
 const workerLifeAfter = 24 * time.Hour
 
-// ownerOfAttempts returns the permanent id that marks our attempts: that of the data directory. On a cluster with a
-// shared bus it is the id of the bus, because directors share only the bus.
+// ownerOfAttempts returns the permanent id with which the runtime marks this director's attempts. Usually this is the
+// id of the directory with the checkouts. On a cluster with a shared bus it is an id from the bus's keys, because the
+// directors there share only the bus.
 func (d *daemon) ownerOfAttempts() (string, error) {
 	if !d.config.OnCluster() || d.config.AgentBus.URL == "" {
 		return lead.Installation(d.config.SharedDir(), d.log)
@@ -278,7 +281,7 @@ func (d *daemon) openContainersAndBus(ctx context.Context) error {
 	return d.hub.Open(ctx)
 }
 
-// openGitHub opens the client, and adds the token to the values that no patch may contain.
+// openGitHub creates the GitHub client, and adds the token to the values that a patch must not contain.
 func (d *daemon) openGitHub(ctx context.Context, o Options) error {
 	c := d.setup().GitHub
 	token, err := o.Token(ctx)
@@ -319,8 +322,8 @@ func (d *daemon) openGitHub(ctx context.Context, o Options) error {
 	return err
 }
 
-// coolDown forwards a cooldown of the gate without blocking. If the channel is full, the cooldown may be lost: the
-// gate is closed anyway, and the owner learns of it from the next refusal.
+// coolDown forwards a cooldown of the gate without blocking. If the channel is full, it drops the cooldown. The gate
+// is closed anyway, and reports the cooldown again when GitHub refuses the next request.
 func (d *daemon) coolDown(c gate.Cooldown) {
 	select {
 	case d.cooldowns <- c:

@@ -19,7 +19,8 @@ import (
 	"retake/internal/timeline"
 )
 
-// listenOperator opens the socket once for all sessions, because a failed disk could prevent that later.
+// listenOperator opens the operator's socket once for all sessions, because a later session may find the disk
+// unwritable.
 func (d *daemon) listenOperator(ctx context.Context) error {
 	if d.operator != nil {
 		return nil
@@ -42,7 +43,7 @@ func (s *session) serveOperator(ctx context.Context) error {
 	return nil
 }
 
-// newAnswers creates the parts that answer people.
+// newAnswers creates the parts that answer the operator's socket and the page.
 func (s *session) newAnswers() {
 	fate := func(m *fsm.Machine, t *fsm.Task) string { return s.meeting.Fate(m, t, s.settings()) }
 	refused := func() string { return serve.Refused(s.github) }
@@ -93,7 +94,8 @@ func (s *session) meters(m map[string]float64) {
 	m["audit.dropped"], m["audit.write_errors"] = float64(written.Dropped), float64(written.WriteErrors)
 }
 
-// standBy starts to answer people while another director leads, and returns a function that ends this service.
+// standBy follows the journal and answers the operator's socket while another director leads. It returns at once, with
+// a function that stops this and waits.
 func (d *daemon) standBy(ctx context.Context) (end func()) {
 	ctx, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup

@@ -26,7 +26,8 @@ import (
 	"retake/internal/projection"
 )
 
-// session is the life of one machine, from reading the journal until the context is done or the journal fails.
+// session holds one machine and the parts around it. It begins when the director reads the journal, and ends when the
+// context is done or the journal fails.
 type session struct {
 	*daemon
 	bus         *bus.Bus // copied from the daemon, because a request may outlast the session
@@ -119,7 +120,7 @@ func (s *session) load(ctx context.Context) (*fsm.Driver, error) {
 		return nil, err
 	}
 	s.begun = s.setup()
-	h.Machine.Configure(s.machineConfig(s.begun)) // a followed state may have an older configuration
+	h.Machine.Configure(s.machineConfig(s.begun)) // a standby may have built the state with an older configuration
 	s.upkeep.Begin(ctx, h)
 	s.log.Info("state read", zap.Uint64("snapshot", h.Saved), zap.Uint64("journal", h.Head.Seq),
 		zap.Int("tasks", len(h.Machine.Tasks())))
@@ -143,7 +144,7 @@ func (s *session) sayWhoWeAre(ctx context.Context) {
 
 // watchGate reports the gate's cooldowns to the machine.
 func (s *session) watchGate(ctx context.Context) error {
-	var refused time.Time // start of the refusal that was logged last
+	var refused time.Time // start of the last refusal that was logged
 	for {
 		select {
 		case c := <-s.cooldowns:
@@ -187,7 +188,7 @@ func (d *daemon) setup() *inforce.Setup {
 	return &inforce.Setup{Config: d.config} // before the adapters are open
 }
 
-// machineConfig returns the machine's part of a setup.
+// machineConfig returns the machine's configuration for a setup.
 func (d *daemon) machineConfig(c *inforce.Setup) fsm.Config {
 	cfg := c.Machine(d.only.Issues())
 	if d.searches {
@@ -199,8 +200,9 @@ func (d *daemon) machineConfig(c *inforce.Setup) fsm.Config {
 	return cfg
 }
 
-// decideSettings tells the machine about a setup. It returns false if the session ended first. The next session then
-// starts with the setup and reports it.
+// decideSettings applies a changed setup to the machine, and then to the parts that copy values from the setup. It
+// returns false if the session ended before the machine's decision was durable. The next session then starts with the
+// new setup.
 func (s *session) decideSettings(ctx context.Context, now *inforce.Setup) bool {
 	if s.server != nil {
 		s.server.Admit(now.Director.MaxWorkers)
@@ -216,5 +218,5 @@ func (s *session) decideSettings(ctx context.Context, now *inforce.Setup) bool {
 	return true
 }
 
-// settings returns the settings that tasks remember.
+// settings returns the settings that the journal records when a run starts.
 func (d *daemon) settings() *fsm.Settings { return d.setup().Settings(d.image()) }

@@ -82,7 +82,7 @@ func (s *session) recall(ctx context.Context) (driver *fsm.Driver, err error) {
 	for _, c := range driver.Machine().Cooldowns() {
 		s.github.API.Gate.Prime(gate.Cooldown{Resource: c.Resource, Until: c.Until, Why: c.Why})
 	}
-	if err := s.repositories.OpenAny(ctx); err != nil { // only now does the gate know the journal's cooldowns
+	if err := s.repositories.OpenAny(ctx); err != nil { // the first request, so prime the gate before
 		return nil, err
 	}
 	s.sayWhoWeAre(ctx)
@@ -131,8 +131,8 @@ func (s *session) assemble(ctx context.Context, driver *fsm.Driver, t *lead.Term
 	return edits, nil
 }
 
-// adopt tells the machine which containers run and which budgets people edited, before it decides anything else. It
-// also removes leftovers without a task.
+// adopt gives the machine its first events: the start, the budgets that people edited, and the list of containers. It
+// also removes leftovers without a task, and continues to store the output of running containers.
 func (s *session) adopt(ctx context.Context, m *fsm.Machine, edits []fsm.BudgetEdited) error {
 	var live []string
 	for _, t := range m.Tasks() {
@@ -153,7 +153,7 @@ func (s *session) adopt(ctx context.Context, m *fsm.Machine, edits []fsm.BudgetE
 	s.printed.Resume(m, list)
 	for _, c := range list {
 		if t, current := m.Worker(c.AttemptID); current && c.State.MayRun() {
-			err := s.runtime.Adopt(ctx, c.AttemptID) // this captures new output; the runtime's log has the rest
+			err := s.runtime.Adopt(ctx, c.AttemptID) // captures new output; the runtime's log has earlier output
 			s.printed.Begin(t.Key, c.AttemptID, t.Attempt)
 			s.log.Info("adopted a running container", zap.String("issue", c.Task), zap.String("worker", c.AttemptID),
 				zap.Error(err))
@@ -174,7 +174,7 @@ func (s *session) adopt(ctx context.Context, m *fsm.Machine, edits []fsm.BudgetE
 	return nil
 }
 
-// newIntake creates the parts that read GitHub or answer people there.
+// newIntake creates the parts that read issues, comments and reviews on GitHub, or reply there.
 func (s *session) newIntake() {
 	s.issues = &intake.Issues{
 		Owner: s.owner, GitHub: s.github.Issues, Offers: s.offers, Refusals: s.refusals, Config: &s.inForce,
@@ -210,7 +210,7 @@ func (s *session) newIntake() {
 	}
 }
 
-// serveWebhooks lets webhooks wake the polls until ctx is done.
+// serveWebhooks starts a poll early for each webhook, until ctx is done.
 func (s *session) serveWebhooks(ctx context.Context) error {
 	return s.webhooks.Serve(ctx, s.polls.Wake)
 }
@@ -278,8 +278,8 @@ func (s *session) searchPrograms(ctx context.Context) error {
 	}).Run(ctx)
 }
 
-// pollsOf returns the polls of the repositories, then the operator's socket and the webhooks. These two wake the
-// polls, so all wakes must exist before they start.
+// pollsOf returns the polls of the repositories, then the operator's socket and the webhooks. The socket and the
+// webhooks signal the polls, so they must start after Polls.Add has run for every repository.
 func (s *session) pollsOf(repositories []string) (all []sessionPart) {
 	for _, repo := range repositories {
 		all = append(all, s.polls.Add(repo))
@@ -295,7 +295,7 @@ func endless(run func(context.Context)) sessionPart {
 	}
 }
 
-// finish waits for running effects, and saves the state for the next session. Stop the owner first.
+// finish waits for running effects, and saves the state for the next session. The owner must have stopped.
 func (s *session) finish(t *lead.Term) {
 	s.traces.Finish()
 	s.runner.Wait()

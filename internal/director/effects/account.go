@@ -12,9 +12,9 @@ import (
 	"retake/internal/recovery"
 )
 
-// OfAccount returns an executor that checks the account with GitHub's API after git's server has refused its
-// credentials. If GitHub refuses the account as a whole, the effect waits until the API is open again, and the
-// failure does not count against the task.
+// OfAccount returns an executor that runs run. If the git server refuses the credentials, the executor calls check to
+// find out whether GitHub's API refuses the whole account. In that case the effect waits until the API accepts
+// requests again, and the failure does not count against the task.
 func OfAccount(check func(ctx context.Context, repo string) error, run loop.Executor) loop.Executor {
 	return func(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		out := run(ctx, e)

@@ -17,7 +17,7 @@ import (
 	"retake/internal/recovery/circumstances"
 )
 
-// Escalation returns the comment that asks a person the question of an effect. report is the failure that led to the
+// Escalation returns the comment that asks the effect's question on the issue. report is the failure that led to the
 // question, or nil.
 func (q *Questions) Escalation(e fsm.Effect, report *wire.WorkerError) ask.Escalation {
 	asked, c := e.Escalation, wording{q.Setup()}
@@ -50,8 +50,9 @@ func (q *Questions) Escalation(e fsm.Effect, report *wire.WorkerError) ask.Escal
 	return text
 }
 
-// whyStopped returns one sentence with the reason to ask instead of trying again. That is the policy's reason if
-// waiting or an answer is likely to help. Otherwise the failure would recur, and the sentence repeats the title.
+// whyStopped returns one sentence that explains why Retake asks a person instead of trying again. For a failure that a
+// retry could fix, and for a question of the policy, that is the policy's reason. For a failure that would recur, the
+// sentence repeats the title.
 func whyStopped(q *fsm.Escalation, report *wire.WorkerError, title string) string {
 	about, _ := recovery.Describe(q.Reason)
 	switch {
@@ -90,8 +91,8 @@ func answerLines(said []fsm.Hint) (lines []pages.AnswerLine) {
 // wording composes questions with the setup in force.
 type wording struct{ *inforce.Setup }
 
-// happened returns the circumstances of the failure that led to a question, as recorded by the worker for its stages
-// and by the director for its effects. The record is empty for a report from anyone else.
+// happened returns the circumstances of the failure that led to a question. The worker records them for its stages,
+// and the director for its effects. The record is empty for a report without circumstances.
 func (in wording) happened(q *fsm.Escalation, report *wire.WorkerError) circumstances.Record {
 	if q.Stale || report == nil {
 		return witness.Own(in.Config)
@@ -99,7 +100,8 @@ func (in wording) happened(q *fsm.Escalation, report *wire.WorkerError) circumst
 	if report.Circumstances == nil {
 		return circumstances.Record{}
 	}
-	if stage := report.Circumstances.Stage(); stage != "" && stage != q.Stage { // the director failed after the worker
+	// the director itself failed later, for example in COMMIT
+	if stage := report.Circumstances.Stage(); stage != "" && stage != q.Stage {
 		return witness.Own(in.Config)
 	}
 	return *report.Circumstances

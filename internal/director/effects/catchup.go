@@ -13,9 +13,10 @@ import (
 	"retake/internal/workspace"
 )
 
-// catchUp updates a checkout before its next attempt. It merges what people pushed to the work's branch, and also the
-// base branch if that is further ahead than the policy allows. In an attempt that only validates, a conflict is an
-// error, and the next attempt gets an agent. left lists the files with conflicts for that agent.
+// catchUp updates a checkout before every attempt except the first. It merges the commits that people pushed to the
+// work's branch. It also merges the base branch if that is further ahead than the policy allows. left lists the files
+// in which a merge left conflicts for the agent. An attempt that only validates has no agent, so a conflict there is an
+// error.
 func (s *Starter) catchUp(ctx context.Context, e *attempt, r workspace.Request) (left []string, err error) {
 	if e.Attempt == 1 {
 		return nil, nil
@@ -25,7 +26,7 @@ func (s *Starter) catchUp(ctx context.Context, e *attempt, r workspace.Request) 
 		switch {
 		case err != nil && !errors.Is(err, workspace.ErrNotThere):
 			return nil, err
-		case e.Start.Validate && joined.Merged && len(joined.Left) > 0: // no agent could resolve it
+		case e.Start.Validate && joined.Merged && len(joined.Left) > 0: // this attempt has no agent to resolve it
 			return nil, &workspace.Error{
 				Kind: workspace.Conflict, Op: "join " + e.Nonce, Err: workspace.ErrMergeConflict,
 				Detail: "the commits on the branch conflict with this work: " +
@@ -55,8 +56,8 @@ func (s *Starter) catchUp(ctx context.Context, e *attempt, r workspace.Request) 
 	return synced.Left, err
 }
 
-// keepsConflicts reports whether the files may still hold a conflict from a merge before this or an earlier attempt,
-// even if a person has answered since.
+// keepsConflicts reports whether an earlier attempt failed because of a merge conflict. The next merge then leaves its
+// conflicts in the files, so that the agent can resolve them. A person's answer in between does not change that.
 func keepsConflicts(o *fsm.StartOrder) bool {
 	return slices.ContainsFunc(o.Failures, func(f fsm.Failure) bool { return f.Reason == recovery.GitConflict })
 }

@@ -62,7 +62,7 @@ func nonceOf(worker string) string {
 // Publish stores the checkout that an attempt starts from, and opens it for the attempt. It skips chunks that are
 // already stored.
 func (c *Checkouts) Publish(ctx context.Context, in *inforce.Setup, e fsm.Effect) (*wire.PlanCheckout, error) {
-	if e.Start.Validate { // after a takeover, the delivery must find the validated state
+	if e.Start.Validate { // a director that takes over must be able to deliver the validated state
 		if err := c.keep(ctx, e.Nonce, true); err != nil {
 			return nil, err
 		}
@@ -214,7 +214,7 @@ func isOfTheManifest(err error) bool {
 }
 
 // Received returns an executor that receives the checkout, then runs run, and then stores the result for a director
-// that takes over. If the checkout can never be received, only a delivery fails.
+// that takes over. If the checkout can never be received, a delivery fails, and any other effect runs without it.
 func (c *Checkouts) Received(run loop.Executor) loop.Executor {
 	return func(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		if e.Kind == fsm.DoRelease && e.Release.Taken == "" { // the files are about to be discarded
@@ -236,8 +236,8 @@ func (c *Checkouts) Received(run loop.Executor) loop.Executor {
 	}
 }
 
-// TakeBack closes the checkout to an attempt, and receives the data sent so far. Call it when the attempt's container
-// is gone, or when its further data must not count.
+// TakeBack makes the bus refuse further data for the checkout from an attempt, and receives the data sent so far. Call
+// it when the attempt's container is gone, or when later data must not count.
 func (c *Checkouts) TakeBack(ctx context.Context, e fsm.Effect) error {
 	if _, err := c.Bus.Checkouts().Close(ctx, e.Nonce, e.Worker); err != nil {
 		return failure.OnBus(err)
@@ -276,7 +276,8 @@ func (c *Checkouts) LostWork(ctx context.Context, worker string) string {
 	return lostSince(state.At, state.Attempt == "", time.Now())
 }
 
-// lostSince describes the loss for people. none is set if this attempt has not sent a checkpoint.
+// lostSince describes the loss in a sentence for people. at is the time of the last checkpoint, or the attempt's start
+// if none is set, which means that this attempt has not sent a checkpoint.
 func lostSince(at time.Time, none bool, now time.Time) string {
 	minutes := max(1, int(math.Ceil(now.Sub(at).Minutes())))
 	unit := "minutes"

@@ -72,8 +72,8 @@ func (c *Claims) Recheck(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 // notOurs returns the outcome for a claim that we have lost or given up.
 func notOurs(why string) fsm.EffectEnded { return fsm.EffectEnded{Claim: &fsm.ClaimResult{Why: why}} }
 
-// Warmed returns an executor that warms up the runtime while it runs run, the first effect of an attempt. The
-// executor returns after both have ended.
+// Warmed returns an executor that calls warm and run at the same time, and returns when both have returned. warm
+// prepares the runtime for the attempt that usually follows the effect.
 func Warmed(warm func(context.Context), run loop.Executor) loop.Executor {
 	return func(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		var beside sync.WaitGroup

@@ -41,7 +41,8 @@ type Delivery struct {
 	Log         *zap.Logger
 }
 
-// Deliver commits, pushes and presents the work, unless the base branch has moved too far.
+// Deliver commits and pushes the work, and shows it on the issue or in a pull request. If the work first needs another
+// validation, Deliver does not push, and the result has the reason.
 func (d *Delivery) Deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if d.Setup().GitHub.Delivery == DeliverNone {
 		return d.keep(ctx, e)
@@ -97,10 +98,11 @@ func (d *Delivery) keep(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return failure.Or(fsm.EffectEnded{Delivery: &fsm.DeliverResult{}}, err)
 }
 
-// handIn delivers the work of an open issue. Git stops when the context git ends. If the issue is already in review,
-// an earlier run of this effect put it there and its outcome was lost. handIn then completes that delivery, however
-// far the base branch has moved. Otherwise another attempt would mistake the missing claimed label for a person's
-// decision.
+// handIn delivers the work of an open issue. Git commands stop when the context git ends.
+//
+// If the issue has the review label, an earlier run of this effect set it, and the outcome of that run was lost. handIn
+// then completes the delivery even if the base branch has moved. Another attempt would treat the missing claimed label
+// as a person's decision.
 func (d *Delivery) handIn(ctx, git context.Context, e fsm.Effect, order *fsm.DeliverOrder,
 	issue tracker.Issue,
 ) fsm.EffectEnded {
@@ -108,7 +110,7 @@ func (d *Delivery) handIn(ctx, git context.Context, e fsm.Effect, order *fsm.Del
 	shown := issue.Has(gh.Labels.Review) && !issue.Has(gh.Labels.Claimed)
 	mayValidate := order.Validate && len(d.Setup().ValidateStages()) > 0 && !shown
 	behind := ""
-	if !shown || !order.Validate { // a draft remains a draft
+	if !shown || !order.Validate { // without a validation, the repeated delivery needs the same draft note
 		var err error
 		if behind, err = d.behind(git, e); err != nil {
 			return failure.Ended(err)
@@ -183,9 +185,9 @@ func (d *Delivery) unpushTried(ctx context.Context, e fsm.Effect) {
 	}
 }
 
-// closedMeanwhile decides a delivery for a closed issue. It withdraws the delivery, unless an earlier run of this
-// effect already presented the work. A person may then have merged the work, which closed the issue, so the outcome
-// of the earlier run counts.
+// closedMeanwhile returns the outcome of a delivery for a closed issue. If an earlier run of this effect has already
+// shown the work on GitHub, the delivery counts, because a person may have merged the work and thereby closed the
+// issue. Otherwise closedMeanwhile removes pushed branches, and reports the claim as lost.
 func (d *Delivery) closedMeanwhile(ctx context.Context, e fsm.Effect, r deliver.Request) fsm.EffectEnded {
 	there, head, err := d.GitHub.Deliveries.Settled(ctx, r)
 	switch {
@@ -204,7 +206,7 @@ func (d *Delivery) closedMeanwhile(ctx context.Context, e fsm.Effect, r deliver.
 }
 
 // behind describes how far the work is behind its base branch, or returns "" if the work can be delivered unchanged.
-// A conflict error means that work and base cannot be merged. behind does not merge: the next attempt merges, and
+// It returns an error if the work conflicts with the base branch. behind does not merge. The next attempt merges, and
 // validates the result.
 func (d *Delivery) behind(ctx context.Context, e fsm.Effect) (string, error) {
 	r := d.Origin.Checkout(e.Task, e.Nonce)
@@ -249,8 +251,9 @@ func BranchOf(e fsm.Effect) string {
 	return fsm.BranchName(e.Task, e.Attempt)
 }
 
-// pushRequest asks the workspace to commit the work onto a branch, after inspecting it for secrets and the like. The
-// workspace then returns workspace.ErrBranchMoved if people have pushed to that branch since the attempt began.
+// pushRequest returns the request to commit the work, inspect it for secrets and forbidden changes, and push it to a
+// branch. For this request the workspace returns workspace.ErrBranchMoved if people have pushed to the branch since
+// Retake did.
 func (d *Delivery) pushRequest(e fsm.Effect, issue tracker.Issue, branch, message string) workspace.DeliverRequest {
 	request := workspace.DeliverRequest{
 		Nonce: e.Nonce, RemoteURL: d.Origin.Remote(e.Task.Repo()), Branch: branch, BaseBranch: d.Origin.BaseBranch,
@@ -262,7 +265,7 @@ func (d *Delivery) pushRequest(e fsm.Effect, issue tracker.Issue, branch, messag
 	return request
 }
 
-// pushJoined merges what people pushed to the branch into the work, and pushes the result.
+// pushJoined merges the commits that people pushed to the branch into the work, and pushes the result.
 func (d *Delivery) pushJoined(ctx context.Context, e fsm.Effect,
 	request workspace.DeliverRequest,
 ) (workspace.Delivery, error) {
@@ -341,7 +344,7 @@ func passedChecks(stages []wire.StageResult) (checks []pages.CheckLine) {
 	return checks
 }
 
-// notValidated returns the failure for unvalidated work, after the last attempt that could have validated it.
+// notValidated returns the failure of a delivery that needs another validation, but has no budget for it.
 func notValidated(err error) *fsm.EffectError {
 	f := failure.Of(err)
 	f.Reason, f.Transient, f.Resource = recovery.Validation, false, ""

@@ -51,11 +51,11 @@ func (d *Disk) Await(run loop.Executor) loop.Executor {
 }
 
 // nearlyNothing is the free part of a quota, in percent, at or below which the quota counts as used up. It is not 0,
-// because the file that did not fit may have been larger than the rest.
+// because a write can fail while space is free, if the file is larger than the free space.
 const nearlyNothing = 5
 
-// QuotaUsedUp returns a message for people if a task has used up its checkout's quota, or else "". Such a task fails
-// alone, however much room the host has.
+// QuotaUsedUp returns a message for people if a task has used up its checkout's quota, or else "". A used-up quota
+// concerns only that task, even if the host's disk has free space.
 func (d *Disk) QuotaUsedUp(nonce string) (cause string) {
 	dir := d.Workspace.Quota(nonce)
 	if dir == "" {

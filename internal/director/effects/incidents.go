@@ -23,13 +23,13 @@ import (
 // waiting task would cost a request.
 const incidentRest = time.Minute
 
-// shownIncident is an outage as its issue shows it.
+// shownIncident is the content of the issue about an outage.
 type shownIncident struct {
 	issue fsm.IssueKey // empty until the issue exists
 	text  ask.IncidentIssue
 }
 
-// same reports whether people would see no difference between the two.
+// same reports whether i and j give the same issue text.
 func (i shownIncident) same(j shownIncident) bool {
 	return i.text.Open == j.text.Open && i.text.Title == j.text.Title && slices.Equal(i.text.Waiting, j.text.Waiting)
 }

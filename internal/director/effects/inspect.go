@@ -14,7 +14,7 @@ import (
 	"retake/internal/workspace"
 )
 
-// Secrets knows the values that must not leave the machine in a worker's output.
+// Secrets searches the output of workers for values that must not leave the machine.
 type Secrets struct {
 	Setup  func() *inforce.Setup
 	Token  func(context.Context) (string, error) // returns GitHub's current token
@@ -47,8 +47,8 @@ func (v *Secrets) Inspect(worker string, labels []string) func(context.Context, 
 }
 
 // Known returns a finder for the values that must not leave the machine in a worker's output. These are the values
-// passed to containers, GitHub's token, and the secrets that PID 1 of the worker's container knows. Known fails if it
-// cannot read one of them, because a finder without it would pass unsafe output.
+// passed to containers, GitHub's token, and the worker's own secrets: its key and its bus credential. Known fails if it
+// cannot read one of them, because a finder without that value would let unsafe output pass.
 func (v *Secrets) Known(ctx context.Context, worker string) (*leak.Finder, error) {
 	token, err := v.Token(ctx) // the token may have changed since startup
 	if err != nil {
@@ -57,7 +57,7 @@ func (v *Secrets) Known(ctx context.Context, worker string) (*leak.Finder, error
 	known := append(slices.Clone(v.Values), leak.Value{Name: TokenName, Text: token})
 	if worker != "" {
 		known = append(known, leak.Value{Name: "key of the attempt", Text: string(v.Bus.AttemptKey(worker))})
-		seed, err := v.Bus.Seed(worker) // the credential's public half is useless without the seed
+		seed, err := v.Bus.Seed(worker) // the credential's JWT is useless without the seed
 		if err != nil {
 			return nil, fmt.Errorf("search the work for the worker's credential: %w", err)
 		}

@@ -23,10 +23,10 @@ type IssueTexts struct {
 	log    *zap.Logger
 
 	mu     sync.Mutex
-	edited map[string]time.Time // by issue: the approval with a later edit that was already reported
+	edited map[string]time.Time // by issue: the time of the last approval for which a later edit was reported
 }
 
-// NewIssueTexts returns an IssueTexts that has not reported any edit.
+// NewIssueTexts returns an IssueTexts without reported edits.
 func NewIssueTexts(gh *github.Client, log *zap.Logger) *IssueTexts {
 	return &IssueTexts{github: gh, log: log, edited: map[string]time.Time{}}
 }
@@ -52,14 +52,14 @@ func (t *IssueTexts) Approved(ctx context.Context, k fsm.IssueKey) (tracker.Issu
 	return issue, nil
 }
 
-// Forget forgets an issue when its claim has ended.
+// Forget removes the record of an issue's reported edits. Call it when the issue's claim has ended.
 func (t *IssueTexts) Forget(k fsm.IssueKey) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.edited, string(k))
 }
 
-// isNews reports whether edits after this approval are still unreported, and marks them as reported.
+// isNews reports whether edits after this approval have not been reported yet, and marks them as reported.
 func (t *IssueTexts) isNews(key string, approved time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -97,7 +97,7 @@ func leftOut(passages int) string {
 	return fmt.Sprintf("(Retake removed %d hidden passages, which GitHub does not show.)", passages)
 }
 
-// withShownHints returns the order with its hints as GitHub shows them.
+// withShownHints returns a copy of the order. Its hints lack the passages that GitHub does not show.
 func withShownHints(order fsm.StartOrder) *fsm.StartOrder {
 	order.Hints = slices.Clone(order.Hints)
 	for i, h := range order.Hints {

@@ -7,7 +7,7 @@ import (
 	"retake/internal/workspace"
 )
 
-// Origin knows the git URLs of repositories.
+// Origin derives the git URLs of repositories from the configuration.
 type Origin struct {
 	APIURL     string
 	BaseBranch string

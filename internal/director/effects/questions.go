@@ -27,8 +27,8 @@ type Questions struct {
 	// Failure returns the report of a failure, and whether a person wrote the report.
 	Failure func(ctx context.Context, worker string, of *fsm.ReportRef) (report *wire.WorkerError, persons bool,
 		err error)
-	Denied func(worker string) []string              // requests of a worker that the proxy denied
-	Gone   func(ctx context.Context, k fsm.IssueKey) // is called when an issue no longer exists
+	Denied func(worker string) []string              // returns the requests of a worker that the proxy denied
+	Gone   func(ctx context.Context, k fsm.IssueKey) // called when an issue no longer exists
 }
 
 // Escalate posts the effect's question on the issue.
@@ -49,7 +49,7 @@ func (q *Questions) Escalate(ctx context.Context, e fsm.Effect) fsm.EffectEnded 
 	if work != nil {
 		question.Branch, question.BranchURL = cmp.Or(work.Unfinished, work.Branch), work.URL
 	}
-	if e.Escalation.Stage != "COMMIT" { // at COMMIT, the question is about unsafe work, which must not be pushed
+	if e.Escalation.Stage != "COMMIT" { // at COMMIT, the question already explains that the work is unsafe to push
 		question.Unsafe = kept
 	}
 	comment, err := q.GitHub.People.Ask(ctx, question)
@@ -75,11 +75,11 @@ func (q *Questions) Escalate(ctx context.Context, e fsm.Effect) fsm.EffectEnded 
 	return failure.Or(fsm.EffectEnded{Asked: asked}, err)
 }
 
-// mostOfQuestion limits a question in the journal, in bytes. The comment has the full text.
+// mostOfQuestion limits a question in the journal, in characters. The comment has the full text.
 const mostOfQuestion = 2000
 
-// shownQuestion returns the agent's question for other views than the comment, or "" if the comment does not show the
-// question.
+// shownQuestion returns the agent's question, shortened to mostOfQuestion, for all views except the comment. It returns
+// "" if the comment does not show a question of the agent.
 func shownQuestion(q ask.Escalation) string {
 	if q.Reason != string(recovery.NeedsHuman) {
 		return ""
@@ -101,8 +101,8 @@ func AsPersonsWord(q *ask.Escalation) {
 // Progress edits the comment of a claim.
 func (q *Questions) Progress(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	view := ProgressView(e.Progress)
-	// Without retries through rate limits, the comment would stay wrong. A newer state or the final comment ends the
-	// retries.
+	// Retry even while a rate limit lasts, because otherwise the comment would stay wrong. A newer state or the final
+	// comment cancels the retries.
 	return failure.RetryTransient(ctx, pollPause(q.Setup), func() error {
 		return q.GitHub.Claims.Progress(ctx, string(e.Task), e.Nonce, view)
 	})
@@ -142,7 +142,7 @@ func attemptLines(history []fsm.Failure) []pages.AttemptLine {
 	return lines
 }
 
-// pollPause returns a function for the minimum pause between two requests, after GitHub refused one.
+// pollPause returns a function that returns the minimum pause before the retry of a request that GitHub refused.
 func pollPause(setup func() *inforce.Setup) func() time.Duration {
 	return func() time.Duration { return setup().GitHub.Poll }
 }

@@ -35,8 +35,8 @@ func (r *Remains) Remove(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return failure.Or(fsm.EffectEnded{}, err)
 }
 
-// forgetFor limits the retries to remove a checkout, for example while a leftover process still writes to it. The
-// issue's next claim waits for the removal. The next start of the director removes leftovers.
+// forgetFor limits how long Forget retries to remove a checkout, for example while a leftover process still writes to
+// it. It is short, because the next claim waits for Forget. The next start of the director removes the rest.
 const forgetFor = 30 * time.Second
 
 // Forget removes the leftovers of a finished claim.

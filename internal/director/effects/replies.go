@@ -40,7 +40,8 @@ type Replies struct {
 	Setup  func() *inforce.Setup
 }
 
-// Reply acknowledges a comment after the machine has decided it, and posts an answer if necessary.
+// Reply acknowledges a comment with a reaction after the machine has decided about the comment, and posts an answer if
+// necessary.
 func (s *Replies) Reply(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return failure.RetryTransient(ctx, pollPause(s.Setup), func() error {
 		on := cmp.Or(string(e.Reply.On), string(e.Task))
@@ -68,8 +69,8 @@ func (s *Replies) Reply(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	})
 }
 
-// answerTo returns the reply to a comment. A reply without a kind means that the reaction suffices. begins tells
-// people how to start a task.
+// answerTo returns the reply to a comment. An empty Kind means that the comment needs only a reaction. begins is a
+// sentence that explains how to start a task.
 func answerTo(r *fsm.Reply, on, begins string) ask.ReplyRequest {
 	answer := ask.ReplyRequest{Key: on, Comment: r.Comment, Edit: r.At}
 	switch {
@@ -122,7 +123,7 @@ func (s *Replies) Remind(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return failure.Or(fsm.EffectEnded{}, err)
 }
 
-// Tidy removes our labels that contradict the task's state.
+// Tidy removes the label that the effect names, because it contradicts the task's state.
 func (s *Replies) Tidy(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	err := s.GitHub.Labels.KeepLabel(ctx, string(e.Task), s.labelOf(fsm.Label(e.Why)), false)
 	if _, gone := failure.IssueGone(err); gone {

@@ -10,7 +10,7 @@ import (
 	"retake/internal/director/failure"
 )
 
-// revokeTimeout limits the wait for the bus. An unreachable bus learns of the revocation later.
+// revokeTimeout limits the wait for the bus. If the bus is unreachable, the revocation is sent again later.
 const revokeTimeout = 5 * time.Second
 
 // Credentials revokes workers' access to the bus.
@@ -19,8 +19,8 @@ type Credentials struct {
 	Log *zap.Logger
 }
 
-// ShutOut returns when the bus rejects further messages from a worker. The credential stays revoked after a restart.
-// Messages that the bus has already accepted remain valid.
+// ShutOut revokes a worker's credential, and returns when the bus rejects further messages from the worker. The
+// credential stays revoked after a restart. Messages that the bus has already accepted remain valid.
 func (c *Credentials) ShutOut(ctx context.Context, worker string) error {
 	ctx, cancel := context.WithTimeout(ctx, revokeTimeout)
 	defer cancel()

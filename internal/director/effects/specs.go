@@ -39,9 +39,10 @@ func (s *Specs) Of(in *inforce.Setup, e fsm.Effect, checkout string) container.S
 	return spec
 }
 
-// Clean returns the specification for an attempt that only validates. Its container gets a copy of the work to
-// deliver, without any other file that an agent may have written. The checkout is not mounted, and an empty directory
-// replaces each mount that workers can write to. Variables of the director's environment are also withheld.
+// Clean returns the specification for an attempt that only validates. Its container must not contain other files that
+// an agent may have written, so it gets a copy of the work to deliver instead of the checkout. An empty directory
+// replaces each mount that workers can write to. The container gets only the variables of containers.env, and none from
+// the director's environment.
 func (s *Specs) Clean(ctx context.Context, in *inforce.Setup, e fsm.Effect) (container.Spec, error) {
 	copied, _, err := s.Workspace.Validation(ctx, e.Nonce, e.Worker)
 	if err != nil {
@@ -65,8 +66,8 @@ func (s *Specs) Clean(ctx context.Context, in *inforce.Setup, e fsm.Effect) (con
 	return spec, nil
 }
 
-// watchdogOf returns the attempt's maximum life, as decided when it began. Old journals do not record that time, so
-// the configured one applies.
+// watchdogOf returns the attempt's maximum life, as decided when it began. If the journal is from an older version that
+// does not record it, watchdogOf returns the configured time.
 func watchdogOf(e fsm.Effect, in *inforce.Setup) time.Duration {
 	if life := e.Start.WatchdogAt.Sub(e.At); !e.At.IsZero() && life > 0 {
 		return life

@@ -49,14 +49,14 @@ type Proxy interface {
 	Dismiss(attempt string)
 	// Secrets returns the attempt's secrets that are valid until it ends.
 	Secrets(attempt string) []string
-	// Environ adds the variables that lead an attempt's programs to the proxy.
+	// Environ returns before with the variables added that make an attempt's programs use the proxy.
 	Environ(attempt string, before []string, agent bool) []string
 }
 
 // attempt is an attempt in preparation.
 type attempt struct {
 	fsm.Effect
-	in        *inforce.Setup // the setup for the whole plan
+	in        *inforce.Setup // the setup from which the whole plan is made
 	issue     wire.IssueRef
 	rejected  *wire.Rejection
 	checkout  workspace.Checkout
@@ -81,8 +81,9 @@ func (s *Starter) Start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return fsm.EffectEnded{}
 }
 
-// runsAlready reports whether an earlier process started the container. If so, it admits the worker again. It removes
-// a container that was created but never ran, because that may be incomplete.
+// runsAlready reports whether an earlier process started the container. If so, it gives the worker access to the bus
+// and the proxy again. It removes a container that was created but never ran, because such a container may be
+// incomplete.
 func (s *Starter) runsAlready(ctx context.Context, worker string) (bool, error) {
 	pending := func(c container.State) bool { return c == container.StatePending }
 	if lists(ctx, s.Runtime, worker, pending) {

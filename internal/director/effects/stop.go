@@ -79,7 +79,8 @@ var stopReasons = map[fsm.StopReason]string{
 	fsm.StopWatchdog:  wire.StopWatchdog,
 }
 
-// ask lets the worker end voluntarily, because it knows the state of its work best.
+// ask tells the worker to stop, and waits up to half of the grace period until it has ended. A worker that is asked can
+// report the state of its work before it ends.
 func (s *Stopper) ask(ctx context.Context, e fsm.Effect) {
 	reason, ok := stopReasons[e.Stop.Reason]
 	if !ok || e.Stop.Grace <= 0 {
@@ -100,8 +101,8 @@ func (s *Stopper) ask(ctx context.Context, e fsm.Effect) {
 // end ends the container, and fences the attempt if the runtime cannot confirm the end.
 func (s *Stopper) end(ctx context.Context, e fsm.Effect) (exit container.Exit, fenced bool, err error) {
 	exit, err = s.Runtime.Stop(ctx, e.Worker, e.Stop.Grace, func(x container.Exit) error {
-		// Take the checkout back first, because it may hold unsent reports, and before the container is removed, so
-		// that a crash in between cannot change the verdict.
+		// Store the reports before the runtime removes the container, so that a crash in between cannot change the
+		// verdict. Take the checkout back first, because it may contain reports that the worker could not send.
 		if err := s.Travel.TakeBack(ctx, e); err != nil {
 			return err
 		}
@@ -129,7 +130,8 @@ func unmarked(x container.Exit) container.Exit {
 	return x
 }
 
-// shutOut cuts the worker off from the bus, the network and the models. A fence has already revoked its credential.
+// shutOut ends the worker's access to the bus, the network and the models. If the attempt is fenced, its credential is
+// already revoked.
 func (s *Stopper) shutOut(ctx context.Context, e fsm.Effect, fenced bool) {
 	if !fenced {
 		s.Credentials.Revoke(ctx, e.Worker)

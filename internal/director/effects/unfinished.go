@@ -36,7 +36,7 @@ func (d *Delivery) pushUnfinished(ctx context.Context, e fsm.Effect) (work *fsm.
 		shown.URL, shown.Unfinished, shown.UnfinishedSHA = pages.BranchURL(issue.URL, shown.Branch), "", ""
 		work = &shown
 	}
-	if err != nil { // the issue's labels decide about the push
+	if err != nil { // without the issue's labels, the inspection cannot decide whether the work may be pushed
 		return work, failure.Of(err).Text
 	}
 	request := d.pushRequest(e, issue, branch, fmt.Sprintf("Unfinished work on #%d, as attempt %d left it",
@@ -72,7 +72,7 @@ func (d *Delivery) pushUnfinished(ctx context.Context, e fsm.Effect) (work *fsm.
 		""
 }
 
-// Release ends a claim. A person who takes the issue over gets the work so far.
+// Release ends a claim. If a person takes the issue over, Release also pushes the unfinished work for that person.
 func (d *Delivery) Release(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	note := e.Release
 	request := claims.ReleaseRequest{
@@ -102,8 +102,8 @@ func (d *Delivery) Release(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	case err != nil:
 	case note.Merged:
 		d.removeBranch(ctx, e)
-	default: // otherwise the claim's comment would still show a running attempt
-		// the release comment gives the reason
+	default:
+		// The claim's comment may still show a running attempt. The release comment gives the reason.
 		view := pages.ProgressView{State: fsm.Released.String(), Attempt: e.Attempt}
 		if err := d.GitHub.Claims.Progress(ctx, string(e.Task), e.Nonce, view); err != nil {
 			d.Log.Debug("claim's comment not edited", zap.String("issue", string(e.Task)), zap.Error(err))

@@ -12,12 +12,12 @@ import (
 // errWithdrawn is the cause that cancels work on the checkout of a withdrawn task.
 var errWithdrawn = errors.New("director: the task was withdrawn")
 
-// Withdrawals cancels git's work on the checkouts of withdrawn tasks, which could take minutes and has become
-// useless. It does not cancel work that begins after End, because the machine knew of the withdrawal when it ordered
-// that work.
+// Withdrawals cancels git commands on the checkouts of withdrawn tasks. The commands could run for minutes, although
+// their results are no longer needed. Withdrawals does not cancel work that begins after End, because the machine
+// ordered that work after it had decided about the withdrawal.
 type Withdrawals struct {
 	mu sync.Mutex
-	// by the task's key in lower case, because GitHub may change the spelling of a name
+	// by the task's key in lower case, because GitHub may change the case of a name
 	ends map[string]map[*context.CancelCauseFunc]bool
 }
 

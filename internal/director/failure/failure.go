@@ -23,7 +23,7 @@ import (
 // ErrBus marks failures of the agent bus.
 var ErrBus = errors.New("director: agent bus")
 
-// ErrForGood marks failures that will not end while this process runs, so it can never lead.
+// ErrForGood marks failures that persist as long as this process runs, so the process can never lead.
 var ErrForGood = errors.New("director: cannot lead")
 
 // OnBus marks an error with ErrBus. Nil stays nil.
@@ -54,7 +54,7 @@ func Of(err error) *fsm.EffectError {
 	var unsafe *scope.Violation
 	var unapproved *approval.NotApproved
 	switch {
-	case errors.As(err, &unsafe): // the inner text gives the advice, without the wrapping
+	case errors.As(err, &unsafe): // use the inner text, because it contains the advice
 		f.Reason, f.Text = unsafe.Reason, unsafe.Text
 	case errors.As(err, &unapproved):
 		f.Reason, f.Text = recovery.NeedsHuman, recovery.Unapproved+unapproved.Why
@@ -63,11 +63,11 @@ func Of(err error) *fsm.EffectError {
 	case errors.As(err, &gh):
 		f = ofGitHub(gh, f)
 	case errors.Is(err, ErrBus) && !errors.Is(err, workspace.ErrLost):
-		// also an error of the bus while a checkout moves
+		// before workspace.Error, because the workspace wraps bus errors from the transfer of a checkout
 		f.Reason, f.Transient = recovery.BusDisconnect, !bus.Permanent(err)
 	case errors.As(err, &ws):
 		f = ofWorkspace(ws, err, f)
-	case errors.Is(err, container.ErrUnconfirmed): // only this attempt's node fails
+	case errors.Is(err, container.ErrUnconfirmed): // the node of this attempt failed, not the whole runtime
 		f.Reason, f.Text, f.Transient = recovery.WorkerLost, Unconfirmed(err).Words, true
 	case errors.Is(err, container.ErrNoRoom):
 		f.Reason, f.Transient, f.Resource = recovery.NoCapacity, true, recovery.Cluster
@@ -102,9 +102,9 @@ func ofGitHub(gh *api.Error, f fsm.EffectError) fsm.EffectError {
 	row := githubFailures[gh.Kind]
 	f.Reason, f.Transient, f.Until, f.Resource = row.reason, row.transient, gh.Until, recovery.GitHubAPI
 	f.Text, f.Closed = cmp.Or(gh.Detail(), f.Text), gh.Resource
-	// a lagging server may answer 403, like 401 and 404, by mistake
+	// one of GitHub's servers that lags behind may answer 403 by mistake, like 401 and 404
 	f.Doubtful = gh.Kind == api.KindPermanent && gh.Status == http.StatusForbidden
-	if gh.Doubtful || gh.Reserved() { // GitHub serves other requests, so this must not close the API for all
+	if gh.Doubtful || gh.Reserved() { // GitHub serves other requests, so do not close the API for all tasks
 		f.Resource = ""
 	}
 	return f
@@ -117,7 +117,7 @@ func ofWorkspace(ws *workspace.Error, err error, f fsm.EffectError) fsm.EffectEr
 	if ws.Words != "" {
 		f.Reason = recovery.Reason(gitwords.ReasonOf(ws.Words))
 	}
-	// a lagging server may give this answer once by mistake
+	// a git server that lags behind may give this answer once by mistake
 	f.Doubtful = ws.Kind == workspace.Auth ||
 		errors.Is(err, workspace.ErrNotThere) && !errors.Is(err, workspace.ErrNoBranch)
 	for _, known := range workspaceCauses {
@@ -160,7 +160,7 @@ var githubFailures = map[api.Kind]meaning{
 	api.KindUnauthorized: {recovery.AuthError, false},
 }
 
-// workspaceCauses maps specific causes of workspace errors, before their kind is considered.
+// workspaceCauses maps specific causes of workspace errors to reasons, which override the reason of the error's kind.
 var workspaceCauses = []struct {
 	err    error
 	reason recovery.Reason
@@ -196,15 +196,15 @@ func Unconfirmed(err error) container.Exit {
 	return x
 }
 
-// NeverReceived reports whether no retry can receive the checkout. In that case only an effect that needs the work
-// fails. Stopping an attempt and asking a question do not need it.
+// NeverReceived reports whether err, from receiving a checkout, is permanent. Only an effect that needs the work then
+// fails. Stopping an attempt and asking a question do not need the work.
 func NeverReceived(err error) bool {
 	ws, ok := errors.AsType[*workspace.Error](err)
 	return ok && !workspaceFailures[ws.Kind].transient && !Of(err).Transient
 }
 
-// IssueGone reports whether an error means that the issue was deleted, or transferred to a repository without our
-// director.
+// IssueGone reports whether an error means that the issue was deleted, or transferred to another repository. why is a
+// sentence for people.
 func IssueGone(err error) (why string, gone bool) {
 	e, ok := errors.AsType[*api.Error](err)
 	if !ok || e.Kind != api.KindNotFound {

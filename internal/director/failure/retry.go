@@ -26,9 +26,9 @@ func Retry(ctx context.Context, pauses backoff.BackOff, patience time.Duration, 
 	return err
 }
 
-// RetryTransient calls try until it succeeds or fails permanently, and waits at least pause() between two calls. It
-// is for effects that do not block their lane and are not submitted again. When ctx is done, it returns the last
-// failure.
+// RetryTransient calls try until it succeeds or fails permanently, and waits at least pause() between two calls. When
+// ctx is done, it returns the last failure. Use it for soft effects that must not be lost, because the machine does not
+// retry a soft effect and other effects of the task do not wait for it.
 func RetryTransient(ctx context.Context, pause func() time.Duration, try func() error) fsm.EffectEnded {
 	for {
 		err := try()

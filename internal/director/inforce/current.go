@@ -15,11 +15,11 @@ type Current struct{ setup atomic.Pointer[Setup] }
 // Load returns the setup in force, or nil before the first Store.
 func (c *Current) Load() *Setup { return c.setup.Load() }
 
-// Store puts the first setup in force. The journal already records it, in the fact about the director's start.
+// Store puts the first setup in force. The fact about the director's start records it in the journal.
 func (c *Current) Store(first *Setup) { c.setup.Store(first) }
 
-// Replace puts a changed setup in force. The journal will record change. If the journal does not have the previous
-// change by then, Replace adds its keys to change, because both become one fact.
+// Replace puts a changed setup in force. change is the fact that will record it in the journal. If the journal does not
+// have the previous change yet, Replace adds the keys of the previous change, so that one fact records both.
 func (c *Current) Replace(next *Setup, change *fsm.SettingsChanged) {
 	if was := c.Load(); was.Change != nil && !was.IsDecided() {
 		for _, key := range was.Change.Keys {

@@ -11,7 +11,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// Settings returns the settings that tasks remember. image is the image of the workers.
+// Settings returns the settings that the journal records when a run starts. image is the image of the workers.
 func (s *Setup) Settings(image string) *fsm.Settings {
 	return &fsm.Settings{
 		Fleet: s.Director.Fleet, Prefix: s.AgentBus.Prefix, Repositories: s.GitHub.Repositories,
@@ -27,9 +27,9 @@ type Meeting struct {
 	attempts map[fsm.IssueKey]string
 }
 
-// Meet checks the configuration against the tasks of the last run, before the machine decides anything. It returns an
-// error for a change that the tasks cannot follow, and logs once how the change affects each task. had is the meeting
-// of an earlier session of this process, or nil.
+// Meet checks the configuration against the tasks of the last run, before the machine decides anything. It logs how a
+// change affects each task, and returns an error if the running workers cannot work with the change. had is the
+// meeting of an earlier session of this process, or nil.
 func (had *Meeting) Meet(m *fsm.Machine, now *fsm.Settings, log *zap.Logger) (*Meeting, error) {
 	before := m.LastSettings()
 	if before != nil && before.Prefix != now.Prefix {
@@ -55,8 +55,8 @@ func (had *Meeting) Meet(m *fsm.Machine, now *fsm.Settings, log *zap.Logger) (*M
 	return had, nil
 }
 
-// Fate describes how a configuration change affects a task. For an attempt that began after the change, it describes
-// only effects on the whole repository.
+// Fate describes how a configuration change affects a task. If the attempt began after the change, Fate describes only
+// that the repository is no longer configured. It returns "" if the change does not affect the task.
 func (x *Meeting) Fate(m *fsm.Machine, t *fsm.Task, now *fsm.Settings) string {
 	before := x.before
 	if x.attempts[t.Key] != t.AttemptID() {

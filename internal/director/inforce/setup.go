@@ -25,7 +25,7 @@ type Setup struct {
 	Read       config.Config // as read, without changes that wait for a restart; compared with the next configuration
 	Digest     string
 	Classifier *classify.Classifier
-	Policy     *policy.Policy // the policy before the configuration's limits
+	Policy     *policy.Policy // the policy as configured; Machine applies the configuration's limits to it
 	StagePlans []wire.StagePlan
 	StateGlobs worktree.Globs
 	Pushable   *scope.Rules
@@ -76,11 +76,12 @@ func stagePlans(c config.Config) ([]wire.StagePlan, error) {
 	return out, errors.Join(faults...)
 }
 
-// FenceAfter limits the wait for the end of an attempt that its runtime cannot confirm. It suffices for a node that
-// restarts or is briefly unreachable. Until then, the attempt occupies a slot.
+// FenceAfter is the time after which an attempt is fenced if its runtime cannot confirm that the attempt has ended. It
+// is long enough for a node that restarts or is briefly unreachable. Until then, the attempt occupies a slot.
 const FenceAfter = time.Minute
 
-// outboxRetry sets the pauses between retries of failed effects. An outage of hours must not cost thousands of calls.
+// outboxRetry sets the pauses between retries of failed effects. They grow to minutes, so that an outage of hours does
+// not cause thousands of calls.
 var outboxRetry = recovery.Backoff{
 	Initial: time.Second, Max: 5 * time.Minute, Factor: 2, Jitter: recovery.EqualJitter,
 }
@@ -130,8 +131,8 @@ func (s *Setup) ValidateStages() []wire.StagePlan {
 	return s.StagePlans[from:]
 }
 
-// StagesOf returns the stages of an attempt. The order has the settings from when the attempt began, on which the
-// machine relies when the attempt ends.
+// StagesOf returns the stages of an attempt. The order decides whether they include the validation. The setup may have
+// changed since the machine gave the order, but the machine relies on the order when the attempt ends.
 func (s *Setup) StagesOf(o *fsm.StartOrder) []wire.StagePlan {
 	validate := s.ValidateStages()
 	switch {

@@ -17,13 +17,13 @@ import (
 // methods are safe for concurrent use, except Run and Take.
 type Candidate struct {
 	Joined   bool                       // the bus is shared, so another director may lead
-	Identity func() (bus.Leader, error) // returns how this process appears as leader; called once
+	Identity func() (bus.Leader, error) // returns this process's entry in the lease; called until it succeeds
 	Period   time.Duration              // the lease's period
 	Able     func() bool                // reports whether this process could lead now; nil means always
 	Bus      func() *bus.Bus
 	Marker   Marker // publishes which director leads; may be nil
-	// StandBy starts to serve people while another director leads, and returns a function that ends this service. It
-	// is nil in commands.
+	// StandBy starts to answer queries while another director leads, and returns a function that stops this. It is not
+	// needed for Take.
 	StandBy func(ctx context.Context) (end func())
 	Log     *zap.Logger
 
@@ -35,14 +35,14 @@ type Candidate struct {
 // Leads reports whether effects may run now. Before the first term it returns true.
 func (c *Candidate) Leads() bool { return c.term.Load().Leads() }
 
-// MayWrite reports whether this process may write, because no other director leads now. On a shared bus this is
-// unknown before the first term, so MayWrite returns false.
+// MayWrite reports whether this process may write to the bus. On a shared bus it returns false before the first term,
+// because another director may lead.
 func (c *Candidate) MayWrite() bool {
 	t := c.term.Load()
 	return t.Leads() && (t != nil || !c.Joined)
 }
 
-// Me returns this process as leader, or nil with an embedded bus, where no other director can lead.
+// Me returns this process's entry in the lease, or nil with an embedded bus, which has no lease.
 func (c *Candidate) Me() *bus.Leader {
 	if t := c.term.Load(); t != nil && t.lease != nil {
 		me := t.lease.Me()
@@ -89,7 +89,7 @@ func (c *Candidate) stand(ctx context.Context) (*Term, error) {
 	c.other.Store(nil)
 	var err error
 	var end func()
-	if c.term.Load() != nil { // after a term, this process can serve people at once
+	if c.term.Load() != nil { // after a term, this process can answer queries at once
 		end = c.StandBy(ctx)
 	}
 	if t.lease, err = c.newLease(ctx, t); t.lease != nil {
@@ -149,7 +149,7 @@ func (c *Candidate) takeLease(ctx context.Context, t *Term) error {
 	return err
 }
 
-// identify stores how this process appears as leader. It runs once, because the disk may fail later.
+// identify stores the result of Identity. It calls Identity only until that succeeds, because the disk may fail later.
 func (c *Candidate) identify() (err error) {
 	if c.me.ID == "" {
 		c.me, err = c.Identity()
@@ -157,8 +157,8 @@ func (c *Candidate) identify() (err error) {
 	return err
 }
 
-// newLease opens the fleet's lease. It retries while the bus is unreachable. Before the first term it does not,
-// because the configuration may be wrong.
+// newLease opens the fleet's lease. It retries while the bus is unreachable. Before the first term it returns the error
+// instead, because the configuration may be wrong.
 func (c *Candidate) newLease(ctx context.Context, t *Term) (*bus.Lease, error) {
 	for {
 		l, err := c.Bus().NewLease(ctx, bus.LeaseOptions{Me: c.me, Period: c.Period, Now: t.now, Able: c.Able})

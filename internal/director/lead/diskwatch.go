@@ -24,7 +24,7 @@ const (
 	diskTries = 3
 )
 
-// DiskWatch stops an attempt that fills the disk of the checkouts. The journal usually needs the rest of that disk.
+// DiskWatch stops an attempt that fills the disk of the checkouts, because the journal is usually on the same disk.
 type DiskWatch struct {
 	// the configuration key that names the directory on that disk
 	Of        string

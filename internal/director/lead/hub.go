@@ -14,7 +14,7 @@ import (
 	"retake/internal/director/failure"
 )
 
-// Parts of the journal outside the bus's directory, so that damage to that directory spares them.
+// Parts of the journal that are stored outside the bus's directory, so that they survive damage to that directory.
 const (
 	MirrorFile = "journal.head" // the last known sequence of the journal
 	ArchiveDir = "journal"      // batches that were moved out of the live journal

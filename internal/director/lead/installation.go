@@ -41,7 +41,7 @@ func Installation(dir string, log *zap.Logger) (string, error) {
 	return name, nil
 }
 
-// Identity returns how this process appears when it leads. id identifies it in the journal.
+// Identity returns this process's entry in the lease. id identifies the process in the journal.
 func Identity(id, runID, dataDir string, lock *Lock, log *zap.Logger) (bus.Leader, error) {
 	dir, err := Installation(dataDir, log)
 	if err != nil {

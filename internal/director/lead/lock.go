@@ -19,8 +19,8 @@ import (
 // LockFile exists in every data directory that a director has used.
 const LockFile = "lock"
 
-// A starting program has copies of our open files until it executes. The lock may therefore appear taken shortly
-// after the previous director ended.
+// A child process holds the lock file open between fork and exec. The lock may therefore still be taken shortly after
+// the previous director has ended.
 const (
 	lockPatience = 2 * time.Second
 	lockRetry    = 20 * time.Millisecond
@@ -44,8 +44,8 @@ func (l *Lock) Take(ctx context.Context, dir string) error {
 	return l.take(ctx, dir, os.O_CREATE|os.O_RDWR, syscall.LOCK_EX)
 }
 
-// TakeToRead keeps directors away from a data directory, without writing to it. If no director has ever used the
-// directory, TakeToRead returns nil without a lock.
+// TakeToRead takes a shared lock on a data directory without writing to it, so that directors cannot start there. If no
+// director has ever used the directory, TakeToRead returns nil without a lock.
 func (l *Lock) TakeToRead(ctx context.Context, dir string) error {
 	err := l.take(ctx, dir, os.O_RDONLY, syscall.LOCK_SH)
 	if errors.Is(err, os.ErrNotExist) {
@@ -76,8 +76,8 @@ func (l *Lock) take(ctx context.Context, dir string, open, how int) error {
 	return nil
 }
 
-// StopFirst replaces the advice in an error of Take, which is for a second director, by advice for a command. It
-// returns any other error unchanged.
+// StopFirst changes the advice in an error of Take. Take advises a second director to use another data directory, but
+// the user of a command must stop the running director first. StopFirst returns any other error unchanged.
 func StopFirst(err error, dir string) error {
 	if errors.Is(err, ErrLocked) {
 		return fmt.Errorf("%w on %s. Stop it first: its workers continue", ErrLocked, dir)
@@ -130,11 +130,11 @@ func (l *Lock) Renew(dir string) error {
 	return nil
 }
 
-// bootFile identifies the machine's boot, and thereby the kernel that holds the locks.
+// bootFile contains a random id of the current boot. The kernel of that boot holds the locks.
 const bootFile = "/proc/sys/kernel/random/boot_id"
 
-// Name returns an id of the lock within its kernel. A copy of the directory, here or on a cloned machine, has another
-// id. Name returns "" if it cannot determine one.
+// Name returns an id of the lock, made of the boot's id and the lock file's device and inode. A copy of the directory,
+// on this or on a cloned machine, has another id. Name returns "" if it cannot read these values.
 func (l *Lock) Name() string {
 	boot, err := os.ReadFile(bootFile)
 	if err != nil {

@@ -56,9 +56,9 @@ func (l *lateAppends) another(lasted time.Duration) bool {
 	return *l <= lateAppendsMost
 }
 
-// Lead runs one session after another until the term ends. If the process's very first session cannot begin, Lead
-// returns its error, because the configuration is probably wrong. After a takeover, it retries failures that can
-// heal.
+// Lead runs one session after another until the term ends. Until a session of this process has started, Lead returns a
+// session's error instead of retrying, because the configuration is probably wrong. After a takeover, Lead always
+// retries transient errors.
 func (s *Sessions) Lead(t *Term) error {
 	ctx, late, again := t.ctx, lateAppends(0), failure.Pauses(pauseFirst, pauseMost)
 	for {
@@ -104,8 +104,8 @@ func (s *Sessions) ends(t *Term, err error) bool {
 	return !s.works && (!t.takeover || !failure.Of(err).Transient)
 }
 
-// busFailed reports whether reopening the bus can heal the error that ended a session. A server that once failed to
-// write refuses all later writes, and only opening recreates a removed stream.
+// busFailed reports whether reopening the bus may fix the error that ended a session. A server that once failed to
+// write refuses all later writes, and a removed stream is created again only when the bus is opened.
 func busFailed(err error) bool {
 	return errors.Is(err, loop.ErrReload) || errors.Is(err, failure.ErrBus)
 }

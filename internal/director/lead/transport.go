@@ -8,7 +8,7 @@ import (
 	"retake/internal/github/api"
 )
 
-// Transport returns a transport that blocks all writes to GitHub while this process does not hold the lease.
+// Transport returns a transport that fails all writes to GitHub while this process does not hold the lease.
 func (c *Candidate) Transport(next http.RoundTripper) http.RoundTripper {
 	return transport{next, c.Leads}
 }

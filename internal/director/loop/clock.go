@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// lateAfter returns the pause between two turns of the owner that counts as a gap. It is shorter than the silence
-// that makes a worker suspect, because the signs of life in the gap were not read.
+// lateAfter returns the pause between two turns of the owner above which the pause counts as a gap. It is shorter than
+// the heartbeat TTL, because the owner has not read the heartbeats that arrived during the gap.
 func lateAfter(heartbeatTTL time.Duration) time.Duration { return min(5*time.Second, heartbeatTTL/2) }
 
 // Clock provides the time of events. It starts at a given time, usually wall time, and never goes back. It ignores
@@ -42,8 +42,8 @@ func (c *Clock) AtLeast(t time.Time) {
 // Restart forgets the time since the last tick, so that a slow start does not count as a gap.
 func (c *Clock) Restart() { c.last = c.Now() }
 
-// tick returns the time, the time since the last tick, and the length of the gap in it, which is usually 0. Only the
-// owner calls it.
+// tick returns the current time, and the time since the last tick as away. gap is the part of away in which the owner
+// did not run, usually 0. Only the owner calls tick.
 func (c *Clock) tick(lateAfter time.Duration) (at time.Time, away, gap time.Duration) {
 	at = c.Now()
 	if ahead := time.Now().Round(0).Sub(c.start.Round(0)) - at.Sub(c.base) +

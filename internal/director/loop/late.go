@@ -9,10 +9,10 @@ import (
 	"retake/internal/fsm"
 )
 
-// Delay is a way in which the director falls behind.
+// Delay is a cause of the director's lateness.
 type Delay int
 
-// The delays, in the order of their importance to people.
+// The delays, the most important first. If two delays are equally long, Lateness names the first.
 const (
 	DelayJournal   Delay = iota // an append takes long
 	DelaySuspended              // the process or the machine did not run
@@ -27,15 +27,16 @@ func (d Delay) String() string {
 	}[d]
 }
 
-// Lateness tells by how much the director lags behind. A detector of silence that knows its own delays does not blame
-// them on others (Dadgar and others, "Lifeguard: Local Health Awareness for More Accurate Failure Detection").
+// Lateness is the time by which the director lags behind. The machine gives workers that much more time, so that it
+// does not mistake the director's own delay for a worker's silence (Dadgar and others, "Lifeguard: Local Health
+// Awareness for More Accurate Failure Detection").
 type Lateness struct {
 	By    time.Duration // zero if the director is on time
 	Cause Delay         // the longest delay
 }
 
-// lag measures the lateness. A delay counts for one heartbeat TTL, because every living worker sends a heartbeat in
-// that time. It is safe for concurrent use.
+// lag measures the lateness. A delay counts for one heartbeat TTL, because every running worker sends a heartbeat in
+// that time. lag is safe for concurrent use.
 type lag struct {
 	ttl       time.Duration
 	throttled func() (total time.Duration, ok bool) // see Owner.Throttled
@@ -56,7 +57,7 @@ type throttle struct {
 	total time.Duration
 }
 
-// least is the lateness below which the director is on time.
+// least returns the lateness up to which the director counts as on time.
 func (l *lag) least() time.Duration { return min(250*time.Millisecond, l.ttl/4) }
 
 // add records a delay.
@@ -126,7 +127,7 @@ func (l *lag) lost(at time.Time) time.Duration {
 		return 0
 	}
 	first, last := l.samples[0], l.samples[len(l.samples)-1]
-	return min(last.total-first.total, last.at.Sub(first.at)) // several processors are throttled at the same time
+	return min(last.total-first.total, last.at.Sub(first.at)) // the total adds up the times of all processors
 }
 
 // Late returns the director's lateness. It does not wait for the owner, and is safe for concurrent use.

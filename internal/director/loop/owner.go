@@ -251,7 +251,7 @@ func (o *Owner) handleWaiting(in input) error {
 			return err
 		}
 		if len(o.inputs) == 0 {
-			runtime.Gosched() // a goroutine that is about to send runs first
+			runtime.Gosched() // let a goroutine that is about to send run first
 		}
 		select {
 		case in = <-o.inputs:

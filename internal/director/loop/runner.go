@@ -36,7 +36,8 @@ type turn struct {
 }
 
 // NewRunner returns a runner that cancels its effects when ctx is done. Effects and outcomes wait until may reports
-// that this process leads. ended receives the outcome of each durable effect, except after an interruption.
+// that this process leads. ended receives the outcome of each durable effect, reply and comment edit, unless the effect
+// was interrupted.
 func NewRunner(ctx context.Context, executors map[fsm.EffectKind]Executor, ended func(fsm.EffectEnded),
 	may func() bool, log *zap.Logger,
 ) *Runner {
@@ -92,9 +93,9 @@ func (r *Runner) Submit(e fsm.Effect) {
 // leadsEvery is the interval at which a waiting effect checks the lease.
 const leadsEvery = 50 * time.Millisecond
 
-// leads waits until this process leads. It returns false when ctx is done. A renewal that is stored late, for example
-// because of a slow disk, restores a lapsed lease without a new session, so effects must survive the lapse. If another
-// director takes the lease, ctx ends.
+// leads waits until this process leads. It returns false when ctx is done. The lease may lapse briefly if a renewal is
+// late, for example because of a slow disk. The session continues after such a lapse, so its effects must wait rather
+// than fail. If another director takes the lease, ctx ends.
 func (r *Runner) leads(ctx context.Context) bool {
 	for ctx.Err() == nil && !r.may() {
 		select {
@@ -124,7 +125,7 @@ func (r *Runner) run(ctx context.Context, e fsm.Effect) {
 	} else {
 		log.Debug("effect done", zap.Duration("took", time.Since(began)))
 	}
-	// the cursor for comments waits for the outcome of a reply, and an edit stays due until its outcome
+	// the cursor for comments waits for the outcome of a reply, and a comment edit stays due until its outcome arrives
 	if e.Kind.Durable() || e.Kind == fsm.DoReply || e.Kind == fsm.DoProgress {
 		out.Task, out.Effect = e.Task, e.ID
 		r.ended(out)

@@ -9,10 +9,10 @@ import (
 	"retake/internal/fsm"
 )
 
-// signs holds the newest heartbeat of each worker until the owner takes it, so that a worker's reader never waits for
-// the owner. A fleet of a hundred thousand workers costs the owner only about fifty inputs a second.
-// The owner takes all pending heartbeats before it decides about a deadline, so a pending heartbeat does not count as
-// silence.
+// signs holds the newest heartbeat of each worker until the owner takes it. The goroutines that read heartbeats from
+// the bus therefore never wait for the owner. Even with a hundred thousand workers, the owner handles only about fifty
+// inputs a second. The owner takes all pending heartbeats before it decides about a deadline, so a worker with a
+// pending heartbeat does not count as silent.
 type signs struct {
 	seed  maphash.Seed
 	parts [signParts]signPart

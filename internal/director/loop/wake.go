@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// WakeDelay is the pause between a signal and the wake-up. During the pause, further signals coalesce, and a lagging
-// source catches up.
+// WakeDelay is the pause between a signal and the return of Await. It gives the source of the signal, such as GitHub,
+// time to show the change.
 const WakeDelay = time.Second
 
-// Wake wakes one loop. Signals coalesce until the loop wakes.
+// Wake wakes a single loop. Signals before the next Await coalesce.
 type Wake chan struct{}
 
 // NewWake returns a Wake without a pending signal.
@@ -23,8 +23,8 @@ func (w Wake) Signal() {
 	}
 }
 
-// Await returns false after most, or when ctx ends. If mayWake is set, it returns true WakeDelay after a signal.
-// Further signals during that delay have no effect.
+// Await returns false after most, or when ctx ends. If mayWake is set, it returns true WakeDelay after a signal, or
+// after most if that is shorter. Signals during that delay wake the next Await.
 func (w Wake) Await(ctx context.Context, most time.Duration, mayWake bool) (woken bool) {
 	signal := w
 	if !mayWake {
