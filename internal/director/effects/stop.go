@@ -79,8 +79,8 @@ var stopReasons = map[fsm.StopReason]string{
 	fsm.StopWatchdog:  wire.StopWatchdog,
 }
 
-// ask tells the worker to stop, and waits up to half of the grace period until it has ended. A worker that is asked can
-// report the state of its work before it ends.
+// ask sends the worker a stop message, so that the worker can report the state of its work. It waits up to half of the
+// grace period for the worker's end.
 func (s *Stopper) ask(ctx context.Context, e fsm.Effect) {
 	reason, ok := stopReasons[e.Stop.Reason]
 	if !ok || e.Stop.Grace <= 0 {

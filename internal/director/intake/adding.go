@@ -20,7 +20,7 @@ import (
 	"retake/internal/timeline"
 )
 
-// Adder offers issues on behalf of operators.
+// Adder offers issues to Retake when an operator asks for it, by adding the task label.
 type Adder struct {
 	Owner    *loop.Owner
 	GitHub   addClient
@@ -43,9 +43,9 @@ type addClient interface {
 	Offer(ctx context.Context, key string) error
 }
 
-// Offer adds the task label to an issue and shows the issue to the machine at once. First it records the request and
-// the requester in the journal. It returns the HTTP status of the answer, and the reason if the issue is not offered.
-// again permits a second task after accepted work.
+// Offer adds the task label to an issue, and sends the issue to the machine at once. Before that, it records the
+// request and the requester in the journal. It returns the HTTP status of the answer, and the reason if the issue is
+// not offered. again allows the offer of an issue with accepted work.
 func (s *Adder) Offer(ctx context.Context, key fsm.IssueKey, by, id string,
 	again bool,
 ) (status int, problem string) {
@@ -80,7 +80,8 @@ func (s *Adder) Offer(ctx context.Context, key fsm.IssueKey, by, id string,
 	return s.showOffered(ctx, key)
 }
 
-// showOffered shows the machine an issue that was just offered. The next poll completes the view.
+// showOffered reads an issue that was just offered, and sends it to the machine. If that fails, the next poll finds the
+// issue.
 func (s *Adder) showOffered(ctx context.Context, key fsm.IssueKey) (status int, problem string) {
 	asked := s.Owner.Clock.Now()
 	i, err := s.GitHub.Issue(ctx, string(key))
@@ -101,10 +102,10 @@ func (s *Adder) showOffered(ctx context.Context, key fsm.IssueKey) (status int, 
 	return http.StatusOK, ""
 }
 
-// offering has the machine's knowledge of an issue that a person offers.
+// offering is the state of an issue that a person offers, according to the machine.
 type offering struct {
 	state string // state of the issue's task; empty without a task
-	asked bool   // the same request came before
+	asked bool   // the machine has already recorded the same request
 }
 
 // mayOffer returns why an issue cannot be offered, or "".
@@ -122,8 +123,8 @@ func (s *Adder) mayOffer(ctx context.Context, key fsm.IssueKey, state string) (s
 	return http.StatusConflict, s.notToOffer(i)
 }
 
-// doneBefore returns a message if people already accepted Retake's work on an issue, so that it is not done again by
-// mistake, or else "".
+// doneBefore returns a message if Retake has already completed the issue, so that a person does not repeat the work by
+// mistake. Otherwise it returns "".
 func (s *Adder) doneBefore(ctx context.Context, key fsm.IssueKey) string {
 	told, known, err := s.Task(ctx, key)
 	if err != nil || !known || told.State != fsm.Done.String() { // the read model no longer has old work

@@ -17,8 +17,8 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// untrustedPerPoll limits how many people without write access get a reaction in one poll, which says that their
-// command was ignored. A flood of their comments must not cause a flood of our reactions.
+// untrustedPerPoll limits the reactions in one poll to commands by people without write access. A reaction shows that
+// the command was ignored. With the limit, a flood of such comments does not cause a flood of reactions.
 const untrustedPerPoll = 3
 
 // Comments reads comments on issues and pull requests.
@@ -38,9 +38,9 @@ type commentClient interface {
 	Stale(ctx context.Context, key string) (h claims.Holder, last time.Time, ok bool, err error)
 }
 
-// Read reads the comments on a repository's issues and pull requests since the last call, and sends them to the
-// machine. It answers malformed commands itself. over reports that the cursor stays: the machine had already decided
-// and answered every comment.
+// Read reads the comments on a repository's issues and pull requests since the machine's cursor, and sends them to the
+// machine. It answers malformed commands itself. over reports that the cursor has not moved, which means that the
+// machine has already handled all of the comments.
 func (c *Comments) Read(ctx context.Context, repo string) (over bool, err error) {
 	known, err := loop.Look(ctx, c.Owner, func(d *fsm.Driver) repoTasks { return tasksOf(d.Machine(), repo) })
 	if err != nil {
@@ -85,7 +85,7 @@ func (c *Comments) Read(ctx context.Context, repo string) (over bool, err error)
 	return heard.Cursor == known.cursor, nil
 }
 
-// repoTasks holds the state of a repository's tasks that decides the meaning of comments.
+// repoTasks holds the state of a repository's tasks that is needed to interpret comments.
 type repoTasks struct {
 	cursor string
 	tasks  map[fsm.IssueKey]fsm.State
@@ -110,7 +110,8 @@ func tasksOf(m *fsm.Machine, repo string) repoTasks {
 	return h
 }
 
-// task returns the task that a comment is about, and whether that task is ours.
+// task returns the issue that a comment is about, and whether the machine has a task for it. For a comment on a task's
+// pull request, it returns the task's issue.
 func (h repoTasks) task(a inbox.Said) (fsm.IssueKey, bool) {
 	key := fsm.IssueKey(a.Issue)
 	if t, ok := h.pulls[key.Number()]; ok && a.PullRequest {
@@ -145,8 +146,8 @@ func commentView(task fsm.IssueKey, a inbox.Said) fsm.CommentView {
 	return out
 }
 
-// correct replies to an unknown command, or to a command with an invalid argument, and ignores the rest of the
-// comment. On an issue of another fleet, that fleet replies.
+// correct replies to an unknown command, or to a command with an invalid argument. It does not reply if another fleet
+// has claimed the issue, because that fleet's director replies.
 func (c *Comments) correct(ctx context.Context, a inbox.Said, ours bool) error {
 	if !ours {
 		holder, _, held, err := c.GitHub.Stale(ctx, a.Issue)

@@ -27,7 +27,7 @@ type Offers struct {
 	Log      *zap.Logger
 
 	said      sync.Map // open issues that the log already reports as ignored
-	explained hourly   // issues with a comment that gives the reason
+	explained hourly   // limits the comments that explain why an issue is ignored
 }
 
 // offerClient is the part of the GitHub client that Offers needs.
@@ -40,14 +40,14 @@ type offerClient interface {
 // LookupsPerPoll limits the dependency lookups in one poll. Further issues wait for the next polls.
 const LookupsPerPoll = 200
 
-// lookups tracks the dependency lookups of one repository.
+// lookups counts the dependency lookups for one repository.
 type lookups struct {
 	left   int             // in the current poll
 	waited map[string]bool // issues that the last poll did not look up
 }
 
-// first sorts issues that already waited to the front. Otherwise, with more issues than lookups, every poll would
-// serve the same issues and starve the rest.
+// first compares two issues for a sort. Issues that the last poll did not look up come first. Otherwise every poll
+// would look up the same issues if there are more issues than lookups.
 func (l *lookups) first(a, b tracker.Issue) int {
 	switch {
 	case l.waited[a.Key] == l.waited[b.Key]:
@@ -90,7 +90,7 @@ func (o *Offers) View(ctx context.Context, i tracker.Issue, left *int) (fsm.Issu
 	return v, err
 }
 
-// Closed forgets an issue that is not open.
+// Closed removes the record of an issue that is no longer open.
 func (o *Offers) Closed(key string) { o.said.Delete(key) }
 
 // whyLeftAlone returns why an issue with the task label must be ignored because of its author or the person who
@@ -102,11 +102,10 @@ func (o *Offers) whyLeftAlone(ctx context.Context, i tracker.Issue) (string, err
 	return o.GitHub.OfferedByUntrusted(ctx, i)
 }
 
-// notTrusted ends the reason for rejecting an issue that no label can make acceptable.
+// notTrusted is the end of the reason for issues that a label cannot make acceptable.
 const notTrusted = ", the author, is not in github.trusted_authors (github.issue_authors)"
 
-// explainedPerHour limits the comments that explain why an issue is ignored, because untrusted authors may open many
-// issues.
+// explainedPerHour limits the comments about ignored issues, because untrusted authors may open many issues.
 const explainedPerHour = 20
 
 // sayLeftAlone reports an ignored issue once, in the log. If a person can solve the problem on the issue, it also
@@ -125,7 +124,7 @@ func (o *Offers) sayLeftAlone(ctx context.Context, i tracker.Issue, why string) 
 	}
 }
 
-// hourly counts actions within an hour. The zero value is ready to use.
+// hourly limits the number of actions per hour. The zero value is ready to use.
 type hourly struct {
 	mu   sync.Mutex
 	from time.Time

@@ -15,8 +15,8 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// onlyRest is the pause between the end of a run's last issue and the end of the run, in which the last comments are
-// written.
+// onlyRest is the pause between the end of a run's last issue and the end of the run. In this time the director writes
+// the last comments.
 const onlyRest = 3 * time.Second
 
 // Only is a run that takes only selected issues from the queue. It ends when each issue is delivered, waits for a
@@ -26,7 +26,7 @@ type Only struct {
 	end  func(undone []string) // ends the run
 
 	// During a session, only the owner uses these fields.
-	last   map[fsm.IssueKey]fsm.State // the last state seen in this run, by the issue's key in lower case
+	last   map[fsm.IssueKey]fsm.State // the last state in this run, by the issue's key in lower case
 	absent map[fsm.IssueKey]string    // why an issue cannot get a task
 }
 
@@ -76,8 +76,8 @@ var restsDone = map[fsm.State]bool{
 
 // onlyState is the progress of a run.
 type onlyState struct {
-	open   bool     // at least one issue is not over
-	undone []string // issues that are over but not done, with the reason
+	open   bool     // Retake still works on at least one issue
+	undone []string // issues that Retake has stopped working on before they were done, with the reason
 }
 
 func (o *Only) state(m *fsm.Machine) (now onlyState) {
@@ -104,7 +104,7 @@ func (o *Only) state(m *fsm.Machine) (now onlyState) {
 	return now
 }
 
-// heldBack returns why no attempt begins until a person acts, or "".
+// heldBack returns the reason if attempts cannot begin until a person acts, or "".
 func heldBack(m *fsm.Machine) string {
 	switch missing := m.MissingPrograms(); {
 	case m.Aborted() != "":
@@ -129,7 +129,8 @@ type issueReader interface {
 	Issue(ctx context.Context, key string) (tracker.Issue, error)
 }
 
-// Run ends the run when its issues are over. It returns at once if the run takes all issues.
+// Run ends the director's run when Retake has finished with the selected issues. It returns at once if the run takes
+// all issues.
 func (s *OnlyWatch) Run(ctx context.Context) error {
 	if s.Only == nil {
 		return nil
@@ -141,7 +142,7 @@ func (s *OnlyWatch) Run(ctx context.Context) error {
 	}
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	var since time.Time // when all issues were first over
+	var since time.Time // since when all issues are over
 	for {
 		now, err := loop.Look(ctx, s.Owner, func(d *fsm.Driver) onlyState { return s.Only.state(d.Machine()) })
 		switch {
@@ -169,8 +170,8 @@ const (
 	absentMost  = time.Minute
 )
 
-// findAbsent looks up the issues without a task, because the run would wait forever for an issue that is not offered.
-// It retries until GitHub has answered for each issue.
+// findAbsent looks up the run's issues that have not become tasks yet, because the run would wait forever for an issue
+// that is not offered. It retries until GitHub has answered for each issue.
 func (s *OnlyWatch) findAbsent(ctx context.Context) error {
 	for _, k := range s.Only.keys {
 		err := failure.Retry(ctx, failure.Pauses(absentFirst, absentMost), 0,
@@ -186,7 +187,8 @@ func (s *OnlyWatch) findAbsent(ctx context.Context) error {
 	return nil
 }
 
-// noteAbsent looks up an issue without a task. A transient error comes from GitHub.
+// noteAbsent looks up an issue without a task. It returns a backoff.Permanent error if the session has ended, and any
+// other error if GitHub did not answer.
 func (s *OnlyWatch) noteAbsent(ctx context.Context, k fsm.IssueKey) error {
 	there, err := loop.Look(ctx, s.Owner, func(d *fsm.Driver) bool {
 		return d.Machine().Task(k) != nil ||
@@ -210,7 +212,7 @@ func (s *OnlyWatch) noteAbsent(ctx context.Context, k fsm.IssueKey) error {
 	return nil
 }
 
-// whyAbsent returns why an issue waits for a person before it can get a task, or "".
+// whyAbsent returns the reason if an issue cannot get a task until a person acts, or "".
 func (s *OnlyWatch) whyAbsent(ctx context.Context, k fsm.IssueKey) (string, error) {
 	i, err := s.GitHub.Issue(ctx, string(k))
 	why, gone := failure.IssueGone(err)

@@ -18,8 +18,9 @@ import (
 	"retake/internal/github/inbox"
 )
 
-// WholeEvery is the interval between full lists of the issues with our labels. They find claims without a task, which
-// never change, so other lists omit them. Unchanged lists do not count against the hourly limit.
+// WholeEvery is the interval between full lists of the issues with our labels. A full list finds claims without a task.
+// The other lists omit such issues, because they list only issues that have changed. Unchanged lists do not count
+// against GitHub's hourly limit.
 const WholeEvery = time.Hour
 
 // CommentsEvery is the maximum interval between two requests for the comments in a repository with a task. GitHub's
@@ -27,7 +28,8 @@ const WholeEvery = time.Hour
 // replace these requests.
 const CommentsEvery = time.Minute
 
-// secondLook is the pause between the two polls after a wake, in case GitHub's lists lag.
+// secondLook is the pause before a second poll after each wake. The first poll may miss the change if GitHub's lists
+// lag.
 const secondLook = 10 * time.Second
 
 // Polls polls repositories. Set the exported fields before the first Run. Call Add before Ring or Wake.
@@ -41,7 +43,7 @@ type Polls struct {
 	Comments      *Comments
 	Reviews       *Reviews
 	Refusals      *Postponed                                   // issues whose claim failed
-	Open          func(ctx context.Context, repo string) error // makes sure, once, that a repository is usable
+	Open          func(ctx context.Context, repo string) error // checks that a repository is usable, until it succeeds
 	Closed        func(fsm.IssueKey)                           // called for each issue that is not open
 	Unusable      *sync.Map                                    // unusable repositories, with the reason
 	Record        Record
@@ -60,9 +62,9 @@ type poll struct {
 	setup   *inforce.Setup // the setup in force at the last poll
 	whole   bool           // a full list is due
 	looked  time.Time      // when the last full list was read
-	quiet   bool           // the last read of comments was empty
+	quiet   bool           // comments need not be read before something changes
 	heard   time.Time      // when comments were last read
-	rang    bool           // the wake triggered this poll
+	rang    bool           // a wake triggered this poll
 	lookups lookups
 }
 
@@ -87,8 +89,7 @@ func (p *Polls) Ring(repo string) {
 	}
 }
 
-// Wake makes the loops poll the subject of a webhook soon. It reports whether the webhook concerns one of our
-// repositories.
+// Wake makes the loops poll the issue or pull request of a webhook soon. It reports whether the webhook concerns one.
 func (p *Polls) Wake(n inbox.Notice) bool {
 	poll, ours := p.wakes[strings.ToLower(n.Repo)]
 	switch {
@@ -144,8 +145,8 @@ func placeOf(m *fsm.Machine, repo string) place {
 	return place{m.ReadTo(repo), !m.Covers(repo) && !tasks, tasks}
 }
 
-// isWholeDue decides whether a full list is due, because the cursor may have passed an issue that has become
-// relevant.
+// isWholeDue sets p.whole if a full list is due. A full list is needed when an issue that has not changed since the
+// cursor may have become relevant, for example after a change of the configuration.
 func (p *poll) isWholeDue(ctx context.Context) {
 	if now := p.Config.Load(); now != p.setup { // new labels may mean other priorities and caps
 		p.setup, p.whole = now, true
@@ -155,7 +156,7 @@ func (p *poll) isWholeDue(ctx context.Context) {
 		return
 	}
 	_, was := p.Unusable.Load(p.repo)
-	// Open retries what failed at startup. See Offers.
+	// If the repository was not usable at startup, Open tries again.
 	if err := p.Open(ctx, p.repo); err != nil && ctx.Err() == nil {
 		p.Unusable.Store(p.repo, err.Error())
 		p.Log.Warn("repository not usable, so no new work starts there", zap.String("repo", p.repo),
@@ -170,8 +171,8 @@ func (p *poll) isWholeDue(ctx context.Context) {
 func (p *poll) look(ctx context.Context, at place) error {
 	p.lookups.left = LookupsPerPoll
 	later, same, err := p.list(ctx, at.cursor, true)
-	// A new comment updates its issue, so an unchanged list means no new comments. GitHub's lists may lag behind each
-	// other, so read comments twice after each change.
+	// A new comment updates its issue, so an unchanged list of issues means unchanged comments. GitHub's lists may lag
+	// behind each other, so read comments once more after the first unchanged list.
 	if p.quiet = p.quiet && same && !p.rang && !p.whole; err == nil &&
 		(!p.quiet || at.tasks && time.Since(p.heard) >= p.CommentsEvery) {
 		var over bool
@@ -214,13 +215,13 @@ func (p *poll) list(ctx context.Context, cursor string, advance bool) (later int
 // seen converts a list for the machine. later is the number of issues that wait for a lookup.
 func (p *poll) seen(ctx context.Context, asked time.Time, page inbox.Page) (seen fsm.IssuesSeen, later int) {
 	seen = fsm.IssuesSeen{Repo: p.repo, Cursor: page.Cursor, AskedAt: asked}
-	for _, key := range page.Closed { // other issues may depend on a closed one
+	for _, key := range page.Closed { // the machine must know them, because other issues may depend on them
 		p.Offers.Closed(key)
 		seen.Issues = append(seen.Issues, fsm.IssueView{Key: fsm.IssueKey(key)})
 	}
 	slices.SortStableFunc(page.Issues, p.lookups.first)
 	for _, i := range page.Issues {
-		if i.State != "open" { // the machine decides after a running delivery, so cancel it
+		if i.State != "open" { // the machine waits for the end of a running delivery, so cancel the delivery
 			p.Closed(fsm.IssueKey(i.Key))
 		}
 		if p.Refusals.Hold(i) {
@@ -244,7 +245,7 @@ func (p *poll) seen(ctx context.Context, asked time.Time, page inbox.Page) (seen
 	return seen, later
 }
 
-// sayWhatWaits reports how many issues wait for lookups of their dependencies.
+// sayWhatWaits reports the number of issues that wait for a lookup of their dependencies.
 func (p *poll) sayWhatWaits(later int) {
 	key := "dependencies in " + p.repo
 	if later == 0 {

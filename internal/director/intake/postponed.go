@@ -9,8 +9,8 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// Postponed holds issues back until they change or a time has passed. The polls use it for claims without a task, and
-// for eligible issues after a failed claim.
+// Postponed holds back issues until they change or a fixed time has passed. The director postpones an issue after a
+// failed claim, and after a check of a claim without a task.
 type Postponed struct {
 	keep  time.Duration            // the duration of a postponement
 	fresh func(tracker.Issue) bool // reports whether an issue asks for new work; nil means always
@@ -30,8 +30,8 @@ const (
 	maxPostponed = 1000
 )
 
-// NewPostponed returns a Postponed that holds each issue back for keep. When it is full, it holds back all fresh
-// issues of a repository instead of single ones.
+// NewPostponed returns a Postponed that holds each issue back for keep. When it is full, a further Note holds back all
+// issues of the repository for which fresh returns true.
 func NewPostponed(keep time.Duration, fresh func(tracker.Issue) bool) *Postponed {
 	return &Postponed{keep: keep, fresh: fresh, last: map[string]postponement{}, full: map[string]time.Time{}}
 }
@@ -48,8 +48,8 @@ func (p *Postponed) Note(key string) {
 	p.last[key] = postponement{until: until}
 }
 
-// evict removes the oldest postponement if it has expired, and reports a removal. Lapsed needs the repository, so
-// evict remembers it. The caller must hold the lock.
+// evict removes the oldest postponement if it has expired, and returns true in that case. It records the repository in
+// full, so that Lapsed still reports the expiry. The caller must hold mu.
 func (p *Postponed) evict() bool {
 	oldest, found := "", false
 	for key, x := range p.last {

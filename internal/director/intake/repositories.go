@@ -23,10 +23,10 @@ type Repositories struct {
 	opened sync.Map // repositories that answered and have our labels
 }
 
-// OpenAny opens repositories until one is usable. The polls open the others before their first use, because opening a
-// thousand in sequence would keep a new leader from its workers for minutes. The director continues without unusable
-// repositories, and shows them in its health. OpenAny fails only if GitHub refuses all of them, which is a
-// configuration error. An outage does not count.
+// OpenAny opens repositories until one is usable. The polls open the rest later, because opening a thousand
+// repositories in sequence would delay a new leader for minutes. The director continues without unusable repositories,
+// and shows them in its health. OpenAny returns an error only if GitHub refuses every repository, which means that the
+// configuration is wrong. During an outage of GitHub it returns nil.
 func (r *Repositories) OpenAny(ctx context.Context) error {
 	var refused []error
 	for _, repo := range r.Names {
@@ -50,8 +50,8 @@ func (r *Repositories) OpenAny(ctx context.Context) error {
 	return nil
 }
 
-// Open makes sure, once, that the repository answers and has our labels. A rate limit does not prevent a start,
-// because the first successful poll checks again.
+// Open checks that the repository has the base branch, and creates missing labels. After a success, further calls do
+// nothing. During a rate limit Open returns nil without a check, and the next poll calls it again.
 func (r *Repositories) Open(ctx context.Context, repo string) error {
 	if _, done := r.opened.Load(repo); done {
 		return nil

@@ -35,19 +35,19 @@ type ReviewSources struct {
 	Log    *zap.Logger
 }
 
-// Record records, for people, which reads of GitHub succeeded or failed.
+// Record records in the audit which reads of GitHub succeeded or failed.
 type Record interface {
 	Worked(what string)
 	Failed(caller, what string, err error, again time.Duration)
 }
 
-// The callers that Record distinguishes.
+// Names of the callers of Record.Failed.
 const (
 	CallerPoll   = "poll"
 	CallerReview = "review"
 )
 
-// NewReviews returns a Reviews that has not polled.
+// NewReviews returns a Reviews that has not polled yet.
 func NewReviews(of ReviewSources) *Reviews {
 	return &Reviews{ReviewSources: of, Wake: loop.NewWake(), turns: newReviewTurns()}
 }
@@ -78,9 +78,9 @@ func (r *Reviews) Run(ctx context.Context) error {
 	}
 }
 
-// lookAtAll polls pull requests until one cannot be read, because the next one would most likely also fail. It
-// returns the pause before the next round. mayWake is false during a rate limit, when a wake must not shorten the
-// pause.
+// lookAtAll polls the due pull requests. It stops at the first failure, because the other reads would probably fail as
+// well. It returns the pause before the next round. mayWake is false during a rate limit, because a wake must not
+// shorten that pause.
 func (r *Reviews) lookAtAll(ctx context.Context, due []reviewedTask) (pause time.Duration, mayWake bool) {
 	poll, tips := r.Config.Load().GitHub.Poll, map[string]string{}
 	for _, t := range due {
@@ -112,7 +112,7 @@ func reviewed(m *fsm.Machine) (tasks []reviewedTask) {
 	return tasks
 }
 
-// lookAgain polls a pull request of this round. tips holds the base branches that the round has read, by repository.
+// lookAgain polls a pull request. tips caches the head of the base branch by repository, for one round.
 func (r *Reviews) lookAgain(ctx context.Context, t reviewedTask, tips map[string]string) error {
 	repo := t.key.Repo()
 	tip, known := tips[repo]
@@ -175,7 +175,7 @@ func (r *Reviews) WakeFor(ctx context.Context, repo string, changed map[int]time
 	}
 	known, err := loop.Look(ctx, r.Owner, func(d *fsm.Driver) repoTasks { return tasksOf(d.Machine(), repo) })
 	if err != nil {
-		return // without an answer, the session is ending
+		return // the session is ending
 	}
 	for n, at := range changed {
 		if task, ok := known.pulls[n]; ok && r.turns.wake(task, at) {

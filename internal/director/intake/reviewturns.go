@@ -11,8 +11,8 @@ import (
 )
 
 // Limits for the pause between two polls of a pull request. The pause starts at github.poll_seconds and grows by half
-// after each poll without a change, up to reviewRest, or checksRest while checks are running. The poll of issues
-// wakes a pull request at once when people act.
+// after each poll without a change, up to reviewRest, or checksRest while checks are running. When the poll of issues
+// finds that a pull request has changed, the pause ends at once.
 const (
 	reviewRest    = 15 * time.Minute
 	checksRest    = 2 * time.Minute
@@ -24,7 +24,7 @@ type reviewTurns struct {
 	mu    sync.Mutex
 	pulls map[fsm.IssueKey]*watchedPull
 	looks int // polls so far
-	idle  int // polls without news
+	idle  int // polls that found the pull request unchanged
 }
 
 type watchedPull struct {
@@ -34,17 +34,17 @@ type watchedPull struct {
 	view string // last as text, to detect a change
 	tip  string // of the base branch when the pull request was read in full
 	full time.Time
-	// woken means that something has changed since the current or last poll began. If stale is set, the pull request
-	// itself may have changed.
+	// woken means that a change was reported since the current or last poll began. stale means that the change may
+	// concern the pull request itself, in addition to its checks.
 	woken, stale bool
-	// changed is GitHub's time of the last update. Results of checks do not change it.
+	// changed is GitHub's time of the last update. A finished check does not change that time.
 	changed time.Time
 }
 
 func newReviewTurns() *reviewTurns { return &reviewTurns{pulls: map[fsm.IssueKey]*watchedPull{}} }
 
-// wake schedules a task's pull request for the next round if it has changed since the last call, and reports the
-// change.
+// wake schedules a task's pull request for the next round, and returns true, if GitHub's time of its last update has
+// changed.
 func (w *reviewTurns) wake(k fsm.IssueKey, changed time.Time) (woken bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -55,7 +55,7 @@ func (w *reviewTurns) wake(k fsm.IssueKey, changed time.Time) (woken bool) {
 	return woken
 }
 
-// keep removes the pull requests of other tasks, and returns the tasks that are due.
+// keep removes the pull requests of all tasks that are not in tasks. It returns the tasks that are due for a poll.
 func (w *reviewTurns) keep(tasks []reviewedTask, now time.Time) (due []reviewedTask) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -76,9 +76,10 @@ func (w *reviewTurns) keep(tasks []reviewedTask, now time.Time) (due []reviewedT
 	return due
 }
 
-// settled returns the state last seen if only checks and reviews can have changed. The pull request itself changes with
-// its base branch, and otherwise shows up in the poll of issues. It is still read in full once an hour, because GitHub
-// does not promise that its lists are complete. tip is the SHA of the base branch, or "" if unknown.
+// settled returns the last state of a pull request if only its checks and reviews can have changed since. Otherwise a
+// full read is due, because the base branch has moved, the poll of issues has reported a change, or the last full read
+// is an hour old. The hourly read is needed because GitHub does not promise that its lists are complete. tip is the SHA
+// of the base branch, or "" if unknown.
 func (w *reviewTurns) settled(k fsm.IssueKey, tip string, now time.Time) (last deliver.PullRequest, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -130,8 +131,8 @@ func (w *reviewTurns) note(k fsm.IssueKey, seen deliver.PullRequest, now time.Ti
 	}
 }
 
-// wakeChecks schedules a repository's pull requests with the given head commit for the next round, and reports
-// whether it found any.
+// wakeChecks schedules the repository's pull requests with head commit sha for the next round. It reports whether it
+// found any.
 func (w *reviewTurns) wakeChecks(repo, sha string) (woken bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// Strays releases claims without a task. Such a claim of this fleet remains from a lost journal, and is released
-// after a time without activity. Claims of other fleets belong to other directors.
+// Strays releases orphan claims of this fleet, which remain after the journal was lost. It releases a claim after
+// timeouts.issue_claim_stale without activity. It leaves the claims of other fleets to their directors.
 type Strays struct {
 	GitHub  strayClient
 	Config  *inforce.Current
@@ -31,7 +31,7 @@ type strayClient interface {
 	Free(ctx context.Context, key string, stale time.Duration) (freed bool, due time.Time, err error)
 }
 
-// Reclaim checks a claim without a task.
+// Reclaim checks an orphan claim, and releases it if it is stale.
 func (s *Strays) Reclaim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if s.Checked.Hold(tracker.Issue{Key: string(e.Task)}) { // every poll lists it, and each check costs requests
 		return fsm.EffectEnded{}
@@ -60,8 +60,8 @@ func (s *Strays) Reclaim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return failure.Or(fsm.EffectEnded{}, err)
 }
 
-// soon limits how long offerAgain waits until a label counts as left behind. If it would take longer, the next full
-// list checks again.
+// soon limits how long offerAgain waits until it may remove a label. If the wait is longer, the next full list finds
+// the label again.
 const soon = 2 * time.Minute
 
 // offerAgain removes our claimed label from an issue without a claim, so that the issue is offered again.

@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// bodies limits how many bodies of webhooks are read at the same time. A signature can be checked only after the whole
-// body, so anyone could occupy all slots with slow bodies. Slow bodies therefore give way to a waiting one, and one
-// source cannot fill all slots and the queue.
+// bodies limits the number of webhook bodies that are read at the same time. The signature can be checked only after
+// the whole body was read, so an unknown sender could occupy all slots with slow bodies. bodies therefore interrupts
+// slow reads when another body waits for a slot. A single source cannot fill all slots and the queue.
 type bodies struct {
 	slots chan struct{}
 
 	mu     sync.Mutex
 	inside int            // bodies that wait or are read
-	by     map[string]int // the same by source
+	by     map[string]int // like inside, by source address
 	open   []*body
 }
 
-// body is a body in transit.
+// body is a body that is being read.
 type body struct {
 	began  time.Time
 	reader *http.ResponseController
@@ -31,8 +31,8 @@ func newBodies(most int) *bodies {
 	return &bodies{slots: make(chan struct{}, most), by: map[string]int{}}
 }
 
-// enter waits for a slot. It returns nil if too many wait, after webhookPatience, or when the client disconnects. The
-// caller must call leave after reading the body.
+// enter waits for a slot. It returns nil if too many bodies are waiting, after webhookPatience, or when the client
+// disconnects. The caller must call leave after reading the body.
 func (b *bodies) enter(r *http.Request, reader *http.ResponseController) (leave func()) {
 	source, _, _ := net.SplitHostPort(r.RemoteAddr)
 	if !b.register(source) {
@@ -92,7 +92,8 @@ func (b *bodies) begin(source string, reader *http.ResponseController) (leave fu
 	}
 }
 
-// interrupt ends the reading of all slow bodies. Callers wait for a slot, which slow bodies must not keep.
+// interrupt aborts the reads of all bodies that have taken longer than webhookUnhurried. Call it only while another
+// body waits for a slot.
 func (b *bodies) interrupt() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

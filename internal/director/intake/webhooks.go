@@ -23,12 +23,12 @@ const WebhookPath = "/webhooks/github"
 const (
 	// GitHub's maximum: https://docs.github.com/webhooks/webhook-events-and-payloads
 	webhookBytes = 25 << 20
-	// Most bodies are small, so these have more slots. Together, all slots hold at most 116 MiB.
+	// Most bodies are small, so small bodies have more slots. All slots together need at most 116 MiB of memory.
 	webhookSmall      = 256 << 10
 	webhooksSmall     = 64                     // bodies of up to webhookSmall that are read at the same time
 	webhooksLarge     = 4                      // other bodies
 	webhookPatience   = 2 * time.Second        // maximum wait for a slot
-	webhookUnhurried  = 500 * time.Millisecond // a slower body gives its slot to the next one
+	webhookUnhurried  = 500 * time.Millisecond // a body that takes longer is interrupted if another one waits
 	webhooksKnown     = 4096                   // number of remembered deliveries, to detect repeats
 	webhookComplaints = time.Minute            // minimum time between two log lines about refused webhooks
 )
@@ -37,12 +37,12 @@ const (
 const (
 	webhookTaken    = "taken"       // the director will poll the webhook's repository
 	webhookRepeated = "repeated"    // the same delivery was taken before
-	webhookIdle     = "idle"        // an event or a repository that does not concern us
+	webhookIdle     = "idle"        // an event or a repository that does not concern this fleet
 	webhookForged   = "forged"      // the signature does not match the body
 	webhookTooLarge = "too_large"   // more than webhookBytes
 	webhookBad      = "bad"         // malformed
 	webhookNotHere  = "not_leading" // this director does not poll now: it stands by or is starting
-	webhookBroken   = "not_read"    // the sender disconnected or was too slow
+	webhookBroken   = "not_read"    // the body or the secret could not be read, or too many bodies were waiting
 )
 
 // webhookOutcomes lists all outcomes.
@@ -51,9 +51,9 @@ var webhookOutcomes = []string{
 	webhookNotHere, webhookBroken,
 }
 
-// Webhooks handles GitHub's webhooks. A webhook only triggers a poll of its subject, so a lost, late, repeated or
-// misordered webhook changes only when the director polls. Regular polls find every change without webhooks. Webhooks
-// does not store or log bodies.
+// Webhooks handles GitHub's webhooks. A webhook only triggers an earlier poll of its issue or pull request. A lost,
+// late, repeated or misordered webhook therefore affects only the time of a poll, and regular polls find every change
+// without webhooks. Webhooks does not store or log bodies.
 type Webhooks struct {
 	secret func() (string, error) // called for each webhook, because the secret may change at run time
 	log    *zap.Logger
@@ -65,7 +65,7 @@ type Webhooks struct {
 	known      map[string]bool // known deliveries
 	order      []string        // known deliveries, oldest first
 	complained time.Time
-	look       func(inbox.Notice) bool // returns false if the notice does not concern us; nil while not leading
+	look       func(inbox.Notice) bool // see Serve; nil while this director does not lead
 }
 
 // NewWebhooks returns a handler for WebhookPath. It reads the secret for each webhook.
@@ -186,7 +186,8 @@ func (h *Webhooks) Meters(to map[string]float64) {
 	}
 }
 
-// Serve forwards webhooks to look until ctx is done. look reports whether a webhook concerns us.
+// Serve passes webhooks to look until ctx is done. look reports whether the webhook concerns a repository or a pull
+// request that the director polls.
 func (h *Webhooks) Serve(ctx context.Context, look func(inbox.Notice) bool) error {
 	h.lookWith(look)
 	<-ctx.Done()
@@ -194,7 +195,7 @@ func (h *Webhooks) Serve(ctx context.Context, look func(inbox.Notice) bool) erro
 	return nil
 }
 
-// lookWith sets the receiver of notices. With nil, webhooks are refused.
+// lookWith sets the function that receives notices. With nil, webhooks are refused.
 func (h *Webhooks) lookWith(look func(inbox.Notice) bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
