@@ -41,8 +41,8 @@ func (w *world) backlog() {
 	w.directors.set.cfg.MaxWorkers = backlogSlots
 }
 
-// pace limits new content as the director's gate does, in the worst order for finished work. Claims come first. With
-// the long pause, they could take every turn.
+// pace limits new content like the director's gate, but in the worst order for finished work: claims come first. The
+// pause between two turns is long enough for claims to take every turn.
 type pace struct {
 	*stage
 	waiting []paced
@@ -82,7 +82,7 @@ func (w *pace) schedule() {
 	}
 }
 
-// next begins a turn. The effects of a dead director do not take one.
+// next begins a turn. It drops the effects of dead directors.
 func (w *pace) next() {
 	w.busy = false
 	w.waiting = slices.DeleteFunc(w.waiting, func(t paced) bool { return t.p.dead })
@@ -97,8 +97,8 @@ func (w *pace) next() {
 	do()
 }
 
-// refuse returns the failure of an effect that exceeds the hour's content. A claim also leaves the content that claimed
-// issues still need. An effect that is within the limits is counted.
+// refuse returns the failure of an effect that exceeds the hour's limit on content. Otherwise it counts the effect and
+// returns nil. The limit for claims is lower, because claimed issues still need content.
 func (w *pace) refuse(p *process, k fsm.EffectKind) *fsm.EffectError {
 	w.created = slices.DeleteFunc(w.created, func(at int64) bool { return at <= w.now-seconds(3600) })
 	most, closed := contentPerHour, ""
@@ -185,7 +185,7 @@ func takesTurns(r record) string {
 	return ""
 }
 
-// turnOf is turn, with a wait that begins at the earliest with the last claim in the repository.
+// turnOf is like turn, but the wait begins at the last claim in the repository if that is later.
 func (h *history) turnOf(c *claim) time.Time {
 	return latest(c.since, h.served[c.key.Repo()]).Add(-time.Duration(c.standing.Priority) * time.Hour)
 }

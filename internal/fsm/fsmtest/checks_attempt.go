@@ -375,7 +375,7 @@ func (h *history) shown(i *issue, e fsm.Effect) {
 	if !h.w.directors.set.cfg.CleanValidation || i.delivered == e.Worker {
 		return
 	}
-	well := h.w.hub.losses != nil && h.w.hub.losses.well[e.Worker] // the lost journal may have had the report
+	well := h.w.hub.losses != nil && h.w.hub.losses.well[e.Worker] // the report of the success may be lost
 	for _, r := range h.w.workers.reports {
 		well = well || r.worker == e.Worker && r.body.OK && r.body.Final
 	}

@@ -221,7 +221,7 @@ func waitingIsNoSilence(r record, f fsm.Moved) string {
 	c := r.c
 	switch {
 	case c.waits && f.From == fsm.Starting && (f.On == fsm.OnNoHello || f.On == fsm.OnWatchdog):
-		return fmt.Sprintf("%s waits for room, but is stopped: %s", f.Task, f.On)
+		return fmt.Sprintf("%s waits for capacity, but is stopped: %s", f.Task, f.On)
 	case f.On == fsm.OnNotPlaced && (!c.waits || r.at.Before(c.waitsUntil)):
 		return fmt.Sprintf("%s is given up, waits: %t, until %s", f.Task, c.waits, c.waitsUntil)
 	}

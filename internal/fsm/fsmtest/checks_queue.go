@@ -90,7 +90,7 @@ func capsKept(r record, m fsm.Moved) string {
 		}
 	}
 	if n > 1 && slices.Contains(r.c.standing.Capped, capped) && !r.c.state.Info().Slot {
-		return fmt.Sprintf("%s takes a slot, so that %d tasks with its label have one", m.Task, n)
+		return fmt.Sprintf("%s takes a slot, so %d tasks with its label hold slots", m.Task, n)
 	}
 	return ""
 }

@@ -26,7 +26,7 @@ const (
 	rowBaseMoved   = "director.base_moved"
 	rowWorkChanged = "director.work_changed"
 	rowFixRound    = "director.validate_fresh"
-	rowFenced      = "director.fenced" // decided decided on the success of a fenced attempt
+	rowFenced      = "director.fenced" // the verdict on the success of a fenced attempt
 )
 
 // again reports whether a verdict is about a delivery whose work needs another validation.

@@ -85,14 +85,14 @@ type delivering struct {
 	tries   int       // according to the last fact
 	doubted time.Time // when the push was first refused; zero after a wait for a stated reset
 	doubts  int       // consecutive doubtful refusals
-	kept    bool      // a person was asked about the delivery instead of the work
+	kept    bool      // the last question was about the delivery, because the work is finished
 	resumed bool      // the person wants a delivery, and left no hint for the agent
 	told    bool      // people have left hints for the agent since their last command
 }
 
-// placed describes where and how long an attempt waits for room, according to the journal.
+// placed describes an attempt's wait for capacity, its stop and its fencing, according to the journal.
 type placed struct {
-	waits, lacked bool // the attempt waits for room; it waits for an image
+	waits, lacked bool // the attempt waits for capacity; it waits for an image
 	waitsSince    time.Time
 	waitsUntil    time.Time
 	stopPlanned   time.Time // when the stop of the current attempt was planned

@@ -76,7 +76,8 @@ func (w *shell) execute(p *process, f *flight) {
 	}
 }
 
-// repeat offers an outcome again, which must not cause decisions, unless the same effect is running again.
+// repeat offers an outcome a second time. The machine must ignore it. repeat does nothing if the same effect is running
+// again, because the machine would then accept the outcome.
 func (w *shell) repeat(p *process, out fsm.EffectEnded) {
 	if p.asleep > w.now {
 		w.queue.add(p.asleep+1, func() { w.repeat(p, out) })

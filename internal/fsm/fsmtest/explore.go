@@ -77,7 +77,7 @@ func (n *node) flush(p *process) {
 			p.flight = append(p.flight, &flight{effect: e})
 			return
 		}
-		switch e.Kind { // These happen at once, or are lost if they are messages.
+		switch e.Kind { // These happen at once. All other soft effects are lost.
 		case fsm.DoRemove:
 			n.w.runtime.shutOut(e.Worker)
 		case fsm.DoWelcome, fsm.DoFence, fsm.DoRefuse:
@@ -273,7 +273,7 @@ func (n *node) listTells() bool {
 	for _, b := range n.w.runtime.containers {
 		t, current := lead.m.Worker(b.attempt)
 		switch {
-		case !b.listed, b.lost && b.revoked: // A lost container with a revoked credential stays unlisted.
+		case !b.listed, b.lost && b.revoked: // A lost container that was shut out may remain.
 		case !current, !b.running && !b.pending && (!t.UpAt.IsZero() || t.Waits != nil) && t.State != fsm.Stopping,
 			t.Waits != nil && (b.running || b.waits != t.Waits.For):
 			return true

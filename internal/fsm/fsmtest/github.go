@@ -29,10 +29,10 @@ type issue struct {
 	validated   int    // the work in the last clean container
 	validatedBy string // the attempt of that container
 
-	deliveredAt int    // the number of that attempt
-	reclaimed   string // the last claim with labels restored between two attempts
-	reclaimedAt int    // its number of attempts before that
-	answersAt   int    // its number of answers before that
+	deliveredAt int    // the number of the attempt in delivered
+	reclaimed   string // the last claim that restored its labels between two attempts
+	reclaimedAt int    // the number of its attempts at that time
+	answersAt   int    // the number of its answers at that time
 	ended       string // the claim that ended last
 
 	priority int
@@ -155,7 +155,7 @@ func (w *hub) release(i *issue, e fsm.Effect) {
 	w.relabel(i, l, "")
 }
 
-// tidy removes labels that people have added, except the label of the task's state.
+// tidy removes all labels of Retake except the label of the task's state.
 func (w *hub) tidy(i *issue, own fsm.Label) {
 	set := labels(1) << slices.Index(roles, own)
 	if i.labels&set == 0 || i.labels == set {
@@ -166,7 +166,8 @@ func (w *hub) tidy(i *issue, own fsm.Label) {
 	w.touch(i)
 }
 
-// poll reads changes since the machine's cursor every half minute. If whole, it reads everything.
+// poll reads changes since the machine's cursor every half minute. If whole is set, it reads all issues until GitHub
+// has answered once.
 func (w *shell) poll(p *process, whole bool) {
 	if p.dead || p == w.directors.stale || w.bad != nil {
 		return
@@ -270,8 +271,8 @@ func (w *shell) read(p *process, i *issue) {
 	}
 }
 
-// reclaim ends a claim that has no task after a long time without changes. An interrupted claim has this time to
-// continue.
+// reclaim ends a claim without a task if its issue has not changed for a long time. Until then, an interrupted claim
+// may still continue.
 func (w *shell) reclaim(p *process, i *issue) {
 	if p.dead || w.bad != nil || p.m.Task(i.key) != nil {
 		return

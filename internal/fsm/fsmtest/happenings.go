@@ -162,7 +162,7 @@ var costs = map[happening]smallFault{
 	replaces: stale, isReviewed: reviews, speaks: words, isCutOff: lost, isBack: back,
 }
 
-// take makes one step.
+// take carries out one step, and counts the fault that it uses up.
 func (n *node) take(s step) {
 	if fault, ok := costs[s.kind]; ok {
 		n.left[fault]--

@@ -18,7 +18,7 @@ type history struct {
 	set       settings     // settings under which the current facts were decided
 	crowded   int          // number of tasks that held a slot when the limit was lowered, or 0
 	claims    []*claim     // unfinished claims, in order of arrival
-	begun     []*claim     // claims that have left the queue, to save time
+	begun     []*claim     // the part of claims that has left the queue, for faster checks
 	before    *process     // the crashed leader, until the next leader begins
 	rows      []*Invariant // the enabled rows
 	record    int          // records so far

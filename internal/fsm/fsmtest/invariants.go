@@ -20,7 +20,7 @@ type Invariant struct {
 	full    func(h *history, p *process) string // occasionally
 	end     func(h *history, p *process) string // after the faults have stopped
 
-	live bool // progress, not only safety
+	live bool // checks progress, not only safety
 }
 
 // Names of invariants that code outside the table also checks.
@@ -52,8 +52,8 @@ var invariants = []Invariant{
 	},
 	{Name: effectAfterFact, Says: "the driver hands out only decided effects, in order, once every record up to the " +
 		"decision is in the journal", handed: plannedInJournal},
-	{Name: "NoEffectOutsideItsLease", Says: "a director whose lease another one has taken does not carry out " +
-		"effects, however long it was suspended", carried: withinItsLease},
+	{Name: "NoEffectOutsideItsLease", Says: "after another director has taken its lease, a director does not carry " +
+		"out effects, even if it was suspended for long", carried: withinItsLease},
 	{Name: "OneLeadersDecisions", Says: "a director's first decision in the journal follows all decisions of earlier " +
 		"directors", fact: decidesInTurn},
 	{Name: ackAfterFact, Says: "the driver acknowledges an input once every record up to its decision is in the " +
@@ -63,27 +63,27 @@ var invariants = []Invariant{
 		step: fenced,
 	},
 	{
-		Name: fencedCounts, Says: "a fact fences an attempt a minute after it should have ended; its later messages " +
-			"have no effect, and its work is validated before delivery",
+		Name: fencedCounts, Says: "a fact fences an attempt at the earliest a minute after it should have ended; its " +
+			"later messages have no effect, and its work is validated before delivery",
 		fact: several(onClaim(fencedInTime), onClaim(fencedStaysBack)), step: countsNothing,
 	},
 	{
-		Name: pendingWaits, Says: "an attempt that waits for room has no watchdog and no deadline for its hello; it " +
-			"is given up after its time, or five minutes for an image, and runs when the list or its worker shows it",
+		Name: pendingWaits, Says: "an attempt that waits for capacity has no watchdog or hello deadline; it is given " +
+			"up after its timeout, or five minutes without an image, and runs once the list or its worker shows that",
 		fact: several(onClaim(waitsInTime), onClaim(waitingIsNoSilence), onClaim(helloInTime)),
 		step: after(runsWhenSeen),
 	},
-	{Name: clustersReason, Says: "an attempt that the cluster ended fails, without other evidence, for the cluster's " +
-		"reason", step: after(clusterSaysWhy)},
-	{Name: "NoReportLost", Says: "an acknowledged report was accepted, unless its attempt is over or exceeded its " +
-		"reports", ack: reportKept},
+	{Name: clustersReason, Says: "if the cluster ended an attempt and there is no other evidence, the attempt fails " +
+		"for the cluster's reason", step: after(clusterSaysWhy)},
+	{Name: "NoReportLost", Says: "an acknowledged report was accepted, unless its attempt is over or has sent too " +
+		"many reports", ack: reportKept},
 	{Name: "NoReportDecidedTwice", Says: "a report is accepted once, and an attempt gets one verdict each time its " +
 		"work is handed in", fact: several(onClaim(acceptedOnce), onClaim(judgedOnce))},
-	{Name: "SuccessIsDelivered", Says: "an attempt whose success was accepted first is delivered, unless it was " +
-		"withdrawn", fact: onClaim(successDelivered)},
+	{Name: "SuccessIsDelivered", Says: "an attempt is delivered if its first accepted final report is a success, " +
+		"unless the task was withdrawn", fact: onClaim(successDelivered)},
 	{
-		Name: "NothingFinishedIsThrownAway", Says: "a final report in the stream or the spool, found before the " +
-			"container is removed, is judged instead of the silence",
+		Name: "NothingFinishedIsThrownAway", Says: "if the stream or the spool has a final report before the " +
+			"container is removed, the verdict is about that report, not about the worker's silence",
 		step: after(judgedByItsReport),
 	},
 	{
@@ -161,8 +161,9 @@ var invariants = []Invariant{
 		fact: onClaim(plannedOnce), handed: oneUnderWay,
 	},
 	{
-		Name: "DeadlinesAreTheAttemptsOwn", Says: "watchdog, missing hello and silence use this attempt's deadlines, " +
-			"which are extended after a start or a suspension of the director", fact: onClaim(deadlinePassed),
+		Name: "DeadlinesAreTheAttemptsOwn", Says: "the watchdog and the checks for a hello and for silence use the " +
+			"current attempt's deadlines; a start or a suspension of the director extends them",
+		fact: onClaim(deadlinePassed),
 		step: silenceForgiven,
 	},
 	{Name: "SilenceIsSeenInTime", Says: "a silent worker is suspected in the first step after its deadline; a sign " +
@@ -178,8 +179,11 @@ var invariants = []Invariant{
 			"decreases, survives a takeover, and is complete before the attempt is judged",
 		fact: several(onClaim(usageRises), onClaim(usageCounted)), step: usageDurable, boot: usageRestored,
 	},
-	{Name: "NothingIntoAnOutage", Says: "the tasks that an incident concerns are not dispatched while its breaker is " +
-		"open, and one at a time while it is half open", fact: on(canaryStays), step: nothingIntoOutage},
+	{
+		Name: "NothingIntoAnOutage", Says: "while an incident's breaker is open, the tasks that it concerns are not " +
+			"dispatched; while the breaker is half open, they are dispatched one at a time", fact: on(canaryStays),
+		step: nothingIntoOutage,
+	},
 	{
 		Name: "CanariesTakeTurns", Says: "the task that failed last is the next canary only if it is the only " +
 			"candidate",
@@ -197,8 +201,8 @@ var invariants = []Invariant{
 		"of outage", fact: onClaim(outageWaited)},
 	{Name: "GitHubClosesItself", Says: "a resource of GitHub closes by the gate's deadline, an effect's refusal or a " +
 		"verdict, never by failures of effects", step: closedByGitHub},
-	{Name: "HealedMeansHealed", Says: "a healed incident opens again only after three more failures; a new checkout " +
-		"ends the wait for git", fact: on(threeToOpen), step: fetchHeals},
+	{Name: "HealedMeansHealed", Says: "an incident that is over opens again only after three more failures; a " +
+		"successful checkout ends an incident of git", fact: on(threeToOpen), step: fetchHeals},
 	{Name: "LostWorkIsDoneAgain", Says: "a delivery that finds the work lost counts as a failed attempt, judged by " +
 		"the policy", fact: on(lostWork)},
 	{
@@ -264,8 +268,8 @@ var invariants = []Invariant{
 		carried: handsInTheValidated,
 	},
 	{
-		Name: "DeliveriesEnd", Says: "a delivery that keeps failing is given up after the configured time, in which " +
-			"stated waits do not count",
+		Name: "DeliveriesEnd", Says: "a delivery that keeps failing is given up after the configured time; waits for " +
+			"a stated reset do not count",
 		fact: onClaim(failsForGood),
 	},
 	{
@@ -304,8 +308,8 @@ var invariants = []Invariant{
 			"further claims, unless GitHub is closed",
 		fact: onClaim(handedInTime), end: handedInAtRest, live: true,
 	},
-	{Name: reposTakeTurns, Says: "no repository is claimed from while another one waits without a worker, and has " +
-		"waited for longer since its last claim", fact: dequeued(takesTurns), live: true},
+	{Name: reposTakeTurns, Says: "the director does not claim an issue of one repository while another repository " +
+		"without a worker has waited longer since its last claim", fact: dequeued(takesTurns), live: true},
 	{Name: labelLeft, Says: "at rest, every issue's labels agree with its task's state", end: labelsAgree, live: true},
 	{Name: "DriverTakesEvents", Says: "the driver accepts every event"},
 }
@@ -332,8 +336,8 @@ func enabled(without string) (rows []*Invariant) {
 // lossInvariants lists additional invariants for worlds that lose their journal. The rows above that do not use the
 // model of the journal also apply there.
 var lossInvariants = []Invariant{
-	{Name: "NoAttemptRunsTwice", Says: "an attempt is not started again after its container was confirmed gone, nor " +
-		"while another one runs", carried: runsOnce},
+	{Name: "NoAttemptRunsTwice", Says: "an attempt is not started after its container was confirmed gone, or while " +
+		"another attempt of the task runs", carried: runsOnce},
 	{
 		Name: "NoQuestionTwice", Says: "while a question is open and unanswered, no other question is asked",
 		carried: questionOnce,

@@ -78,7 +78,7 @@ func (w *world) lose() {
 	}
 	l, d := w.hub.losses, w.directors
 	l.happened++
-	for _, i := range w.hub.issues { // a claim may have been interrupted after its label
+	for _, i := range w.hub.issues { // interrupt some claims after they have set their label
 		if t := d.lead.m.Task(i.key); t != nil && t.State == fsm.Claiming && i.offered() && i.nonce == "" &&
 			l.choices.pick(atHuman, 4) > 0 {
 			w.hub.relabel(i, i.labels|claimedLabel, "")
@@ -166,7 +166,8 @@ func (w *world) halfAsk() {
 	}
 }
 
-// takeBack interrupts some claims that resume an issue after an answer, after their last request.
+// takeBack interrupts some claims that resume an issue after an answer. The claim has sent its last request, and then a
+// person removes the claimed label.
 func (w *world) takeBack() {
 	for _, i := range w.hub.issues {
 		e, ok := w.underWay(i, fsm.DoClaim)
@@ -192,7 +193,7 @@ func (w *world) underWay(i *issue, kind fsm.EffectKind) (e fsm.Effect, ok bool) 
 	return e, ok && e.Kind == kind
 }
 
-// land ends a running effect.
+// land removes an effect from the running effects.
 func (w *world) land(e fsm.Effect) {
 	w.directors.lead.flight = slices.DeleteFunc(w.directors.lead.flight,
 		func(f *flight) bool { return f.effect.ID == e.ID })
@@ -310,7 +311,7 @@ func (w *world) found(known *fsm.Machine) (all []fsm.FoundTask) {
 	return all
 }
 
-// shownAttempt returns the last attempt of a claim with a checkout or a report. A lost checkout leaves a branch.
+// shownAttempt returns the last attempt of a claim that has left a checkout or a report, or 0.
 func (w *world) shownAttempt(nonce string) int {
 	last := w.hub.losses.begun[nonce]
 	if w.hub.losses.gone[nonce] {

@@ -93,8 +93,8 @@ func (w *directors) replace() {
 	w.after(w.delay(400), func() { w.end(old, "its lease expired") })
 }
 
-// loseLease cuts the leader off from the lease alone. A standby takes the lease as soon as possible. The old leader,
-// which may be suspended, knows only from its clock that its term has ended.
+// loseLease makes the leader unable to renew its lease, but does not affect its other connections. A standby takes the
+// lease as soon as possible. The old leader, which may be suspended, has only its clock to detect the end of its term.
 func (w *directors) loseLease(old *process) {
 	if w.stale != nil || w.standing {
 		return
@@ -134,8 +134,7 @@ func (w *directors) may(p *process) bool {
 	return p.lease == nil || p.lease.Leads(w.uptime(p))
 }
 
-// uptime is the monotonic clock of a process's machine. It starts at an hour, which is more than the difference of wall
-// clocks.
+// uptime is the monotonic clock of a process's machine. It starts at an hour, so it is positive for every skew.
 func (w *directors) uptime(p *process) time.Duration { return time.Hour + time.Duration(w.now+p.skew) }
 
 // operatorActs gives a command such as pause, and resumes some time later.
@@ -174,7 +173,7 @@ func (w *operator) limitSaid() {
 	}
 }
 
-// lift opens a closed resource. Workers may not know about the limit yet.
+// lift opens a closed resource. Later, workers may report its limit again.
 func (w *operator) lift(p *process) {
 	if closed := p.m.Cooldowns(); len(closed) > 0 {
 		w.directors.offer(p, fsm.LiftCommanded{Resource: closed[w.choices.pick(limitLifted, len(closed))].Resource},
@@ -284,7 +283,7 @@ func (w *operator) confirm(p *process, r *request, refused string) {
 	})
 }
 
-// unanswered names an undecided request.
+// unanswered describes a request that the director has not decided on, or returns "".
 func (w *operator) unanswered() string {
 	for _, r := range w.requests {
 		if _, taken := w.directors.history.taken[r.CommandRef]; !taken {

@@ -74,7 +74,7 @@ func (w *shell) readComments(p *process, repo string) {
 	if !news {
 		return
 	}
-	p.listening++ // sequentially; otherwise the second read would use the same cursor
+	p.listening++ // delays the next read, which would otherwise use the same cursor
 	w.after(w.delay(3), func() {
 		w.directors.offer(p, seen, nil)
 		p.listening--
@@ -101,7 +101,7 @@ func (w *shell) commentsSeen(p *process, repo string) (seen fsm.CommentsSeen, ne
 	return seen, true
 }
 
-// unheard names an undecided command.
+// unheard describes a command that the director has not decided on, or returns "".
 func (w *operator) unheard() string {
 	for _, r := range w.hub.repos {
 		first, listens := w.directors.history.listens[r]
@@ -321,7 +321,7 @@ func (w *shell) showIncidents(p *process) {
 	}
 }
 
-// review is a change to an open pull request by people, or by its base branch.
+// review changes an open pull request, as people or a new commit on the base branch would.
 func (w *hub) review(i *issue) {
 	x := i.pull
 	switch w.choices.pick(atReview, 7) {
@@ -348,7 +348,7 @@ func (w *hub) review(i *issue) {
 	w.touch(i)
 }
 
-// reviewOpen describes the next step of a task in review, or returns "".
+// reviewOpen describes why a task in review is not at rest, or returns "".
 func (w *hub) reviewOpen(t *fsm.Task) string {
 	i := w.issue(t.Key)
 	switch x := i.pull; {

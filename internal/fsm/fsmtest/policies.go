@@ -46,8 +46,9 @@ func refusedLogin() recovery.Evidence {
 		func(e recovery.Evidence) bool { return e.HTTPStatus == http.StatusUnauthorized })]
 }
 
-// reporterWords maps messages to the explicit flags in their reports, which alternate. Other reports have no explicit
-// flags. After a 401, the policy director asks a person, unless an incident makes the task wait.
+// reporterWords maps messages to the explicit flags in their reports. Reports alternate between several sets of flags.
+// Other messages have no explicit flags. After a 401, the policy director asks a person, unless an incident makes the
+// task wait.
 var reporterWords = map[string][]recovery.Assertion{
 	"exit 2":                           {{Explicit: true, Escalate: true}},
 	"Segmentation fault (core dumped)": {{Explicit: true, Transient: true}},

@@ -19,14 +19,13 @@ type process struct {
 	m       *fsm.Machine
 	dead    bool
 	skew    int64       // the difference of its clock from the world's clock
-	wake    int64       // time of its next deadline; the constant never if there is none
+	wake    int64       // time of its next deadline; the value never without a deadline
 	asleep  int64       // end of its sleep
 	slept   int64       // start of its sleep
 	appends int64       // start of the running append, or 0
-	lease   *lease.Term // by its clock; nil while it renews its lease, or if it does not know about leases
-	// when it last failed to claim an issue, which must then wait, or 0
-	refused int64
-	flight  []*flight // effects under way
+	lease   *lease.Term // the last term of a process that can no longer renew its lease; otherwise nil
+	refused int64       // time of its last refused claim, or 0
+	flight  []*flight   // effects under way
 	soft    *softView
 	signs   []fsm.Sign // signs of life that the shell has not offered yet
 
@@ -37,7 +36,7 @@ type process struct {
 
 	batch *fsm.Batch // running append; for the explorer
 
-	// The driver must keep the order of acknowledgements and effects, each after its number of records.
+	// The driver must release tokens and waiting effects in order, each only after enough records are durable.
 	decided, durable int
 	tokens           []token
 	waiting          []pendingEffect
@@ -81,7 +80,7 @@ func (w *directors) newProcess() *process {
 	return p
 }
 
-// boot starts a director on the journal. The previous leader becomes stale.
+// boot starts a director on the journal and makes it the leader.
 func (w *directors) boot() {
 	w.transport()
 	p := w.newProcess()
@@ -128,7 +127,7 @@ func (w *directors) end(p *process, why string) {
 	}
 }
 
-// crash kills the leader, and starts the next one a little later.
+// crash kills a process. If it was the leader, the next leader starts at once.
 func (w *directors) crash(p *process, why string) {
 	leader := p == w.lead
 	w.end(p, why)
@@ -273,7 +272,8 @@ func (w *directors) flush(p *process) {
 		func(b *fsm.Batch) { w.write(p, b) })
 }
 
-// takeReady takes the driver's output. It checks the order, and that the output follows its records.
+// takeReady takes the driver's output. It checks that the output is in order, and that the journal already contains the
+// records of each decision.
 func (w *directors) takeReady(p *process, ack func(token), submit func(fsm.Effect), write func(*fsm.Batch)) {
 	for !p.dead && w.bad == nil {
 		r := p.d.Ready()
@@ -311,7 +311,8 @@ func (w *directors) takeReady(p *process, ack func(token), submit func(fsm.Effec
 	}
 }
 
-// write starts an append. It may land, fail, or land without an answer. The director may also die before or after it.
+// write starts an append, which may succeed, fail, or succeed without an answer. The director may also crash before or
+// after the append.
 func (w *directors) write(p *process, b *fsm.Batch) {
 	if b.Data != nil {
 		b.Data = bytes.Clone(b.Data)

@@ -18,7 +18,7 @@ type shrunk struct {
 	tries        int
 }
 
-// shrinker removes faults and choices while the same invariant is violated.
+// shrinker removes faults and choices as long as the world still violates the same invariant.
 type shrinker struct {
 	invariant string
 	steps     int // step at which faults stop

@@ -39,7 +39,7 @@ type container struct {
 	calls    int64 // paid calls
 	silent   int64 // end of its silence
 	cut      int64 // its messages do not arrive before this time
-	patience int   // hellos before it gives up
+	patience int   // number of hellos before it gives up
 }
 
 func (b *container) alive() bool { return b.running || b.lingering > 0 }
@@ -204,7 +204,7 @@ func (w *runtime) list(p *process) fsm.ContainersListed {
 	return l
 }
 
-// pendingTimeout is the longest wait for room in a cluster.
+// pendingTimeout is the longest wait for capacity in a cluster.
 const pendingTimeout = 10 * time.Minute
 
 // Texts of clusters.
@@ -215,8 +215,8 @@ const (
 	nodeIsLost = "node node-3 does not answer"
 )
 
-// cluster turns one world of four into a cluster, in which attempts wait for room. Most attempts get a copy of the
-// checkout; every new director chooses again.
+// cluster turns one world of four into a cluster, in which attempts wait for capacity. Most attempts get a copy of the
+// checkout (see transport).
 func (w *world) cluster() {
 	if w.choices.pick(atCluster, 4) < 3 {
 		return
@@ -231,15 +231,16 @@ func (w *world) cluster() {
 	}
 }
 
-// transport draws how the attempts of a new director get their checkout. A rebuild does not change that.
+// transport sometimes changes whether attempts of a new director get a copy of the checkout. It does not do so in
+// worlds that lose their journal.
 func (w *directors) transport() {
 	if w.runtime.inCluster && w.hub.losses == nil && w.choices.pick(atCluster, 4) == 3 {
 		w.set.cfg.CheckoutTravels = !w.set.cfg.CheckoutTravels
 	}
 }
 
-// accept makes a container wait for room or for a missing image, possibly forever. Once faults have stopped, every new
-// attempt finds room.
+// accept makes a container wait for capacity or for a missing image, possibly forever. Once faults have stopped, every
+// new attempt starts after a short wait.
 func (w *runtime) accept(b *container) {
 	b.pending, b.running, b.waits = true, false, noRoom
 	waits := w.delay(20)
@@ -267,7 +268,7 @@ func (w *runtime) place(b *container) {
 	w.workers.workerTurn(b)
 }
 
-// words returns the reason for waiting in the list.
+// words returns the reason for waiting that the runtime's list shows.
 func (w *runtime) words(b *container) string {
 	if b.waits == noRoom && !w.explored && w.now/seconds(240)%2 == 1 {
 		return lessRoom
@@ -320,8 +321,8 @@ func (w *runtime) endByCluster(b *container) {
 	b.running, b.code, b.cause = false, 143, causes[w.choices.pick(clusterEnds, len(causes))]
 }
 
-// offerShutOut offers the leader a report from a worker that was shut out. The stream lacks it, and it must not have an
-// effect.
+// offerShutOut offers the leader a report from a worker that was shut out. The stream does not contain the report, and
+// the report must not have an effect.
 func (w *workers) offerShutOut(b *container, r fsm.Report) {
 	w.after(w.lag(), func() {
 		w.directors.offer(w.directors.lead, fsm.ReportReceived{Worker: b.attempt, Report: r}, nil)

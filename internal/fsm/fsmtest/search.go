@@ -14,7 +14,7 @@ type Small struct {
 	Issues  int // 1 or 2
 	Faults  smallFaults
 	Clean   bool // work is validated in a clean container
-	Cluster bool // attempts wait for room, with separate checkouts
+	Cluster bool // attempts wait for capacity, and have separate checkouts
 	Mounts  bool // in a cluster, attempts use the director's checkout
 }
 

@@ -27,7 +27,7 @@ type Options struct {
 	Now        func() time.Time
 }
 
-// Result is the extent of a search, and its violation.
+// Result contains the figures of a search, and the violation that it found.
 type Result struct {
 	Seed                   uint64
 	Steps, Worlds, Records int // Records is the number of journal records
@@ -36,12 +36,12 @@ type Result struct {
 	Faults                 [sites]int
 	Moves                  []int // by row of fsm.Transitions
 	coverage
-	rested, drained rest          // the longest ways to rest, without and with a backlog
+	rested, drained rest          // the maximum of all worlds without and with a backlog
 	waited          time.Duration // the longest wait of finished work for its delivery
 	Found           *Found        // nil without a violation
 }
 
-// rest is the way of a world from its last fault to rest.
+// rest is the number of steps and the time from the last fault of a world until the world is at rest.
 type rest struct {
 	steps int
 	time  time.Duration
@@ -115,7 +115,8 @@ func (r *Result) add(w *world) {
 	}
 }
 
-// Costs runs the same worlds with every invariant and without each, and compares the time of a step.
+// Costs measures the cost of each invariant. It runs the same worlds with and without the invariant, and compares the
+// time of a step.
 func Costs(seed uint64, steps int, now func() time.Time) string {
 	run := func(without string) time.Duration {
 		r := Simulate(Options{Seed: seed, Steps: steps, World: -1, Without: without, Now: now})
@@ -140,8 +141,8 @@ func Costs(seed uint64, steps int, now func() time.Time) string {
 	return b.String()
 }
 
-// Once faults have stopped, a world must come to rest within these limits. The time begins with the last fault, or the
-// last limit that was stated before, which is at most a day later. The issues of a backlog extend the limits.
+// Once faults have stopped, a world must come to rest within these limits. The time starts at the last fault, or at the
+// last stated reset that tasks wait for, which is at most a day later. Each issue of a backlog extends the limits.
 const (
 	restSteps         = 10_000
 	restStepsPerIssue = 30
@@ -149,7 +150,7 @@ const (
 	restTimePerIssue  = 20 * time.Second
 )
 
-// backlogRest is the bound of a world with a backlog.
+// backlogRest is the limit for a world with a backlog.
 var backlogRest = rest{
 	steps: restSteps + restStepsPerIssue*backlogIssues, time: restTime + restTimePerIssue*backlogIssues,
 }
@@ -224,7 +225,7 @@ func (w *world) resume() {
 // resting lists the states of tasks in a world at rest.
 var resting = map[string]bool{"Running": true, "InReview": true, "Blocked": true}
 
-// atRest describes an event that has not happened yet, or returns "".
+// atRest describes why the world is not at rest, or returns "".
 func (w *world) atRest() string {
 	for _, t := range w.directors.lead.m.Tasks() {
 		if t.State == fsm.Queued && w.hub.issue(t.Key).waits() {

@@ -9,9 +9,9 @@ import (
 // so that removing one fault does not shift the choices of other sites.
 type choices struct {
 	state        [sites]uint64 // state of each track's generator
-	choiceTracks *choiceTracks // the recording, or nil to draw
+	choiceTracks *choiceTracks // the recording to replay, or nil to choose at random
 	at           [sites]int
-	record       *choiceTracks // the chosen values, unless nil
+	record       *choiceTracks // receives the chosen values, unless nil
 }
 
 type choiceTracks [sites][]uint32
@@ -36,7 +36,7 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// pick chooses one of n, n ≥ 1.
+// pick chooses a number from 0 to n-1. n must be at least 1.
 func (t *choices) pick(s site, n int) int {
 	var v uint32
 	if t.choiceTracks != nil {
@@ -143,7 +143,7 @@ const (
 	nodeLost  // two more faults
 	clusterEnds
 	atPrograms // the search for the stages' programs
-	atBacklog  // the draw for a backlog
+	atBacklog  // the presence of a backlog
 	sites
 
 	faults    = busDrop    // the first fault

@@ -221,7 +221,8 @@ func (w *workers) sendUnreliably(b *container, body fsm.EventBody) {
 // probeWait is the time within which a worker must answer a probe, in seconds.
 const probeWait = 5
 
-// probe asks a silent worker for a sign of life. If none arrives in time, it offers the machine the failed probe.
+// probe asks a silent worker for a sign of life. If none arrives in time, it reports the unanswered probe to the
+// machine.
 func (w *workers) probe(p *process, e fsm.Effect) {
 	sent := w.wall(p)
 	if !w.fault(busDrop) {

@@ -9,8 +9,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// world is everything around the driver. Choices determine its events, and the invariants check it. Its parts share the
-// stage.
+// world simulates everything around the driver. Choices determine its events, and the invariants check the decisions.
+// All parts of a world share one stage.
 type world struct {
 	*stage
 	hub       *hub
@@ -31,7 +31,7 @@ type stage struct {
 	faultsStopped bool
 	explored      bool // the explorer chooses the next event, so the queue stays empty
 
-	now    int64 // since epoch
+	now    int64 // nanoseconds since epoch
 	queue  eventQueue
 	steps  int // number of decided events
 	rested rest
@@ -40,7 +40,7 @@ type stage struct {
 	say func(format string, args ...any) // writes the transcript, unless nil
 }
 
-// hub is GitHub and the people on it.
+// hub simulates GitHub and the people who use it.
 type hub struct {
 	*stage
 	issues    []*issue
@@ -59,13 +59,13 @@ type hub struct {
 	losses    *losses    // nil in worlds that keep their journal
 }
 
-// runtime runs containers. In a cluster it starts attempts when there is room.
+// runtime runs containers. In a cluster, an attempt may have to wait for capacity.
 type runtime struct {
 	*stage
 	hub        *hub
 	workers    *workers
 	directors  *directors
-	containers []*container // including containers that their workers outlived
+	containers []*container // including removed containers with a worker that still runs
 	inCluster  bool
 }
 
@@ -81,7 +81,7 @@ type workers struct {
 	outageEnd recovery.Evidence // the failure during the outage
 }
 
-// directors are the leader, and at most one replaced director that has not noticed yet.
+// directors holds the leader and at most one replaced director, which has not noticed the replacement yet.
 type directors struct {
 	*stage
 	hub      *hub
@@ -97,11 +97,11 @@ type directors struct {
 	lead     *process
 	stale    *process
 	standing bool                       // a standby waits for the end of the leader's lease
-	born     int                        // processes so far
-	follow   func(*process, fsm.Record) // receives the appended records of a process; may be nil
+	born     int                        // number of processes so far
+	follow   func(*process, fsm.Record) // receives each record that a process has appended; may be nil
 }
 
-// shell is the part of a director around its machine, which carries out effects and polls.
+// shell simulates the part of a director that carries out effects, and that polls GitHub and the runtime.
 type shell struct {
 	*stage
 	hub       *hub
