@@ -20,8 +20,8 @@ const (
 	maxFile       = 64 << 10
 )
 
-// Limits on the time that an agent may take to exit after its stream's last event, in seconds. It may have to flush
-// its telemetry or run its hooks.
+// Default and maximum of exit_seconds, the time that an agent may take to exit after its stream's last event. The agent
+// may have to flush its telemetry or run its hooks.
 const (
 	defaultExit = 5
 	maxExit     = 3600
@@ -136,7 +136,7 @@ func (p *Profile) checkFiles(wrong wrongIf) {
 	}
 }
 
-// check checks globs.
+// check records every fault of the globs.
 func (t *traces) check(file *tomlfile.File, at string) {
 	for _, g := range t.StatePaths {
 		if err := worktree.Check(g); err != nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// codex reads codex-cli 0.169.
+// codex reads the output of codex-cli 0.169.
 func codex(r *Reader, o object) {
 	switch o.text("type") {
 	case "thread.started":

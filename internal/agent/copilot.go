@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// copilot reads copilot-cli 1.0.
+// copilot reads the output of copilot-cli 1.0.
 func copilot(r *Reader, o object) {
 	d := o.at("data")
 	switch o.text("type") {

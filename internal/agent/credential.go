@@ -64,7 +64,7 @@ func Credential(s wire.StagePlan, model string, set []string) (provider string, 
 	return provider, KeysOf(provider, variables)
 }
 
-// gooseSays begins the line in which goose names its provider.
+// gooseSays matches the beginning of the line in which goose names its provider.
 const gooseSays = `(?m)^starting session \| provider: `
 
 // refusers maps exceptions of the providers' SDKs and of LiteLLM, and the first line of goose, to the provider that

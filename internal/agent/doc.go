@@ -14,6 +14,6 @@
 // events, however they are split. A Reader skips unknown input and never fails. Text quoted in a prompt cannot be
 // mistaken for the frame around it, because every quoted line begins with "> ".
 //
-// The package is pure: it has no I/O and no clock. It imports budget, bus/wire, recovery/plaintext, redact and
-// tomlfile. Parse reports all faults of a file at once, each with its key.
+// The package is pure: it has no I/O and no clock. It imports budget, bus/wire, recovery/plaintext, redact, tomlfile
+// and worktree. Parse reports all faults of a file at once, each with its key.
 package agent

@@ -24,7 +24,7 @@ type Stage struct {
 	AlternativeModel string
 	Resource         string   // model.<provider>, or empty for the agent's default
 	Paid             string   // auto, always or never: whether its runs are paid calls; "" means auto
-	Caller           string   // selects the policy's rows for failures; "" means the default of the name
+	Caller           string   // selects the policy's rows for failures; "" means the default for Name
 	StatePaths       []string // globs of files that do not count as work, even if the attempt changes them
 	Timeout          time.Duration
 }
@@ -79,8 +79,8 @@ func Model(s wire.StagePlan, a *wire.AttemptFile) string {
 }
 
 // Provider returns the provider of the model, or "" if unknown. The stage's resource decides first, then the agent's
-// fixed provider, then the part of the model's name before the slash. A rate limit for that provider then closes the
-// resource that the stage waits for.
+// fixed provider, then the part of the model's name before the slash. With this order, a rate limit of the provider
+// closes the resource that the stage waits for.
 func Provider(s wire.StagePlan, model string) string {
 	if p, ok := strings.CutPrefix(s.Resource, "model."); ok && s.Resource != budget.DefaultResource {
 		return p

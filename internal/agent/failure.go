@@ -122,7 +122,7 @@ var limitHeader = regexp.MustCompile(
 // limitHeaders returns the headers that match limitHeader, with names in lower case.
 func limitHeaders(o object) map[string]string {
 	var out map[string]string
-	// sorted, so that of several spellings of a name always the same wins
+	// sorted, so that the same value wins in every run if a name occurs in several spellings
 	for _, name := range slices.Sorted(maps.Keys(o)) {
 		value := fmt.Sprint(o[name])
 		if lower := strings.ToLower(name); limitHeader.MatchString(lower) && len(value) <= maxStep {
@@ -156,7 +156,7 @@ func isErrorKind(kind string) bool {
 	return kind == "error" || strings.HasSuffix(kind, ".error") || strings.HasSuffix(kind, ".failed")
 }
 
-// errorNames lists providers' names of errors that lack the errorSuffixes.
+// errorNames lists the names of providers' errors that do not end in one of the errorSuffixes.
 var (
 	errorNames = []string{
 		"overloaded", "unauthorized", "forbidden", "insufficient_quota", "insufficient_credits",

@@ -6,8 +6,9 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// isQuote reports whether a trimmed line is an event that only quotes, that is, an object of another kind than error
-// or result. Most events only quote, so isQuote does not decode the line. If it returns false, the caller must.
+// isQuote reports whether a trimmed line is an event that only quotes text, that is, an event other than an error or a
+// result. Most events only quote text, so isQuote checks the line without decoding it. If isQuote returns false, the
+// caller must decode the line.
 func isQuote(line string) bool {
 	if len(line) < 2 || line[0] != '{' || plaintext.HasControl(line) {
 		return false
@@ -16,7 +17,7 @@ func isQuote(line string) bool {
 	return g.object(0, topObject) && g.i == len(line) && isQuoteKind(g.kind)
 }
 
-// isQuoteKind reports whether events of this kind only quote, unless one of their fields shows otherwise.
+// isQuoteKind reports whether events of this kind only quote text, unless one of their fields shows otherwise.
 func isQuoteKind(kind string) bool {
 	return isKind(kind) && kind != "result" && kind != "turn.completed" && !isErrorKind(kind) && !isErrorName(kind) &&
 		!strings.Contains(kind, "retry") && !strings.Contains(kind, "limit")
@@ -29,7 +30,7 @@ type glance struct {
 	kind string // "type" of the outermost object
 }
 
-// whose identifies the owner of a field.
+// whose identifies the object that a field belongs to.
 type whose int
 
 const (
@@ -76,7 +77,7 @@ func (g *glance) object(depth int, of whose) bool {
 	}
 }
 
-// field checks a value. It also returns false if the value may show that the event does more than quote.
+// field checks a field's value. It also returns false if the value may show that the event does more than quote text.
 func (g *glance) field(key string, depth int, of whose) bool {
 	switch of {
 	case anyObject:
@@ -110,7 +111,7 @@ func (g *glance) field(key string, depth int, of whose) bool {
 	return g.value(depth, anyObject)
 }
 
-// value checks the value that begins here. of identifies an object by its owner.
+// value checks the value that begins here. If the value is an object, of identifies that object.
 func (g *glance) value(depth int, of whose) bool {
 	switch c := g.peek(); {
 	case c == '{':

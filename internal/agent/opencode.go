@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// opencode reads the output of opencode 1.18. Its error has status, headers and body, and comes after the CLI's own
-// retries.
+// opencode reads the output of opencode 1.18. An error event has the status, headers and body of the response, and
+// follows the CLI's own retries.
 func opencode(r *Reader, o object) {
 	part := o.at("part")
 	switch o.text("type") {

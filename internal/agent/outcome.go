@@ -57,7 +57,7 @@ func (o *Outcome) Add(e Event) {
 }
 
 // addFailure records an error. It keeps details of an earlier report of the same error. An error that the agent
-// retries does not replace the current one.
+// retries does not replace the current error.
 func (o *Outcome) addFailure(e Failure) {
 	if e.Retryable {
 		o.retrying = &e
@@ -76,7 +76,8 @@ func (o *Outcome) addFailure(e Failure) {
 	o.Failure = &e
 }
 
-// fillFrom copies the fields that e lacks from b, unless their statuses differ, which shows that the errors do.
+// fillFrom copies the fields that e lacks from b. If both have a status and the statuses differ, the errors are
+// unrelated, and fillFrom does nothing.
 func (e *Failure) fillFrom(b Failure) {
 	if e.Status != 0 && b.Status != 0 && e.Status != b.Status {
 		return
@@ -106,7 +107,7 @@ func (o *Outcome) Usage() Usage {
 	return o.parts
 }
 
-// Plus adds the counts and clamps each to between zero and its maximum.
+// Plus returns the sum of u and v. It ignores negative counts of v, and limits each sum to a plausible maximum.
 func (u Usage) Plus(v Usage) Usage {
 	return Usage{
 		Tokens: boundedSum(u.Tokens, v.Tokens), CostUSD: min(u.CostUSD+max(v.CostUSD, 0), maxCostUSD),
@@ -125,7 +126,8 @@ func boundedSum(a, b int64) int64 { return min(a+min(max(b, 0), maxCount), maxCo
 // Spoke reports whether the stream had any event.
 func (o *Outcome) Spoke() bool { return o.spoke }
 
-// FinalFailure returns the last failure. If the stream is truncated, the agent may have been retrying after it.
+// FinalFailure returns the current error, or nil. If the stream has no result, this may be an error that the agent was
+// retrying when the stream ended.
 func (o *Outcome) FinalFailure() *Failure {
 	if o.Failure == nil && !o.Ended {
 		return o.retrying

@@ -57,7 +57,7 @@ const conflictAdvice = "Newer changes by others were merged into the working dir
 	"decision. Where they have conflict markers (<<<<<<<, =======, >>>>>>>), preserve both intentions and remove the " +
 	"markers. Decide how to combine the other files. Work with conflict markers is rejected:"
 
-// compactShare is the divisor of the prompt's limit after a context overflow, to which the prompt contributed.
+// compactShare divides the prompt's limit after a context overflow, because the prompt contributed to the overflow.
 const compactShare = 4
 
 // Prompt returns the prompt of one invocation, at most limit bytes long. It has the frame, the differences from the
@@ -99,8 +99,8 @@ func Prompt(t Task, limit int) string {
 	return b.String()
 }
 
-// history describes people's answers and earlier failures. The director's summary also shows which failures were
-// repeated.
+// history describes people's answers and earlier failures. It prefers the director's summary, which also shows which
+// failures were repeated.
 func history(a wire.AttemptFile, room int) string {
 	if len(a.Hints)+len(a.EarlierFailures) == 0 {
 		return ""
@@ -144,8 +144,8 @@ func quoteStart(text string, room int, rest string) string {
 	return b.String()
 }
 
-// quoteEnd quotes the end of a text in at most room bytes. The last lines of a program's output say the
-// most.
+// quoteEnd quotes the end of a text in at most room bytes. It keeps the end, because the last lines of a program's
+// output are the most informative.
 func quoteEnd(text string, room int) string {
 	const mark = quoteMark + "[…]\n"
 	lines := quotable(text)
@@ -176,7 +176,7 @@ func quoteEnd(text string, room int) string {
 // lineEnds are the line separators other than the newline.
 var lineEnds = strings.NewReplacer("\r\n", "\n", "\v", "\n", "\f", "\n", "\u0085", "\n", "\u2028", "\n", "\u2029", "\n")
 
-// quotable splits a text into lines that are safe in a program's argument, valid UTF-8 without NUL or control
+// quotable splits a text into lines that are safe in a program's argument: valid UTF-8 without NUL or other control
 // characters.
 func quotable(text string) []string {
 	text = plaintext.Clean(lineEnds.Replace(text))

@@ -11,14 +11,14 @@ import (
 
 // Quoted is a JSON error that a line of text contains.
 type Quoted struct {
-	Line int
+	Line int // index of the line in Tail.Lines
 	Failure
 }
 
 // maxNested limits the nesting of a truncated object.
 const maxNested = 64
 
-// maxQuoted limits the number of braces in a line from which an error is parsed.
+// maxQuoted limits the number of opening braces in a text at which quotedError tries to parse an object.
 const maxQuoted = 4
 
 // quotedError finds a provider's error as an object in a text. The object may be complete, truncated, or in Python's
@@ -43,7 +43,7 @@ func quotedError(words string) (Failure, bool) {
 	return Failure{}, false
 }
 
-// wordsStatus matches a status a few words before the object.
+// wordsStatus matches an HTTP status that precedes an object by at most 24 bytes.
 var wordsStatus = regexp.MustCompile(`(?:^|[ (\[:])([45][0-9]{2})\b[^{}]{0,24}$`)
 
 func statusBefore(words string) int {

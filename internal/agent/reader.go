@@ -13,8 +13,8 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// Limits of a Reader, in bytes. A line of a stream has at most one message of the model, or the output of one tool.
-// Of a longer line, only the end is kept, because the result is there.
+// Limits of a Reader, in bytes. A line of a stream has at most one message of the model, or the output of one tool. If
+// a line is longer than maxLine, only its end is kept, because the result is there.
 const (
 	maxLine     = 1 << 20
 	maxLineTail = 64 << 10
@@ -33,11 +33,12 @@ type Reader struct {
 	events   []Event
 }
 
-// AtEnd reports whether the stream is complete so far.
+// AtEnd reports whether the stream may be complete: the agent has reported its result, no background task is running,
+// and the agent has not resumed.
 func (r *Reader) AtEnd() bool { return r.atEnd }
 
-// Ended reports whether the agent has reported its result and has not resumed. It may still wait for tasks in the
-// background.
+// Ended reports whether the agent has reported its result and has not resumed. The agent may still wait for tasks in
+// the background.
 func (r *Reader) Ended() bool { return r.state.ended }
 
 // state carries a format's data from one line to the next.
@@ -162,8 +163,8 @@ func (r *Reader) endDocument() {
 	}
 }
 
-// object reads one event. An event after the last one means that the agent has resumed, unless the format allows
-// that event there.
+// object reads one event. After the result, an event that begins a turn means that the agent has resumed. Any other
+// event means that the stream is not at its end, unless the format allows the event there.
 func (r *Reader) object(o object) {
 	kind := o.text("type")
 	r.atEnd = r.atEnd && slices.Contains(r.format.trailing, kind)
@@ -234,7 +235,7 @@ func (r *Reader) usage(u Usage, total bool) {
 
 func (r *Reader) denial(what string) { r.emit(Denial{oneLine(what, maxStep)}) }
 
-// failure reports an error.
+// failure completes an error, reports it and returns it.
 func (r *Reader) failure(f Failure) Failure {
 	f = f.complete()
 	r.emit(f)
@@ -251,7 +252,7 @@ func (f Failure) complete() Failure {
 	return f
 }
 
-// retry reports an error that the agent retries and, if a limit causes the wait, that limit.
+// retry reports an error after which the agent tries again. For a rate limit, it also reports a RateLimit.
 func (r *Reader) retry(f Failure, note string, wait time.Duration) {
 	f.Retryable = true
 	if f = r.failure(f); IsLimitStatus(f.Status) {

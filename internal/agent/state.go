@@ -18,7 +18,7 @@ var embeddedPrograms []byte
 // traces lists the files that an agent creates in addition to its work.
 type traces struct {
 	StatePaths []string `toml:"state_paths"` // globs of the agent's private files in the work tree
-	LogPaths   []string `toml:"log_paths"`   // globs of its log files; "~/" is its HOME, else in the work tree
+	LogPaths   []string `toml:"log_paths"`   // globs of its log files, below HOME with "~/", else in the work tree
 }
 
 // knownProgram is an agent without a profile.
@@ -84,7 +84,7 @@ var launchers = []string{
 }
 
 // ownNames returns the names under which a stage's agent may create files, which are the names of its program and
-// profile. Only CODE has an agent.
+// profile. Without a profile, only the program of CODE counts as an agent.
 func (t *Table) ownNames(s Stage) (names []string) {
 	switch p, err := t.Lookup(s.Agent); {
 	case s.Agent != "" && err == nil:

@@ -7,8 +7,8 @@ import (
 
 // StripQuotes removes quoted text from the end of a stream, such as tool output, files and the model's text. A
 // classifier would mistake such text for messages of the agent. Of each quoting event, only the type remains. Events
-// about the agent's own progress, and lines that are not events, stay unchanged. cut is the text that marks missing
-// bytes at the beginning. The rest of that line is half an event.
+// about the agent's own progress, and lines that are not events, stay unchanged. cut is the mark for missing bytes at
+// the beginning of the text, or "". StripQuotes also removes the rest of the marked line, which is an incomplete event.
 func StripQuotes(format, text, cut string) string {
 	if format == "text" || text == "" {
 		return text

@@ -32,8 +32,8 @@ const (
 	backoffRole      // announces a retry after a backoff that the agent chose
 )
 
-// ReadTail separates text from an agent's events, and adds the errors in those events to o. The caller must not modify
-// the text afterwards.
+// ReadTail separates text from an agent's events, and adds the errors in those events to o. lines are the lines of
+// text. ReadTail keeps the slice, and replaces each line that is an event by an empty line.
 func ReadTail(text string, lines []string, o *Outcome) Tail {
 	if text == "" {
 		return Tail{}
@@ -128,8 +128,8 @@ func endsEvent(line string) bool {
 	return strings.HasSuffix(line, "}") && strings.Contains(line, `"`) && !strings.HasPrefix(line, "{")
 }
 
-// roleOf returns the role of the last line. After an event, a truncated object also counts as an event, even if the
-// part with its type is missing.
+// roleOf returns the role of the line that was just read. If behind is set, an event precedes the line. A truncated
+// object then also counts as an event, even if the part with its type is missing.
 func (r *Reader) roleOf(line string, behind bool) role {
 	first, list := strings.CutPrefix(strings.TrimSpace(line), "[")
 	first = strings.TrimSpace(first)
@@ -184,8 +184,8 @@ func beginning(s string) (o object, whole bool) {
 
 func (o object) kind() string { return cmp.Or(o.text("type"), o.text("event")) }
 
-// role returns the role of an object that is alone on its line. failed means that the object is about an error;
-// stated, that it names it.
+// role returns the role of an object that is alone on its line. failed means that the object reports an error. stated
+// means that the error has a message or a status.
 func (o object) role(failed, stated bool) role {
 	kind := o.kind()
 	switch {
