@@ -12,12 +12,12 @@
 // # Invariants
 //
 //   - Output is redacted before it is written, even if chunks, long lines or gaps split a secret.
-//   - Readers read files. A slow reader does not block anything, and learns how many lines it missed.
+//   - Readers read files, so a slow reader does not block anything. Line.Skipped counts the lines that it missed.
 //   - The worker signs marks that assign lines to stages (wire.StageMark). A line that only looks like one is text.
-//   - An attempt that prints without end is bounded in all resources. Redaction handles 4 MiB at once, and then 256
-//     KiB a second. The disk holds two parts of 4 MiB, and the memory 64 KiB. Output above the limits is counted and
-//     dropped, except for the end.
-//   - Begin, Expect and Over do not block, because the loop calls them.
+//   - An attempt that prints endlessly uses bounded resources. Redaction handles 4 MiB at once, and then 256 KiB a
+//     second. Its output takes at most two parts of 4 MiB on disk, and 64 KiB in memory. Output above the limits is
+//     counted and dropped, except for the end.
+//   - Begin, Expect and Over do not block, because the director's loop calls them.
 //
 // # Restart
 //

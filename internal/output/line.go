@@ -40,7 +40,7 @@ type Attempt struct {
 	Live  bool      `json:"live"` // the attempt may still print
 }
 
-// The store lacks the requested output.
+// Errors for output that the store does not have.
 var (
 	ErrNoTask    = errors.New("output: the output of this issue is not stored")
 	ErrNoAttempt = errors.New("output: the output of this attempt is not stored")
@@ -49,7 +49,7 @@ var (
 // Stored is the finished output of an attempt.
 type Stored struct {
 	Path      string `json:"path"`      // below the data directory
-	SHA256    string `json:"sha256"`    // of the file, in hexadecimal
-	Bytes     int64  `json:"bytes"`     // of the file
+	SHA256    string `json:"sha256"`    // checksum of the file, in hexadecimal
+	Bytes     int64  `json:"bytes"`     // size of the file
 	Truncated bool   `json:"truncated"` // some output is missing
 }

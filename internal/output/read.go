@@ -36,7 +36,7 @@ func (s *Store) Lines(ctx context.Context, issue string, f Filter) iter.Seq2[Lin
 // errEnough stops a read when the consumer is done.
 var errEnough = errors.New("output: enough")
 
-// reader is one reading of a task's output.
+// reader is the state of one call of Lines.
 type reader struct {
 	store  *Store
 	ctx    context.Context
@@ -47,7 +47,7 @@ type reader struct {
 
 	seen []string // ids of the attempts read so far
 	last []Line   // newest existing lines, until all existing lines are read
-	past bool     // all existing lines are read
+	past bool     // set once all existing lines have been read
 }
 
 func (r *reader) read() error {
@@ -81,7 +81,7 @@ func (r *reader) read() error {
 	}
 }
 
-// task reports whether attempts may follow, and returns a channel that is closed when the answer changes.
+// task reports whether more attempts may follow. changed is closed when an attempt starts or the task ends.
 func (r *reader) task() (open bool, changed <-chan struct{}) {
 	r.store.mu.Lock()
 	defer r.store.mu.Unlock()
@@ -157,7 +157,7 @@ func (r *reader) wait(changed <-chan struct{}) error {
 	}
 }
 
-// hand yields a line if it matches the filter.
+// hand yields a line if it matches the filter. If Filter.Last limits the existing lines, hand keeps them for flushLast.
 func (r *reader) hand(l Line) error {
 	if r.filter.Stage != "" && l.Stream != "" && !strings.EqualFold(l.Stage, r.filter.Stage) {
 		return nil
@@ -194,7 +194,7 @@ func (r *reader) flushLast() error {
 type cursor struct {
 	*reader
 	of   Attempt
-	n    int64 // of the last line that was read
+	n    int64 // number of the last line that was read
 	file io.ReadCloser
 	rest []byte // incomplete last line
 	gen  int    // value of recording.gen when file was opened; 0 before that

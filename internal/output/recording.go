@@ -21,14 +21,14 @@ import (
 )
 
 const (
-	// flushEvery is the maximum delay before followers see a line. It also limits the rate of their wake-ups.
+	// flushEvery is the maximum delay before followers get a line. It also limits the rate of notifications.
 	flushEvery = 100 * time.Millisecond
 	// againAfter is the pause before reading an interrupted source again.
 	againAfter = time.Second
 	// longLine is the length at which lines are split.
 	longLine = 8 << 10
-	// backlogBytes is the maximum size of the queue above the rate limit. The newest data wins, because the end of a
-	// log explains a failure.
+	// backlogBytes is the maximum size of the queue of pieces above the rate limit. A full queue drops its oldest
+	// pieces, because the end of a log explains a failure.
 	backlogBytes = 64 << 10
 )
 
@@ -40,7 +40,7 @@ type recording struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	gaveUp atomic.Bool   // the source did not finish in time; the output so far is final
-	done   chan struct{} // closed after its end
+	done   chan struct{} // closed when the recording has ended
 
 	mu      sync.Mutex
 	began   time.Time
@@ -55,7 +55,7 @@ type recording struct {
 	file    *os.File // nil before the first write, or if the file is not writable
 	to      *bufio.Writer
 	size    int64
-	n       int64 // of the last line
+	n       int64 // number of the last line
 	dirty   bool
 	changed chan struct{} // closed and replaced when there is more to read
 	gen     int           // increased when readers must open the files again; from 1
@@ -70,7 +70,7 @@ type stream struct {
 	at    time.Time
 	stage string
 	mark  wire.StageMark // the last mark
-	rune  []byte         // the first bytes of a character that a cut split
+	rune  []byte         // first bytes of a character that is still incomplete
 	lines *redact.Writer // hides secrets, including secrets in split lines
 	now   piece          // the piece that is being written
 }
@@ -86,7 +86,7 @@ type piece struct {
 
 // row is a line in a file.
 type row struct {
-	N            int64     `json:"n"` // 1, 2, …
+	N            int64     `json:"n"` // number of the line in the attempt, from 1
 	At           wire.Time `json:"at"`
 	Stage        string    `json:"stage,omitempty"`
 	Stream       string    `json:"stream,omitempty"`
@@ -94,7 +94,7 @@ type row struct {
 	SkippedBytes int64     `json:"skipped_bytes,omitempty"`
 }
 
-// more lines are missing than the numbers show
+// header is the first line of a file.
 type header struct {
 	Schema string `json:"schema_version"`
 	Attempt

@@ -29,7 +29,7 @@ type Options struct {
 
 // Keep limits the stored output.
 type Keep struct {
-	PartBytes int64         // of one of the two parts of an attempt's file while it runs; 4 MiB
+	PartBytes int64         // size of each of the two files of a running attempt; 4 MiB
 	Burst     int           // bytes that an attempt may print without a pause; 4 MiB
 	PerSecond int           // bytes that it may print in the long term, before the store drops output; 256 KiB
 	Files     int           // number of attempts; 500
@@ -45,7 +45,7 @@ type Store struct {
 	dir  string
 	o    Options
 	log  *zap.Logger
-	ctx  context.Context // of the recordings
+	ctx  context.Context // context of the recordings
 	end  context.CancelFunc
 	work sync.WaitGroup
 
@@ -54,13 +54,13 @@ type Store struct {
 	live  map[string]*recording
 }
 
-// task is the state of a task beyond its files.
+// task is the state of a task that is not in its files.
 type task struct {
 	open    bool          // more attempts may follow
 	changed chan struct{} // closed and replaced when an attempt starts or the task ends
 }
 
-// Open returns the store of a data directory. The first access to the disk happens later.
+// Open returns the store of a data directory. It does not access the disk yet.
 func Open(dir string, o Options) *Store {
 	o.Log = cmp.Or(o.Log, zap.NewNop())
 	if o.Now == nil {
@@ -94,7 +94,7 @@ func (s *Store) Close() {
 	}
 }
 
-// closeTime is the maximum wait for a disk that may never answer.
+// closeTime is the maximum time that Close waits for a disk that does not respond.
 const closeTime = 10 * time.Second
 
 // Chunk is a piece of an attempt's output.
@@ -113,7 +113,7 @@ type Recording struct {
 	Issue, ID string
 	N         int
 	Key       []byte              // verifies the worker's stage marks; without it, stages are unknown
-	Secrets   *redact.Redactor    // secret values, even if split between chunks
+	Secrets   *redact.Redactor    // hides secret values, even if chunks split them
 	Mask      func(string) string // hides further text in a line; may be nil
 	Source    Source
 }
