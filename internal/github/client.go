@@ -19,13 +19,13 @@ type Options struct {
 	Labels tracker.Labels
 	// TrustedAuthors lists the author associations with trusted markers, in addition to our account.
 	TrustedAuthors []string
-	Secrets        []string     // values to mask, in addition to texts with the form of a secret
+	Secrets        []string     // values to mask, in addition to texts that look like secrets
 	Known          []leak.Value // values never posted in any encoding
 	HostPaths      []pages.HostPath
 }
 
-// Client gives one credential access to GitHub. Its parts are safe for concurrent use. Goroutines end with the request
-// for which they were started.
+// Client gives access to GitHub with one credential. Its parts are safe for concurrent use. Their goroutines end
+// together with the request for which they were started.
 type Client struct {
 	API        *api.Conn
 	Text       *pages.Text

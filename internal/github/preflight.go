@@ -99,8 +99,8 @@ func (c *Client) MissingLabels(ctx context.Context, repo string) ([]string, erro
 	return tracker.Names(missing), err
 }
 
-// MayRead tries every kind of read that a director needs on a repository and a branch. It returns the names of the
-// permissions that the credential lacks.
+// MayRead tries the reads of a repository and a branch that a director needs. It returns the names of the permissions
+// that the credential lacks, such as "pull_requests".
 func (c *Client) MayRead(ctx context.Context, repo, branch string) (lacks []string, err error) {
 	p, err := api.ParseRepo(repo)
 	if err != nil {
@@ -138,14 +138,15 @@ func (c *Client) MayRead(ctx context.Context, repo, branch string) (lacks []stri
 			lacks = append(lacks, r.permission)
 		case err != nil && api.KindOf(err) != api.KindNotFound && api.StatusOf(err) != http.StatusConflict &&
 			api.StatusOf(err) != http.StatusUnprocessableEntity:
-			// 404, 409 and 422 mean an empty repository or a missing branch, so the permission exists.
+			// Status 404, 409 and 422 are not errors here. They mean an empty repository or a missing branch, so GitHub
+			// has granted the permission.
 			return lacks, err
 		}
 	}
 	return lacks, nil
 }
 
-// Account returns the login of our token, and whether GitHub calls it a bot. A personal token belongs to a person.
+// Account returns the login of our credential, and whether the account is a bot. A personal token belongs to a person.
 func (c *Client) Account(ctx context.Context) (login string, bot bool, err error) {
 	if c.API.IsApp() {
 		login, err = c.API.Self(ctx, gate.Reads)
@@ -158,7 +159,8 @@ func (c *Client) Account(ctx context.Context) (login string, bot bool, err error
 	return u.GetLogin(), !tracker.IsPerson(u), nil
 }
 
-// HasBranch returns a permanent *Error if a repository lacks a branch. The error names the configuration key to change.
+// HasBranch returns a permanent *api.Error if a branch of a repository does not exist. The error names the
+// configuration key to change, or asks for a first commit if the missing branch is the default branch.
 func (c *Client) HasBranch(ctx context.Context, repo, branch string) error {
 	p, err := api.ParseRepo(repo)
 	if err != nil {

@@ -26,7 +26,7 @@ var ownerWords = regexp.MustCompile(`(?i)\bSAML\b|single sign-on|IP allow ?list|
 // ssoHeader is in GitHub's answers to tokens that lack an authorization for single sign-on.
 const ssoHeader = "X-Github-Sso"
 
-// verdict states how much a refusal affects.
+// verdict is the scope of a refusal.
 type verdict int
 
 const (
@@ -38,9 +38,9 @@ const (
 // canaryTimeout limits the requests that find the scope of a refusal.
 const canaryTimeout = 10 * time.Second
 
-// reach finds the scope of a refusal with status 401 or 403. Without a known message it sends canaries: to /rate_limit,
-// which every valid credential may read, to the repository, and to another repository. The caller must hold a turn of
-// the gate.
+// reach finds the scope of a refusal with status 401 or 403. If GitHub's message does not reveal the scope, reach sends
+// canary requests: to /rate_limit, which every valid credential may read, to the repository, and to another repository.
+// The canaries bypass the gate, so the caller must call reach before it ends the turn of the refused request.
 func (t laneTransport) reach(ctx context.Context, target *url.URL, ans answer) verdict {
 	refused := ans.status == http.StatusUnauthorized && t.worked() || ans.status == http.StatusForbidden
 	if !refused {
@@ -62,14 +62,15 @@ func (t laneTransport) reach(ctx context.Context, target *url.URL, ans answer) v
 	switch v := t.canary(ctx, "repos/"+repo); {
 	case v != ofAccount:
 		return v
-	case !t.served.has(repo): // perhaps the credential could never use this repository
+	case !t.served.has(repo): // perhaps the credential never had access to this repository
 		return ofResource
 	}
 	return t.unlessServed(ctx, t.another(repo, false))
 }
 
-// unlessServed returns the scope of a refusal that covers a whole repository or owner. another is a repository outside
-// that scope, or empty if this director uses no other.
+// unlessServed decides whether a refusal of a whole repository or owner affects the whole account. It requests another,
+// a repository that is not affected otherwise. If another is empty, the director cannot distinguish the two cases, so
+// unlessServed returns ofAccount.
 func (t laneTransport) unlessServed(ctx context.Context, another string) verdict {
 	if another == "" {
 		return ofAccount
@@ -143,15 +144,15 @@ func (s *served) find(fits func(repo string) bool) string {
 	return ""
 }
 
-// worked reports whether GitHub has accepted the credential in this process. If it never has, the configuration is
-// wrong, so the director's start fails with GitHub's answer.
+// worked reports whether GitHub has accepted the credential in this process. If GitHub never accepted it, the
+// configuration is probably wrong, so the director's start fails with GitHub's answer.
 func (t *transport) worked() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.works
 }
 
-// accountRefused returns the message and next step after a refusal of the account.
+// accountRefused returns the message for a refusal of the account: GitHub's answer, and the next step for the operator.
 func accountRefused(op string, ans answer) string {
 	said := complaintText(readComplaint(ans.body), 200)
 	return op + ": " + cmp.Or(said, http.StatusText(ans.status)) + ": " + nextAccount

@@ -50,8 +50,9 @@ func NewApp(o AppOptions) (*App, error) {
 	return &App{api: in.BaseURL, app: app, in: in}, nil
 }
 
-// Token returns the installation's token, for Options.Token. Its *Error is unauthorized after a wrong key, an unknown
-// App or a removed installation. It is transient while the App is suspended or limited, or GitHub is unreachable.
+// Token returns the installation's token, for Options.Token. Its *Error is unauthorized if the key is wrong, GitHub
+// does not know the App, or the installation was removed. It is transient if the App is suspended or rate-limited, or
+// GitHub does not answer.
 func (a *App) Token(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
 	defer cancel()
@@ -73,7 +74,8 @@ func (a *App) Token(ctx context.Context) (string, error) {
 	return "", e
 }
 
-// appRefusal returns the *Error for a refused request of the App. It is transient after a suspension or a limit.
+// appRefusal returns the *Error for a refused request of the App. If the App is suspended or rate-limited, the error is
+// transient.
 func appRefusal(op string, answer *http.Response, body []byte) *Error {
 	e := &Error{
 		Kind: kindOfStatus(answer.StatusCode), Status: answer.StatusCode, Op: op,
@@ -88,7 +90,7 @@ func appRefusal(op string, answer *http.Response, body []byte) *Error {
 	return e
 }
 
-// Login returns the account that the App writes as, "<slug>[bot]". It caches the name.
+// Login returns the login under which the App writes, "<slug>[bot]". It caches the login.
 func (a *App) Login(ctx context.Context) (string, error) {
 	if login := a.login.Load(); login != nil {
 		return *login, nil

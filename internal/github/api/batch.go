@@ -12,9 +12,9 @@ import (
 	"retake/internal/github/gate"
 )
 
-// Mutation is one change by GraphQL.
+// Mutation is one GraphQL mutation.
 type Mutation struct {
-	Name  string // of its result: letters, unique among the mutations of one Change
+	Name  string // name of the result; only letters, unique among the mutations of one Change
 	Call  string // the mutation, such as "addComment"
 	Input map[string]any
 	Want  string // fields of the result, in braces
@@ -26,7 +26,7 @@ type Changed struct {
 	Errors []Complaint
 }
 
-// Complaint is an error in an answer of GraphQL.
+// Complaint is an error in a GraphQL answer. The first element of Path, if any, is the alias of the failed mutation.
 type Complaint struct {
 	Type, Message string
 	Path          []any
@@ -42,18 +42,18 @@ type Complaint struct {
 //	                      └─ other parts                        │
 //	Change ◀──────────────── part.done ◀────────────────────────┘
 //
-// A caller waits for the result or for the end of its context. A part that is cancelled at the gate is not sent. GitHub
-// may or may not carry out a part that is cancelled later. The request itself ends early only after all its parts were
-// cancelled. So a single cancelled part does not leave the others in doubt, and a director stops without delay. The
+// A caller waits for the result or for the end of its context. A part that is cancelled while it waits at the gate is
+// not sent. GitHub may or may not carry out a part that is cancelled later. The request itself is cancelled only after
+// all its parts were cancelled, so one cancelled part does not make the results of the other parts uncertain. The
 // goroutine ends with the request, after at most exchangeTimeout.
 //
-// GitHub carries out the mutations in order, and continues after a failed one. Each part gets only its own results. An
-// error of the whole request goes to all parts. Their callers then read their issues and make the missing changes, as
-// after any lost answer.
+// GitHub carries out the mutations in order, and continues after a failed mutation. Each part gets only its own
+// results. An error of the whole request goes to all parts. After such an error, callers read their issues again and
+// repeat the missing changes.
 type part struct {
 	ctx       context.Context //nolint:containedctx // of the caller, which waits
 	mutations []Mutation
-	done      chan changeResult // has room for the result
+	done      chan changeResult // buffered, so that sendParts does not wait for a caller that has left
 }
 
 type changeResult struct {
@@ -85,7 +85,7 @@ func (c *Conn) Change(ctx context.Context, l gate.Lane, mutations []Mutation) (C
 	}
 }
 
-// sendParts sends the parts of a request that has its turn, and gives each part its result.
+// sendParts sends the parts of a request that the gate has admitted, and gives each part its result.
 func (c *Conn) sendParts(l gate.Lane, r *gate.Request) {
 	var parts []*part
 	for _, p := range r.Parts {
@@ -118,7 +118,7 @@ func (c *Conn) sendParts(l gate.Lane, r *gate.Request) {
 // alias is the name of a mutation in the request, for its variable and its result.
 func alias(part int, m Mutation) string { return fmt.Sprintf("p%d%s", part, m.Name) }
 
-// document returns the text of a request and its variables.
+// document returns the text of a GraphQL request with the mutations of all parts, and the variables of the request.
 func document(parts []*part) (text string, input map[string]any) {
 	var declared, fields []string
 	input = map[string]any{}
@@ -133,7 +133,7 @@ func document(parts []*part) (text string, input map[string]any) {
 	return "mutation(" + strings.Join(declared, ", ") + ") { " + strings.Join(fields, " ") + " }", input
 }
 
-// of returns the part's own results. An error without a path concerns all parts.
+// of returns the results and errors of one part. An error without a path belongs to every part.
 func (a Changed) of(part int, mutations []Mutation) Changed {
 	own, names := Changed{Data: map[string]json.RawMessage{}}, map[any]bool{}
 	for _, m := range mutations {
@@ -154,7 +154,8 @@ func (a Changed) of(part int, mutations []Mutation) Changed {
 // turnKey is the key of the *turn in the context of a request that the gate has admitted.
 type turnKey struct{}
 
-// turn is a request's turn at the gate, until the transport takes it. A redirect waits for another turn.
+// turn passes a request that the gate has already admitted to the transport, which takes it before the first exchange.
+// After a redirect, the transport enters the gate again.
 type turn struct{ *gate.Request }
 
 func (t *turn) take() *gate.Request {

@@ -24,15 +24,15 @@ type Options struct {
 	Login func(context.Context) (string, error)
 
 	MinBetweenWrites time.Duration // at least one second
-	// LeastBetween lowers the minimum of MinBetweenWrites, for a stand-in without GitHub's limit.
+	// LeastBetween replaces the minimum of MinBetweenWrites, for simulators of GitHub that do not limit writes.
 	LeastBetween    time.Duration
 	FirstProbe      time.Duration // first pause after an outage; default 4 seconds
 	MaxConcurrent   int           // maximum number of concurrent requests
-	CooldownDefault time.Duration // first wait after a limit without a stated wait
+	CooldownDefault time.Duration // first wait after a rate limit if GitHub does not state a wait
 	Writes          bool          // allows requests that change data
 
 	Transport http.RoundTripper
-	// OnCooldown is called after the gate has closed, in the request's goroutine. It must not block.
+	// OnCooldown is called after the gate has closed, in the goroutine of a request or of a timer. It must not block.
 	OnCooldown func(gate.Cooldown)
 	// Owed returns the number of comments and pull requests that the claimed issues still need. Nil means 0.
 	Owed     func() int
@@ -106,7 +106,7 @@ func (c *Conn) Do(ctx context.Context, l gate.Lane, method, path string, in, out
 	return resp, Normalize(err)
 }
 
-// Check requests a repository and returns the error, which shows whether GitHub refuses the account.
+// Check requests a repository. Its error shows whether GitHub refuses the account.
 func (c *Conn) Check(ctx context.Context, repo string) error {
 	_, err := c.Do(ctx, gate.Reads, http.MethodGet, "repos/"+repo, nil, nil)
 	return err
@@ -129,13 +129,13 @@ func (c *Conn) Token() string {
 	return ""
 }
 
-// Scarce reports whether half of the hour's requests are used up.
+// Scarce reports whether at least half of the hour's requests are used.
 func (c *Conn) Scarce() bool {
 	until := c.transport.scarce.Load()
 	return until != nil && time.Now().Before(*until)
 }
 
-// Self returns the login of the token's account, from a cache after the first request.
+// Self returns the login of the token's account. It caches the login after the first successful request.
 func (c *Conn) Self(ctx context.Context, l gate.Lane) (string, error) {
 	if login := c.login.Load(); login != nil {
 		return *login, nil
@@ -158,7 +158,7 @@ func (c *Conn) Self(ctx context.Context, l gate.Lane) (string, error) {
 	return u.GetLogin(), nil
 }
 
-// CheckWrites returns ErrWritesDisabled while writes are disabled, and logs the change that was not made.
+// CheckWrites returns nil if writes are enabled. Otherwise it logs the omitted change and returns ErrWritesDisabled.
 func (c *Conn) CheckWrites(effect, key string, fields ...zap.Field) error {
 	if c.opts.Writes {
 		return nil

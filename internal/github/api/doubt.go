@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Limits for believing an answer. One wrong answer of a proxy or of a server that lags behind must not end a claim. A
-// missing issue or a refused credential counts only after GitHub has repeated the answer doubtTimes, for doubtFor.
+// One wrong answer of a proxy, or of a GitHub server with old data, must not end a claim. Retake therefore accepts that
+// an issue is missing, or a credential is refused, only after doubtTimes such answers over at least doubtFor.
 const (
 	doubtFor   = time.Minute
 	doubtTimes = 3
@@ -18,7 +18,7 @@ type Doubt struct {
 	times int
 }
 
-// Again records one more answer, and reports whether it counts now.
+// Again records one more such answer, and reports whether Retake accepts it now.
 func (d Doubt) Again(now time.Time) (_ Doubt, sure bool) {
 	if d.times++; d.times == 1 {
 		d.since = now
@@ -26,7 +26,7 @@ func (d Doubt) Again(now time.Time) (_ Doubt, sure bool) {
 	return d, d.times >= doubtTimes && now.Sub(d.since) >= doubtFor
 }
 
-// Doubted returns a transient copy of err, for an answer that does not count so far.
+// Doubted returns a transient copy of err, for an answer that Retake does not accept yet.
 func Doubted(err *Error, d Doubt) *Error {
 	e := *err
 	e.Kind, e.Doubtful = KindTransient, true
@@ -35,8 +35,9 @@ func Doubted(err *Error, d Doubt) *Error {
 	return &e
 }
 
-// refusal records a failure. It returns the refusal of a credential that never worked at once, so that the director's
-// start fails with it.
+// refusal returns the error for a failed request. If GitHub refused the credential, the error is transient until GitHub
+// has repeated the refusal often enough. If the credential never worked, refusal returns e at once, so that the
+// director's start fails with it.
 func (t *transport) refusal(e *Error) *Error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -50,7 +51,7 @@ func (t *transport) refusal(e *Error) *Error {
 	return Doubted(e, t.refused)
 }
 
-// accepted records a success.
+// accepted records that GitHub accepted the credential.
 func (t *transport) accepted() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

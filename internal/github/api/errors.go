@@ -37,14 +37,14 @@ const (
 type Error struct {
 	Kind    Kind
 	Status  int       // HTTP status; 0 without an answer
-	Until   time.Time // rate_limited only: no call for Resource before this time
+	Until   time.Time // rate_limited only: the gate refuses calls for Resource before this time
 	MovedTo string    // not_found only: "owner/repo#n" if the issue was transferred there
 	// Resource is the closed resource of the gate. It is set only for rate_limited.
 	Resource string
-	Message  string // GitHub's own message, or ours, one line
+	Message  string // message of GitHub or of this package, on one line
 	Op       string // such as "GET /repos/acme/widgets/issues"; empty if no single request failed
 	Err      error  // cause, if any
-	Doubtful bool   // transient, and concerns only this request, not GitHub as a whole
+	Doubtful bool   // transient only; the cause is probably this request, not an outage of GitHub
 	account  bool   // GitHub refuses the account as a whole
 }
 
@@ -179,8 +179,8 @@ func complaintText(c gh.ErrorResponse, limit int) string {
 	return prose.Clip(strings.Join(strings.Fields(prose.Printable(strings.Join(parts, "; "))), " "), limit)
 }
 
-// Accepted returns the error of a write. If the answer claims success but lacks a number, the error is transient,
-// because a proxy may have dropped the request. A retry finds out.
+// Accepted returns the error of a write that creates an object with a number. If the answer claims success but lacks
+// the number, the error is transient, because a proxy may have dropped the request.
 func Accepted[N int | int64](number N, what string, err error) error {
 	if err == nil && number == 0 {
 		return Transient(what+" was accepted, but the answer does not show it", nil)

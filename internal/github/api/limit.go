@@ -26,7 +26,8 @@ const (
 // graphQLLimit matches a GraphQL rate limit error. No REST answer begins like this.
 var graphQLLimit = regexp.MustCompile(`^\s*\{\s*"errors"\s*:\s*\[\s*\{[^{}]*"type"\s*:\s*"RATE_LIMIT(?:ED)?"`)
 
-// requestReserve is the part of an hour's requests that is reserved for escalations, at most one in reserveShare.
+// requestReserve is the number of an hour's requests that are reserved for escalations. The reserve is at most the
+// hourly limit divided by reserveShare.
 const (
 	requestReserve = 100
 	reserveShare   = 20
@@ -34,7 +35,7 @@ const (
 
 var resourceName = regexp.MustCompile(`^[a-z_]{1,40}$`)
 
-// resourceOf returns the budget of an answer, or "" for REST's core budget.
+// resourceOf returns the gate's name of the rate limit that an answer counts against, or "" for the limit of REST.
 func resourceOf(h http.Header) string {
 	if r := h.Get("X-Ratelimit-Resource"); r != coreResource && resourceName.MatchString(r) {
 		return "github." + r
@@ -42,9 +43,10 @@ func resourceOf(h http.Header) string {
 	return ""
 }
 
-// readLimit reports whether an answer is a rate limit. It treats 403 and 429 equally. A 403 without any sign of a limit
-// means a missing permission. GraphQL can report a limit with status 200. The wait comes from Retry-After, or else from
-// the reset if nothing remains, as GitHub documents. Otherwise the wait is not stated.
+// readLimit reports whether an answer is a rate limit. It treats 403 and 429 equally, except that a 403 without any
+// indication of a limit means a missing permission. GraphQL can report a limit with status 200. As GitHub documents,
+// the wait is in Retry-After, or else it lasts until the reset if X-Ratelimit-Remaining is 0. Otherwise it is not
+// stated.
 func readLimit(status int, h http.Header, body []byte, now time.Time) (gate.Limit, bool) {
 	if status == http.StatusOK && graphQLLimit.Match(body[:min(len(body), bodyPrefix)]) {
 		wait, stated := untilReset(h, now)
@@ -80,8 +82,8 @@ func readLimit(status int, h http.Header, body []byte, now time.Time) (gate.Limi
 	return l, true
 }
 
-// spentAfter returns the limit that a successful request has reached, because it used the hour's last request, or the
-// last one before the reserve for escalations.
+// spentAfter returns the limit that a request has reached, because it used the last request of the hour, or the last
+// request before the reserve for escalations.
 func spentAfter(h http.Header, now time.Time) (gate.Limit, bool) {
 	left, err := strconv.Atoi(h.Get("X-Ratelimit-Remaining"))
 	all, _ := strconv.Atoi(h.Get("X-Ratelimit-Limit"))
@@ -97,7 +99,7 @@ func spentAfter(h http.Header, now time.Time) (gate.Limit, bool) {
 }
 
 // halfUsed returns the reset time if at most half of the hour's requests remain, or zero. says is true if the answer
-// states a budget.
+// states the limit of REST.
 func halfUsed(h http.Header, now time.Time) (until time.Time, says bool) {
 	left, err := strconv.Atoi(h.Get("X-Ratelimit-Remaining"))
 	all, _ := strconv.Atoi(h.Get("X-Ratelimit-Limit"))
@@ -114,7 +116,7 @@ func isSecondary(c gh.ErrorResponse) bool {
 		strings.Contains(c.DocumentationURL, secondaryDoc) || strings.Contains(c.DocumentationURL, "abuse-rate-limits")
 }
 
-// retryAfter reads seconds or an HTTP date.
+// retryAfter returns the wait in Retry-After, which is a number of seconds or an HTTP date.
 func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 	v := strings.TrimSpace(h.Get("Retry-After"))
 	if v == "" {
@@ -130,7 +132,7 @@ func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 	return bounded(at.Sub(ServerTime(h, now)).Seconds()), true
 }
 
-// untilReset reads x-ratelimit-reset, UTC epoch seconds.
+// untilReset returns the wait until the Unix time in X-Ratelimit-Reset.
 func untilReset(h http.Header, now time.Time) (time.Duration, bool) {
 	n, err := strconv.ParseInt(strings.TrimSpace(h.Get("X-Ratelimit-Reset")), 10, 64)
 	if err != nil || n <= 0 {
@@ -139,7 +141,7 @@ func untilReset(h http.Header, now time.Time) (time.Duration, bool) {
 	return bounded(time.Unix(n, 0).Sub(ServerTime(h, now)).Seconds()), true
 }
 
-// bounded converts seconds to a wait. NaN and overflows become one of the limits.
+// bounded converts seconds to a wait between shortestWait and longestWait. NaN becomes shortestWait.
 func bounded(seconds float64) time.Duration {
 	switch {
 	case seconds >= longestWait.Seconds():

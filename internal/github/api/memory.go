@@ -4,20 +4,21 @@ import (
 	"sync"
 )
 
-// Memory is a cache with a maximum size. When full, it drops arbitrary values. A dropped value costs another request.
+// Memory is a cache with a maximum size. If it is full, Put drops arbitrary values, which then have to be requested
+// from GitHub again.
 type Memory[V any] struct {
-	entries, bytes int         // limits; without bytes, sizes do not count
-	size           func(V) int // size of a value, if bytes are limited
+	entries, bytes int         // limits; if bytes is 0, only entries are limited
+	size           func(V) int // size of a value; required if bytes is set
 
 	mu    sync.Mutex
 	byKey map[string]V
 	used  int
 }
 
-// Remembered is a sufficient number of entries for people's permissions and the comments of claims.
+// Remembered is the number of entries of the caches for people's permissions and claim comments.
 const Remembered = 1024
 
-// NewMemory returns a cache of at most that many entries.
+// NewMemory returns a cache that holds at most the given number of entries.
 func NewMemory[V any](entries int) Memory[V] { return Memory[V]{entries: entries} }
 
 // Get returns the value stored under key.

@@ -26,8 +26,8 @@ const (
 	maxRedirects    = 5
 )
 
-// Limits of the cache for conditional requests. An idle repository needs about seven answers. Each answer that is not
-// in the cache costs a request of the hourly limit.
+// Limits of the cache for conditional requests. An idle repository needs about seven answers. A request counts against
+// the hourly limit if its last answer is not in the cache.
 const (
 	keptAnswers = 8192
 	keptBytes   = 32 << 20
@@ -65,7 +65,7 @@ type transport struct {
 	onAnswer func(Answered)
 	last     atomic.Pointer[string] // newest token, for the redactor
 
-	scarce atomic.Pointer[time.Time] // the time until which at least half of the requests are used
+	scarce atomic.Pointer[time.Time] // when the hourly limit resets, if at least half of its requests are used
 
 	mu      sync.Mutex
 	works   bool  // GitHub has accepted the credential once
@@ -109,8 +109,8 @@ func (t laneTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, Permanent("more than %d redirects from %s", maxRedirects, req.URL.Path)
 }
 
-// isRedirect reports whether an answer is a redirect of any kind. exchange repeats the method and body. net/http would
-// turn a redirected POST into a GET, and that GET's status 200 would look like a successful write.
+// isRedirect reports whether an answer is a redirect. exchange then repeats the request with its method and body.
+// net/http would turn a redirected POST into a GET, and the status 200 of the GET would look like a successful write.
 func isRedirect(a answer) bool {
 	switch a.status {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
@@ -201,7 +201,7 @@ func isQuery(req *http.Request) bool {
 	return err == nil && string(start) == queryStart
 }
 
-// turnOf returns the request for the gate with its cost. Each GraphQL mutation counts separately.
+// turnOf describes a request for the gate, including its cost. Each GraphQL mutation counts as one change.
 func (t laneTransport) turnOf(req *http.Request) *gate.Request {
 	w := &gate.Request{Lane: t.lane, Write: changes(req), GraphQL: asksGraphQL(req)}
 	switch {
@@ -222,7 +222,7 @@ func (t laneTransport) turnOf(req *http.Request) *gate.Request {
 	return w
 }
 
-// unanswered returns the result of a request that ended with an error.
+// unanswered returns the gate's result for a request that ended with an error instead of an answer.
 func unanswered(ctx context.Context, err error) gate.Result {
 	if ctx.Err() != nil {
 		return gate.Result{GivenUp: true}
@@ -232,7 +232,8 @@ func unanswered(ctx context.Context, err error) gate.Result {
 	}
 }
 
-// answered returns the gate's result for an answer. A failing server's answer counts as silence.
+// answered returns the gate's result for an answer. A status that shows a failing server, such as 502, counts as a
+// missing answer.
 func answered(a answer, op string) gate.Result {
 	if a.status >= 300 && kindOfStatus(a.status) == KindTransient {
 		return gate.Result{Failure: fmt.Sprintf("%s: status %d", op, a.status)}
@@ -240,7 +241,8 @@ func answered(a answer, op string) gate.Result {
 	return gate.Result{OK: a.status < 400}
 }
 
-// send sends a request. Its failures are transient, because GitHub may have carried the request out.
+// send sends a request and reads the answer. If the answer is missing or unusable, the error is transient, because
+// GitHub may have carried out the request.
 func (t laneTransport) send(req *http.Request, target *url.URL) (answer, error) {
 	ctx, cancel := context.WithTimeout(req.Context(), exchangeTimeout)
 	defer cancel()

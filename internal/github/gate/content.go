@@ -13,8 +13,8 @@ const (
 	contentPerHour   = 500
 )
 
-// Limits that reserve content for escalations: progress edits leave part of the hour to all other content, and all
-// other content leaves the reserve.
+// Lower limits for less urgent requests. Progress edits may use progressPerHour of the hourly limit, and claims may use
+// claimsPerMinute of the limit per minute. Only escalations may use the two reserves.
 const (
 	progressPerHour = 400
 	contentReserve  = 20
@@ -22,13 +22,12 @@ const (
 	claimsPerMinute = 50
 )
 
-// strictFor is the time for which every change counts as content, after GitHub limited a write although our count
-// allowed it.
+// strictFor is the time for which every change counts as content, after GitHub refused a write with a secondary limit
+// although the gate had admitted it.
 const strictFor = hour
 
-// creating lists the requests that create content. The list for REST comes from GitHub's description
-// (github/rest-api-description), which warns of "creating content too quickly" at each of them. The mutations are their
-// counterparts in GraphQL, where they exist.
+// creating lists the requests that create content. For REST, these are the requests for which GitHub's description
+// (github/rest-api-description) warns of "creating content too quickly". mutation is the equivalent in GraphQL, if any.
 var creating = []struct{ method, path, mutation string }{
 	{"POST", "/repos/*/*/issues", "createIssue"},
 	{"POST", "/repos/*/*/issues/*/comments", "addComment"},
@@ -68,10 +67,11 @@ var creatingMutation = func() *regexp.Regexp {
 	return regexp.MustCompile(`\b(` + strings.Join(names, "|") + `)\s*\(`)
 }()
 
-// mutation matches the input of a field in a GraphQL mutation. Every field has exactly one.
+// mutation matches the input of a mutation in a GraphQL request. Every mutation has exactly one input.
 var mutation = regexp.MustCompile(`\(\s*input\s*:`)
 
-// Mutations returns how many changes the text of a GraphQL mutation makes, and how many of them create content.
+// Mutations returns the number of changes in the text of a GraphQL request, and the number of changes that create
+// content.
 func Mutations(text []byte) (changes, content int) {
 	return len(mutation.FindAll(text, -1)), len(creatingMutation.FindAll(text, -1))
 }
@@ -96,8 +96,8 @@ func (g *Gate) counted(r *Request, now time.Time) (*contentBudget, int) {
 	return &g.created, r.Content
 }
 
-// contentWait returns how long the limits on content delay r. A claim leaves room for the content that claimed issues
-// still need.
+// contentWait returns how long the limits on content delay r. A claim must also leave enough of the hourly limit for
+// the comments and pull requests that claimed issues still need, up to half of the limit.
 func (g *Gate) contentWait(r *Request, now time.Time) time.Duration {
 	budget, n := g.counted(r, now)
 	if n == 0 {

@@ -12,8 +12,8 @@ func (e *Refused) Error() string {
 	return fmt.Sprintf("gate: %s: closed until %s: %s", e.Resource, e.Until.UTC().Format(time.RFC3339), e.Why)
 }
 
-// close closes the resources of a limit. Consecutive limits without a stated wait increase the wait. Answers to
-// requests that left before the last such limit do not count again.
+// close closes the resources of a limit. If GitHub does not state a wait, each consecutive limit doubles it. A limit in
+// the answer to a request that was sent before the previous limit does not double the wait again.
 func (g *Gate) close(r *Request, l Limit, sent time.Time) time.Time {
 	now := time.Now()
 	wait := l.Wait
@@ -43,7 +43,7 @@ func (g *Gate) close(r *Request, l Limit, sent time.Time) time.Time {
 	return until
 }
 
-// extend sets a cooldown if it is later than the current one. It never shortens one.
+// extend replaces the cooldown of a resource if the new one ends later. Otherwise it returns false.
 func (g *Gate) extend(c Cooldown) (extended bool) {
 	if extended = c.Until.After(g.shut[c.Resource].Until); extended {
 		g.shut[c.Resource] = c
@@ -67,8 +67,8 @@ func (g *Gate) Prime(c Cooldown) {
 	}
 }
 
-// Lift opens a resource for an operator and wakes waiting requests. The next limit without a stated wait counts as the
-// first one. It ignores unknown resources.
+// Lift opens a resource on an operator's request. If GitHub does not state a wait with the next limit, the gate uses
+// the first wait again. Lift ignores unknown resources.
 func (g *Gate) Lift(resource string) {
 	g.locked(func() {
 		if _, shut := g.shut[resource]; shut {
@@ -79,8 +79,8 @@ func (g *Gate) Lift(resource string) {
 	})
 }
 
-// Refused returns the time and the reason of GitHub's refusal of the whole account, or zero while GitHub accepts the
-// account.
+// Refused returns the time since which GitHub has refused the whole account, and the reason. It returns zero while
+// GitHub accepts the account.
 func (g *Gate) Refused() (since time.Time, why string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -90,7 +90,8 @@ func (g *Gate) Refused() (since time.Time, why string) {
 	return g.silence.since, g.silence.why
 }
 
-// Away returns the time since which GitHub has not answered, and the last failure, or zero while GitHub answers.
+// Away returns the time since which GitHub has not answered, and the last failure. It returns zero while GitHub
+// answers.
 func (g *Gate) Away() (since time.Time, why string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -100,8 +101,8 @@ func (g *Gate) Away() (since time.Time, why string) {
 	return g.silence.since, g.silence.why
 }
 
-// Closed returns the end and the reason of a cooldown of the whole API, other than silence or a refused account. It
-// returns zero if the API is open.
+// Closed returns the end and the reason of a cooldown of the whole API. It returns zero if the API is open, or if the
+// reason is an outage (see Away) or a refused account (see Refused).
 func (g *Gate) Closed() (until time.Time, why string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -115,10 +116,10 @@ func (g *Gate) Closed() (until time.Time, why string) {
 type Pace struct {
 	ChangesLeft int    // remaining in the hourly limit on new content
 	Waiting     int    // requests waiting for their turn
-	Held        string // the limit that has delayed work for heldAfter, or empty
+	Held        string // description of the limit that has delayed a request for heldAfter, or empty
 }
 
-// heldAfter is a wait that is longer than a few pauses between writes.
+// heldAfter is the wait after which Pace names the limit. It is longer than a few pauses between writes.
 const heldAfter = 10 * time.Second
 
 // Pace returns the state of the gate without waiting.
@@ -133,8 +134,8 @@ func (g *Gate) Pace() Pace {
 	}
 }
 
-// held names the limit for which the longest wait lasts, or returns "". Progress edits and reads may wait without
-// delaying work.
+// held describes the limit that delays the request that has waited longest, if it has waited for heldAfter. Otherwise
+// it returns "". It ignores reads and progress edits, because they do not delay work.
 func (g *Gate) held(now time.Time) string {
 	var longest *Request
 	for _, of := range g.lines {
@@ -157,7 +158,7 @@ func (g *Gate) held(now time.Time) string {
 	return "a turn for its requests to GitHub (rate_limits.github.max_concurrent_requests)"
 }
 
-// minuteWait returns how long the limit on points delays r.
+// minuteWait returns how long GitHub's limit on points per minute delays r.
 func (g *Gate) minuteWait(r *Request, now time.Time) time.Duration {
 	budget, limit := g.budgetOf(r)
 	return budget.wait(now, r.cost(), limit)

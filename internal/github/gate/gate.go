@@ -11,17 +11,17 @@ import (
 // Options configure a Gate.
 type Options struct {
 	Between    time.Duration  // pause from the end of one write to the start of the next
-	Concurrent int            // requests under way; at least 1
-	Fallback   time.Duration  // first wait after a limit without a stated wait; at least one second
-	FirstProbe time.Duration  // first pause before GitHub is probed after an outage; default 4 seconds
+	Concurrent int            // maximum number of concurrent requests; at least 1
+	Fallback   time.Duration  // first wait after a limit if GitHub does not state a wait; at least one second
+	FirstProbe time.Duration  // pause between the begin of an outage and the first probe; default 4 seconds
 	OnCooldown func(Cooldown) // called without locks, in the goroutine of a request or timer; must not block
-	// Owed returns the number of comments and pull requests that the claimed issues still need. Nil means 0. The gate
-	// calls it with its lock, so it must not block.
+	// Owed returns the number of comments and pull requests that the claimed issues still need. Nil means 0. It must
+	// not block, because the gate calls it while it holds its lock.
 	Owed func() int
 }
 
-// Gate decides when requests leave. It is safe for concurrent use. Each change of the gate, such as an answer or the
-// end of a pause, calls settle, which wakes only the requests that it admits or refuses.
+// Gate decides when requests may be sent. It is safe for concurrent use. Each change of its state, such as an answer or
+// the end of a pause, calls settle, which admits or refuses waiting requests.
 type Gate struct {
 	Options
 
@@ -30,12 +30,12 @@ type Gate struct {
 	lines      lines
 	tickets    int         // number of tickets so far
 	entered    int         // number of requests so far
-	timer      *time.Timer // fires at the end of the next pause that a request waits for
+	timer      *time.Timer // fires at the end of the shortest pause of a waiting request
 	inflight   int
 	writing    bool
 	wroteAt    time.Time // end of the last write
-	limited    time.Time // time of the last limit without a stated wait
-	strikes    int       // number of consecutive limits without a stated wait
+	limited    time.Time // time of the last limit for which GitHub did not state a wait
+	strikes    int       // number of consecutive limits for which GitHub did not state a wait
 	points     window
 	graphQL    window
 	created    contentBudget // new content
@@ -45,7 +45,7 @@ type Gate struct {
 	unreported []Cooldown // passed to OnCooldown after mu is released
 }
 
-// New returns an open gate whose first write waits for Options.Between.
+// New returns an open gate. Its first write waits for Options.Between.
 func New(o Options) *Gate {
 	o.Concurrent, o.Fallback = max(o.Concurrent, 1), max(o.Fallback, time.Second)
 	o.Between /= time.Hour / hour
@@ -68,17 +68,17 @@ func New(o Options) *Gate {
 // ticketKey is the key of the ticket in a context. go-github passes only the context on to its transport.
 type ticketKey struct{}
 
-// InOneGo gives all requests with this context the same age. An operation of several requests then ends before the next
-// operation of its lane begins. Otherwise all operations would end at the same time.
+// InOneGo gives all requests with the returned context the same age. An operation of several requests can then complete
+// before the gate admits requests of later operations in its lane.
 func (g *Gate) InOneGo(ctx context.Context) context.Context {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return context.WithValue(ctx, ticketKey{}, g.issue())
 }
 
-// Enter waits for the turn of a request. It returns *Refused if a needed resource is closed, or the cause of the
-// context's end. After nil the caller must call Leave exactly once. A part without Parts leaves in the turn of another
-// part, and its caller must not call Leave.
+// Enter waits until the gate admits a request. It returns *Refused if a needed resource is closed, or the context's
+// cause if the context ends. After nil the caller must call Leave exactly once, unless r is a part and Enter did not
+// set Parts. Another caller then sends the part, and calls Leave.
 func (g *Gate) Enter(ctx context.Context, r *Request) (err error) {
 	r.decided = make(chan error, 1)
 	g.locked(func() {
@@ -112,7 +112,7 @@ func (g *Gate) issue() ticket {
 	return ticket{time.Now(), g.tickets}
 }
 
-// settle admits and refuses waiting requests. If the next request only needs a pause, a timer calls settle again.
+// settle admits and refuses waiting requests. If the remaining requests wait for a pause, a timer calls settle again.
 func (g *Gate) settle() {
 	for {
 		now, heads := time.Now(), g.lines.heads()
@@ -123,7 +123,8 @@ func (g *Gate) settle() {
 	}
 }
 
-// refuse refuses all waiting requests of r's kind if one of their resources is closed, or their budget is exhausted.
+// refuse refuses all waiting requests of r's kind if a resource that they need is closed, or their budget is exhausted.
+// Otherwise it returns false.
 func (g *Gate) refuse(r *Request, now time.Time) bool {
 	err := g.refusal(r, now)
 	if err == nil {
@@ -138,7 +139,8 @@ func (g *Gate) refuse(r *Request, now time.Time) bool {
 	return true
 }
 
-// admitFirst admits the first request that may leave now. Otherwise it sets the timer to the end of the shortest pause.
+// admitFirst admits the first request that may be sent now, and returns true. If all must wait, it sets the timer to
+// the end of the shortest pause.
 func (g *Gate) admitFirst(heads []*Request, now time.Time) bool {
 	pause := time.Duration(0)
 	for _, r := range heads {
@@ -165,8 +167,8 @@ func (g *Gate) admitFirst(heads []*Request, now time.Time) bool {
 	return false
 }
 
-// Leave ends the turn of a request that was sent at the given time. A limit or a refused account closes the gate before
-// another request gets a turn. Leave returns the deadline, or zero if the gate stays open.
+// Leave ends the turn of a request that was sent at the given time. If the result is a limit or a refused account,
+// Leave closes the gate before it admits another request, and returns the deadline. Otherwise it returns zero.
 func (g *Gate) Leave(r *Request, sent time.Time, res Result) (until time.Time) {
 	g.locked(func() {
 		g.noteResult(r, sent, res)
@@ -188,7 +190,7 @@ func (g *Gate) Leave(r *Request, sent time.Time, res Result) (until time.Time) {
 	return until
 }
 
-// locked runs f with the lock, and then calls OnCooldown for the cooldowns that f caused.
+// locked runs f while it holds the lock, and then calls OnCooldown without the lock for the cooldowns that f caused.
 func (g *Gate) locked(f func()) {
 	g.mu.Lock()
 	f()
@@ -214,9 +216,9 @@ func (g *Gate) refusal(r *Request, now time.Time) error {
 	return &Refused{last}
 }
 
-// overBudget refuses a request that the hour's content budget would delay for longer than longestPacing. A refused
-// escalation means that the budget is exhausted, so it closes all writes. A refused claim closes only claims, and
-// leaves the rest of the budget to claimed issues.
+// overBudget returns *Refused for a request that the limits on content would delay for longer than longestPacing. If
+// that request is an escalation, the budget is exhausted, so overBudget closes all writes. If it is a claim, overBudget
+// closes only claims, because claimed issues may use the rest of the budget.
 func (g *Gate) overBudget(r *Request, now time.Time) error {
 	over := g.contentWait(r, now)
 	if over <= longestPacing {
@@ -251,11 +253,11 @@ func (g *Gate) admit(r *Request, now time.Time) {
 	}
 }
 
-// blocked is the wait of a request that can leave only after another one has ended.
+// blocked is the wait of a write that has to wait for the end of another write.
 const blocked = -1
 
-// waitFor returns how long r must wait, or blocked. If hold is set, r must wait even if wait is 0, and less urgent
-// requests must not overtake r.
+// waitFor returns how long r must wait, or blocked. If hold is true, r must wait even if wait is 0, and less urgent
+// requests must not overtake it.
 func (g *Gate) waitFor(r *Request, now time.Time) (wait time.Duration, hold bool) {
 	if g.inflight >= g.Concurrent || g.silence.probe != nil {
 		return 0, true
@@ -275,7 +277,7 @@ func (g *Gate) waitFor(r *Request, now time.Time) (wait time.Duration, hold bool
 	return 0, false
 }
 
-// budgetOf returns the window in which the request's points count, and its limit.
+// budgetOf returns the window that counts the request's points, and the limit of this window.
 func (g *Gate) budgetOf(r *Request) (*window, int) {
 	if r.GraphQL {
 		return &g.graphQL, graphQLPerMinute

@@ -6,7 +6,7 @@ import (
 )
 
 // kind contains the properties on which admission depends. The gate treats all requests of a kind equally, so it
-// considers only the oldest.
+// considers only the oldest request of each kind.
 type kind struct {
 	lane             Lane
 	write, graphQL   bool
@@ -18,7 +18,7 @@ func (r *Request) kind() kind {
 	return kind{r.Lane, r.Write, r.GraphQL, r.Part != nil, r.Changes, r.Content}
 }
 
-// lines are the waiting requests, by kind. There are no empty lines.
+// lines holds the waiting requests by kind. An empty line is deleted.
 type lines map[kind]*line
 
 func (l lines) add(r *Request) {
@@ -28,7 +28,7 @@ func (l lines) add(r *Request) {
 	heap.Push(l[r.kind()], r)
 }
 
-// remove removes a request. It returns false if the request does not wait.
+// remove removes a request. It returns false if the request is not waiting.
 func (l lines) remove(r *Request) bool {
 	of := l[r.kind()]
 	if of == nil || r.at >= len(*of) || (*of)[r.at] != r {
@@ -65,7 +65,7 @@ func (l lines) waiting() (n int) {
 	return n
 }
 
-// line is a heap of requests of one kind. The oldest one comes first.
+// line is a heap of requests of one kind, with the oldest request at index 0.
 type line []*Request
 
 func (l line) Len() int           { return len(l) }

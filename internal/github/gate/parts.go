@@ -2,16 +2,16 @@ package gate
 
 import "time"
 
-// Bounds of one request of several parts. GitHub carries out its changes one after the other, and gives up a request
-// after ten seconds.
+// Limits of one request that consists of several parts. They keep it short, because GitHub carries out its changes one
+// after the other, and aborts a request after ten seconds.
 const (
 	PartsMost   = 10
 	ChangesMost = 20
 )
 
-// gather lets waiting parts leave in the turn of r, in the order of their turns. Each part must stay within the limits
-// on content. Together they are one write and cost the points of one. A probe leaves alone, because a lost answer would
-// leave all parts in doubt.
+// gather admits waiting parts together with r, in the order of their turns. Each part must stay within the limits on
+// content. The parts count as one write and cost the points of one write. A probe is sent alone, because the results of
+// all parts would be uncertain if GitHub did not answer.
 func (g *Gate) gather(r *Request, now time.Time) {
 	r.Parts = []any{r.Part}
 	changes, over := r.Changes, map[kind]bool{}
@@ -32,7 +32,7 @@ func (g *Gate) gather(r *Request, now time.Time) {
 	}
 }
 
-// nextPart returns the part whose turn comes first, of the kinds that are not left out.
+// nextPart returns the most urgent part, except for parts of the kinds in without.
 func (l lines) nextPart(without map[kind]bool) *Request {
 	for _, r := range l.heads() {
 		if r.Part != nil && !without[r.kind()] {

@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// Resources that a cooldown can close. Any other budget of GitHub is a resource named "github." plus the budget's name
-// in answers.
+// Resources that a cooldown can close. Every other rate limit of GitHub is a resource with the name "github." and
+// GitHub's name of the limit.
 const (
 	Read    = "github.read"
 	Write   = "github.write"
 	API     = "github.api" // every request, while GitHub does not answer or refuses the account
 	GraphQL = "github.graphql"
-	// Claims is closed while the claimed issues need the rest of the hour's new content.
+	// Claims is closed while already claimed issues need the rest of the hourly limit on new content.
 	Claims = "github.claims"
 )
 
-// reserved ends the name of a resource that is closed except for escalations. OnCooldown is not called for it, because
-// the next answer states the limit again.
+// reserved is a suffix of the name of a resource. With the suffix, the resource is closed except for escalations.
+// OnCooldown is not called for such a resource, because GitHub's next answer contains the limit again.
 const reserved = ".reserve"
 
 // CutReserved returns the resource's name without the suffix, and whether it is closed only to reserve requests for
@@ -46,14 +46,14 @@ const (
 )
 
 const (
-	// longestPacing is the longest wait inside the gate. For a longer wait, the gate refuses the request.
+	// longestPacing is the longest wait for the limits on content. The gate refuses requests that would wait longer.
 	longestPacing = minute
-	// backoffLimit is the longest wait after limits without a stated wait.
+	// backoffLimit is the longest wait after limits for which GitHub did not state a wait.
 	backoffLimit = 30 * minute
 )
 
-// Lane is the class of a request. Requests leave by age, and each lane has a head start or a delay. So finished work
-// leaves before new claims, but every lane eventually has its turn.
+// Lane is the class of a request. The gate admits requests by age, and each lane has a head start or a delay. So it
+// admits finished work before new claims, but never starves a lane.
 type Lane int
 
 // The lanes, most urgent first.
@@ -66,9 +66,9 @@ const (
 	Lanes // number of lanes
 )
 
-// delays are added to the time at which a request began to wait. The delay of claims is longer than 40 workers take to
-// claim one issue each at the default pause between writes. With a shorter delay, waiting claims would grow older than
-// finished work and pass it.
+// delays is added to the time at which a request began to wait. The delay of claims is longer than 40 workers need to
+// claim one issue each at the default pause between writes. With a shorter delay, claims that have waited for long
+// would overtake finished work.
 var delays = [Lanes]time.Duration{
 	Escalation: -hour, Completion: 0, Claim: 15 * minute, Reads: 15 * minute, Progress: 20 * minute,
 }
@@ -80,13 +80,13 @@ type Request struct {
 	GraphQL bool
 	Changes int // number of visible objects that it creates or edits
 	Content int // number of these changes that create content (see Creates)
-	// Part, if not nil, lets this change by GraphQL leave in one request with other parts. Enter sets Parts for the
-	// first part, and its caller sends them all. It stays nil for the other parts.
+	// Part, if not nil, allows the gate to combine this GraphQL change with other parts in one request. Enter then sets
+	// Parts of the first request to all parts, which the caller must send. Parts stays nil for the other requests.
 	Part  any
 	Parts []any
 
 	ticket  ticket
-	due     time.Time  // determines the order, with the ticket
+	due     time.Time  // the request with the earliest time is admitted first
 	entered int        // breaks ties between requests of one operation
 	since   time.Time  // when it entered
 	at      int        // index in its line
@@ -153,8 +153,8 @@ type Limit struct {
 type Result struct {
 	Limit   *Limit
 	OK      bool   // GitHub accepted the request
-	Failure string // the reason for a missing answer or for a refusal of the account, or empty
+	Failure string // why the answer is missing or GitHub refuses the account; otherwise empty
 	Refused bool   // GitHub refuses the account; Failure gives the reason
 	GivenUp bool   // the caller stopped waiting for the answer
-	Unsent  bool
+	Unsent  bool   // the request was not sent
 }

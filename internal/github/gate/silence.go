@@ -5,31 +5,31 @@ import (
 	"time"
 )
 
-// Limits for an outage. After DownAfter consecutive requests without an answer, the API is closed. After a pause one
-// request probes it. Each failed probe doubles the pause, up to probeLimit times the first pause.
+// Limits for an outage. After DownAfter consecutive requests without an answer, the gate closes the API. After a pause,
+// it admits one request as a probe. Each failed probe doubles the pause, up to probeLimit times the first pause.
 const (
 	DownAfter  = 3
 	firstProbe = 4 * time.Second
 	probeLimit = 15 // a minute
 )
 
-// silent begins the reason of a cooldown of API while GitHub does not answer. It never changes, because journals
-// contain it.
+// silent is the prefix of the reason of a cooldown of API while GitHub does not answer. It must not change, because
+// journals contain it.
 const silent = "GitHub does not answer: "
 
-// RefusesAll begins the reason of a cooldown of API while GitHub refuses the whole account. It never changes, because
-// journals contain it. Package recovery has the same text for the machine.
+// RefusesAll is the prefix of the reason of a cooldown of API while GitHub refuses the whole account. It must not
+// change, because journals contain it, and because package recovery has a copy for the state machine.
 const RefusesAll = "GitHub refuses every request of this account: "
 
-// silence counts requests that GitHub leaves unanswered. A refused account closes the API at once.
+// silence counts the consecutive requests that GitHub did not answer. A refused account closes the API at once.
 type silence struct {
-	first    time.Duration // pause
+	first    time.Duration // first pause
 	failures int           // consecutive failures
 	since    time.Time     // time of the first failure
 	why      string
-	refused  bool // since the last success, GitHub has refused the account
+	refused  bool // GitHub has refused the account since the last success
 	shutAt   time.Time
-	probe    *Request // under way
+	probe    *Request // current probe, or nil
 }
 
 func (o *silence) down() bool { return o.failures >= DownAfter }
@@ -65,7 +65,7 @@ func (o *silence) pause(now time.Time) time.Duration {
 	return min(o.first<<min(o.failures-DownAfter, 10), probeLimit*o.first)
 }
 
-// prime makes the next request a probe, because according to the journal GitHub did not answer or refused the account.
+// prime makes the next request a probe if the journal's reason says that GitHub did not answer or refused the account.
 func (o *silence) prime(now time.Time, reason string) {
 	why, away := strings.CutPrefix(reason, silent)
 	why, refused := strings.CutPrefix(why, RefusesAll)

@@ -14,7 +14,7 @@ type passed struct {
 	n  int
 }
 
-// wait returns how long n more units must wait so that the window stays within limit.
+// wait returns the time after which n more units fit into limit.
 func (w *window) wait(now time.Time, n, limit int) time.Duration {
 	w.forget(now)
 	over := w.used + n - limit
