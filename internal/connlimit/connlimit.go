@@ -35,7 +35,7 @@ type Limiter struct {
 	limits  Limits
 	total   int
 	sources map[netip.Addr]*source
-	order   uint64 // increases with every change of a connection
+	order   uint64 // increases when a connection is accepted or begins to wait
 }
 
 type source struct {
@@ -153,8 +153,8 @@ func (l *Limiter) admit(inner net.Conn) (c, replaced *conn, why string) {
 	return c, replaced, why
 }
 
-// longestWaiting returns the connection that waited longest. It prefers the source with the most connections, and
-// ignores all sources except only, unless only is nil.
+// longestWaiting returns a waiting connection, or nil. It chooses the source with the most connections, and of that
+// source the connection that has waited longest. Unless only is nil, it considers only that source.
 func (l *Limiter) longestWaiting(only *source) (found *conn) {
 	for _, s := range l.sources {
 		if only != nil && s != only {
@@ -173,7 +173,8 @@ func (l *Limiter) longestWaiting(only *source) (found *conn) {
 	return found
 }
 
-// newestOfMost returns the newest connection of the source with the most connections, if it has at least that many.
+// newestOfMost returns the newest connection of the source with the most connections. It returns nil if that source has
+// fewer than least connections.
 func (l *Limiter) newestOfMost(least int) (found *conn) {
 	for _, s := range l.sources {
 		if len(s.open) < least || found != nil && len(s.open) < len(found.source.open) {
@@ -199,14 +200,15 @@ func (l *Limiter) remove(c *conn) {
 	l.drop(sourceOf(c.RemoteAddr()), c.source)
 }
 
-// drop forgets a source without connections, unless its pace matters. The caller must hold mu.
+// drop removes a source without connections, unless its pace is limited. The caller must hold mu.
 func (l *Limiter) drop(of netip.Addr, s *source) {
 	if len(s.open) == 0 && s.pace.Limit() == rate.Inf {
 		delete(l.sources, of)
 	}
 }
 
-// forget drops sources without open or recent connections, and reports whether it dropped any. The caller must hold mu.
+// forget removes sources without open or recent connections, and reports whether it removed any. The caller must hold
+// mu.
 func (l *Limiter) forget() bool {
 	before := len(l.sources)
 	for a, s := range l.sources {
@@ -217,7 +219,7 @@ func (l *Limiter) forget() bool {
 	return len(l.sources) < before
 }
 
-// State tells the Limiter which connections wait for a request. It is http.Server.ConnState.
+// State records whether a connection waits for a request. Use it as http.Server.ConnState.
 func (l *Limiter) State(c net.Conn, s http.ConnState) {
 	own, ok := c.(*conn)
 	if !ok {
@@ -236,12 +238,12 @@ func (l *Limiter) State(c net.Conn, s http.ConnState) {
 // connKey is the context key of a request's connection.
 type connKey struct{}
 
-// Context remembers the connection for Handler. It is http.Server.ConnContext.
+// Context stores the connection in the context of its requests, for Handler. Use it as http.Server.ConnContext.
 func (l *Limiter) Context(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// Handler makes a connection wait while a handler reads the request's body.
+// Handler marks a connection as waiting while next reads the request's body.
 func (l *Limiter) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if own, ok := r.Context().Value(connKey{}).(*conn); ok && r.Body != http.NoBody {
@@ -251,7 +253,7 @@ func (l *Limiter) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// body is the body of a request. Its connection waits during a Read.
+// body is the body of a request. During a Read, its connection counts as waiting.
 type body struct {
 	io.ReadCloser
 	from *conn
@@ -280,7 +282,7 @@ func (c *conn) CloseWrite() error {
 	return half.CloseWrite()
 }
 
-// Reset closes a connection with a reset instead of the usual exchange.
+// Reset closes a connection. It sends a TCP reset instead of the usual FIN.
 func Reset(c net.Conn) {
 	inner := c
 	if own, ok := c.(*conn); ok {
