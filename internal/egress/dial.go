@@ -35,8 +35,8 @@ func (p *Proxy) dialAllowed(ctx context.Context, network, address string) (net.C
 	return conn, err
 }
 
-// dial looks up a host that allows accepts, and connects to one of its addresses that is public or a door. If the host
-// is an IP address, it must be a door.
+// dial looks up a host for which allows returns true, and connects to one of its addresses that is public or in
+// Options.Doors. If the host is an IP address, it must be in Options.Doors.
 func (p *Proxy) dial(ctx context.Context, network, address string,
 	allows func(host string, port uint16) bool,
 ) (net.Conn, error) {

@@ -1,5 +1,5 @@
-// Package egress is the proxy between workers and the internet. It serves workers on restricted networks, and keeps API
-// keys out of agents' hands.
+// Package egress is the proxy between workers and the internet. It serves workers on restricted networks, and hides API
+// keys from agents.
 //
 // # Invariants
 //
@@ -30,6 +30,6 @@
 //
 // # Failure policy
 //
-// Nothing is retried. Each denied host is logged once per attempt and reported by Denied. The worker gets 403 for a
-// denied host, and 502 for a host that did not answer.
+// The proxy does not retry. It logs each denied host once per attempt, and Denied returns the denied hosts. The worker
+// gets 403 for a denied host, and 502 for a host that did not answer.
 package egress

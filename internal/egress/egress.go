@@ -251,7 +251,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		BasicAuth()
 	if !p.knows(attempt, token) {
 		w.Header().Set("Proxy-Authenticate", `Basic realm="retake"`)
-		w.Header().Set("Connection", "close") // strangers must not keep connections
+		w.Header().Set("Connection", "close") // unauthenticated clients must not keep connections
 		http.Error(w, "retake: sign in with the credentials in HTTPS_PROXY", http.StatusProxyAuthRequired)
 		return
 	}
@@ -329,7 +329,7 @@ func copyUntil(to, from net.Conn, ahead io.Reader) {
 	}
 }
 
-// failed logs a request that failed and answers it.
+// failed answers a request that failed, with 403 for a denied host and 502 otherwise.
 func (p *Proxy) failed(w http.ResponseWriter, _ *http.Request, err error) {
 	if d, ok := errors.AsType[*deniedError](err); ok {
 		http.Error(w, "retake: "+d.Error(), http.StatusForbidden)

@@ -28,7 +28,7 @@ func (p *Proxy) Placeholder(attempt string) string {
 	return placeholderPrefix + attempt + "-" + p.Token(attempt)
 }
 
-// holder returns the attempt with this placeholder.
+// holder returns the attempt with this placeholder. ok is false unless the attempt is running.
 func (p *Proxy) holder(placeholder string) (attempt string, ok bool) {
 	rest, ok := strings.CutPrefix(placeholder, placeholderPrefix)
 	cut := strings.LastIndexByte(rest, '-')

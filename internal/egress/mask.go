@@ -116,7 +116,7 @@ func (b *maskedBody) Close() error {
 	return err
 }
 
-// finalOnly discards interim responses (1xx). ReverseProxy does not show them to ModifyResponse.
+// finalOnly discards interim responses (1xx), because ReverseProxy does not pass them to ModifyResponse.
 type finalOnly struct{ http.ResponseWriter }
 
 func (f finalOnly) Unwrap() http.ResponseWriter { return f.ResponseWriter }
