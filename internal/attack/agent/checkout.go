@@ -272,7 +272,7 @@ func globs([]string) (string, error) {
 	return "", err
 }
 
-// swap SECONDS swaps .retake and another file between the originals and links to a secret.
+// swap SECONDS SECRET repeatedly replaces .retake and two files with links to SECRET, and restores them.
 func swap(args []string) (string, error) {
 	end, n := time.Now().Add(time.Duration(count(args[0]))*time.Second), 0
 	secret := args[1]

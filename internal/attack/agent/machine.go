@@ -133,7 +133,7 @@ func trace([]string) (string, error) {
 	return out.String(), nil
 }
 
-// signalFirst sends process 1 every signal except SIGTERM, which it obeys by design.
+// signalFirst sends process 1 every signal except SIGTERM, SIGINT and SIGHUP, which may end it by design.
 func signalFirst([]string) (string, error) {
 	sent := 0
 	for s := syscall.Signal(1); s < 65; s++ {
@@ -313,7 +313,7 @@ func folder(args []string) (string, error) {
 	return "", err
 }
 
-// logFile KIND damages a log file that the agent's profile names.
+// logFile KIND replaces the log files that the agent's profile names with a pipe, links, many files or a huge file.
 func logFile(args []string) (string, error) {
 	_ = os.RemoveAll("logs") // left by an earlier attempt
 	_ = os.MkdirAll("logs", 0o755)
@@ -352,7 +352,7 @@ func detach([]string) (string, error) {
 	return "", err
 }
 
-// ticking is the process that detach leaves. It ignores all signals that can be ignored.
+// ticking is the process that detach starts. It writes the time to /tmp/ticks until it is killed.
 func ticking([]string) (string, error) {
 	for {
 		_ = os.WriteFile("/tmp/ticks", []byte(time.Now().Format(time.RFC3339Nano)), 0o644)

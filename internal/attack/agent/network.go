@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// onNetwork are attacks on addresses outside the container's network.
+// onNetwork lists attacks over the network: on other workers, on outside addresses, on name servers and on the proxy.
 var onNetwork = map[string]func(args []string) (string, error){
 	"answer":     answer,
 	"neighbours": neighbours,
@@ -35,7 +35,7 @@ var onNetwork = map[string]func(args []string) (string, error){
 	"promptly":   promptly,
 }
 
-// answer PORT DURATION sends a word to each client of a port, for this time.
+// answer PORT DURATION sends a byte to each client of a port, for this time.
 func answer(args []string) (string, error) {
 	most, err := time.ParseDuration(args[1])
 	if err != nil {
@@ -56,7 +56,7 @@ func answer(args []string) (string, error) {
 	}
 }
 
-// word reads a word from an address.
+// word connects to an address and reads a byte.
 func word(address string, patience time.Duration) error {
 	c, err := net.DialTimeout("tcp", address, patience)
 	if err != nil {
@@ -69,7 +69,7 @@ func word(address string, patience time.Duration) error {
 	return err
 }
 
-// neighbours DURATION searches its own network for open ports, for this time.
+// neighbours PORT DURATION searches its own network for other hosts that answer at PORT, for this time.
 func neighbours(args []string) (string, error) {
 	most, err := time.ParseDuration(args[1])
 	if err != nil {
