@@ -84,7 +84,7 @@ func attempts(runs []*agentRun) (ids []string) {
 	return ids
 }
 
-// branches maps each pushed branch to the attempt that its issue's file names.
+// branches maps each pushed branch to the attempt that the file on the branch names.
 func (w auditor) branches() (found map[string]string, err error) {
 	found = map[string]string{}
 	refs, err := testbed.Git(w.github.Bare, "for-each-ref", "--format=%(refname:short)", "refs/heads/retake/")

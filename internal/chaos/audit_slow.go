@@ -13,14 +13,14 @@ import (
 	"retake/internal/timeline"
 )
 
-// suspicion is a time at which the director took a worker for silent.
+// suspicion records that the director considered a worker silent.
 type suspicion struct {
 	issue  string
 	number int // of the attempt
 	at     time.Time
 }
 
-// readSuspicions asks the running director for its suspicions. No other peer can see them.
+// readSuspicions asks the running director for its suspicions, because they are not visible elsewhere.
 func readSuspicions(ctx context.Context, w *world) error {
 	return operator.AskEvents(ctx, w.data(), operator.EventFilter{}, func(e timeline.Event) error {
 		if strings.HasPrefix(e.Text, fsm.OnSilent.Info().Means) {
@@ -57,7 +57,7 @@ func (w auditor) auditSlow(t *table, runs []*agentRun) {
 	}
 }
 
-// blamed returns the runs of living workers that a slow director gave up.
+// blamed returns the runs of living workers that the director stopped because it was slow itself.
 func (w auditor) blamed(runs []*agentRun) (found []*agentRun) {
 	for _, r := range runs {
 		if !r.finished.IsZero() || r.asked || r.failed || w.byPeople(r.issue) || w.harmedSince(r) {
@@ -70,7 +70,7 @@ func (w auditor) blamed(runs []*agentRun) (found []*agentRun) {
 	return found
 }
 
-// blamedEarly returns the workers that lived while the director was slow, and ended before their agents began.
+// blamedEarly returns the workers that were alive while the director was slow, and ended before their agents began.
 func (w auditor) blamedEarly(runs []*agentRun) (found []testbed.Worker) {
 	for _, x := range w.lived {
 		early := &agentRun{issue: x.Task, attempt: x.Attempt}

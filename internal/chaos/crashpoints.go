@@ -23,7 +23,8 @@ const (
 	reachedAgainWithin = 5 * time.Second  // until the director reaches the point in recovery
 )
 
-// stimuli lists what triggers the crash points whose names contain a text. Ordinary work reaches all other points.
+// stimuli lists the actions that make a director reach certain crash points. A row applies to each point with a name
+// that contains in. Ordinary work reaches all other points.
 var stimuli = []struct {
 	in    string
 	first string // result of the first attempt, as in part.First, or waits
@@ -52,7 +53,7 @@ func patiently(ctx context.Context, _ *world, _ *rand.Rand) (string, error) {
 	return "", testbed.Pause(ctx, 500*time.Millisecond)
 }
 
-// command sends the director commands as an operator.
+// command returns an action that sends commands to the director as an operator.
 func command(commands ...fsm.OperatorCommand) func(context.Context, *world, *rand.Rand) (string, error) {
 	return func(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 		_, _ = w.victim(ctx, r)

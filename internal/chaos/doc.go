@@ -15,8 +15,8 @@
 //
 // It trusts the stand-in's issues, events, requests and branches, the runtime's list, and the lines that agents write
 // to a file outside director.data_dir (runs.go). It never reads the journal, the log or the data directory, because the
-// director writes them. It asks the director only for its health, to measure how long recovery takes, and for its
-// suspicions, which it shares with no other peer.
+// director writes them. It asks the director only for its health, to measure the duration of a recovery, and for the
+// times at which it considered a worker silent, because only the director knows them.
 //
 // # Excuses
 //

@@ -23,8 +23,8 @@ func (w auditor) excused(r *agentRun, at time.Time) bool {
 	})
 }
 
-// underWay is the time after a stated limit in which one concurrent request from the director may arrive. The director
-// sent it before it read the limit.
+// underWay is the time after a stated limit in which one concurrent request from the director may arrive, because the
+// director may have sent the request before it read the limit.
 const underWay = 500 * time.Millisecond
 
 // auditLimits finds requests that the director made during a limit.
@@ -48,9 +48,9 @@ func (w auditor) auditLimits(t *table) {
 	t.more("calls during a stated limit", max(0, w.github.Violations()-seen)) // dropped from the log
 }
 
-// askedAgain counts, by attempt, the questions that the director had to repeat because it could not know of the first.
-// That happens if a person deleted the comment, and the director was killed before it recorded the question: the
-// comment's id is lost, and GitHub's timeline does not identify deleted comments.
+// askedAgain counts, by attempt, the questions that the director had to repeat because it did not know the first one.
+// That happens if a person deleted the comment, and the director was killed before it recorded the question. The
+// comment's id is then lost, because GitHub's timeline does not identify deleted comments.
 func (w auditor) askedAgain(i *issue, asked []githubtest.Comment) map[string]int {
 	n := map[string]int{}
 	events, kills := w.github.Events(i.key), w.director.KilledAt()

@@ -193,7 +193,7 @@ func (w *world) victim(ctx context.Context, r *rand.Rand) (v testbed.Worker, ok 
 
 const nobody = "nobody worked"
 
-// onWorker returns a throw that ends a random worker.
+// onWorker returns a throw that calls do for a random worker.
 func onWorker(do func(testbed.Host, context.Context, string) error) func(context.Context, *world,
 	*rand.Rand) (string, error) {
 	return func(ctx context.Context, w *world, r *rand.Rand) (string, error) {

@@ -22,14 +22,14 @@ const (
 	ioctlThaw   = 0xc0045878
 )
 
-// Times of the faults that make a director slow, and the number of workers that it may blame for its own delays.
+// Times of the faults that make a director slow, and numbers of workers that it might wrongly stop.
 const (
 	slowTime   = 16 * time.Second // of a slow disk or processor
 	longWork   = 25.0             // seconds of work, so that agents outlive the fault
 	occupied   = 4                // running workers before the fault
 	occupyTime = 10 * time.Second // maximum, until these workers run
 	starting   = 3                // further workers, which start during the fault
-	blameTime  = 3 * time.Second  // after a slow period in which a worker may still be given up because of it
+	blameTime  = 3 * time.Second  // after a slow period, in which the director may still stop a worker because of it
 )
 
 // slow is a period in which the director is slow. It must not stop living workers during it or shortly afterwards.
@@ -47,7 +47,7 @@ func occupy(ctx context.Context, w *world, r *rand.Rand) {
 	_ = testbed.Pause(ctx, between(r, 0, 3*time.Second))
 }
 
-// whileSlow calls a function repeatedly for slowTime, and records the period and the workers that lived in it.
+// whileSlow calls a function repeatedly for slowTime, and records the period and the workers that were alive in it.
 func whileSlow(ctx context.Context, w *world, r *rand.Rand, do func() error) (err error) {
 	began := time.Now()
 	defer func() { wasSlow(w, began) }()
@@ -65,7 +65,7 @@ func whileSlow(ctx context.Context, w *world, r *rand.Rand, do func() error) (er
 	return errors.Join(err, ctx.Err())
 }
 
-// watch records the workers that live, until ctx is done. An agent's file does not show workers that are still
+// watch records the living workers until ctx is done, because the agents' file does not contain workers that are still
 // starting.
 func watch(ctx context.Context, w *world) {
 	for testbed.Pause(ctx, 500*time.Millisecond) == nil {
@@ -123,7 +123,7 @@ func slowDisk(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 }
 
 // slowProcessor gives the director a few per cent of a processor by a quota of a control group. Without permission for
-// that, it stops and continues the director instead, which the director's figures about its quota do not show.
+// that, it repeatedly stops and continues the director instead. The director's own figures do not show these stops.
 func slowProcessor(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	share, period := 1+r.IntN(5), between(r, 100*time.Millisecond, time.Second)
 	occupy(ctx, w, r)

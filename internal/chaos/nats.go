@@ -21,7 +21,7 @@ import (
 	"retake/internal/testbed"
 )
 
-// The two kinds of bus.
+// Kinds of bus, in addition to busCluster.
 const (
 	busEmbedded = "embedded"
 	busJoined   = "joined"

@@ -20,8 +20,8 @@ type kind struct {
 
 func (k kind) String() string { return fmt.Sprintf("%s, %s, TTL %v", k.runtime, k.bus, k.ttl) }
 
-// shortestTTL is the shortest heartbeat TTL for heartbeats once a second. A director that blames others for its own
-// delays does so here first.
+// shortestTTL is the shortest TTL for heartbeats that are sent once a second. With this TTL, a slow director is most
+// likely to consider a living worker silent.
 const shortestTTL = 3 * time.Second
 
 // plan is a world that a run will create.
@@ -68,7 +68,7 @@ func (o Options) ttls() (ttls []time.Duration, err error) {
 	return ttls, nil
 }
 
-// kinds returns the possible kinds of worlds, which a run uses in turn. Neighbours differ in their bus.
+// kinds returns the possible kinds of worlds, which a run uses in turn. Adjacent kinds differ in their bus.
 func (o Options) kinds(ctx context.Context) (kinds []kind, err error) {
 	runtimes := map[string][]string{
 		"": {testbed.RuntimeDocker, testbed.RuntimeProcess}, "docker": {testbed.RuntimeDocker},

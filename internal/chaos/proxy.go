@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// weather tells the proxy how to disturb a share of the requests.
+// weather describes how the proxy disturbs a share of the requests.
 type weather struct {
 	share float64 // share of the requests that are disturbed
 	does  func(p *proxy, w http.ResponseWriter, r *http.Request)

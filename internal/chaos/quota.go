@@ -47,8 +47,8 @@ func write(group, file, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// limit moves a process into a control group with a share of a processor, in per cent. It also holds the process's
-// later children. lift moves all of them back.
+// limit moves a process into a control group with a share of a processor, in per cent. The group also contains the
+// process's later children. lift moves all of them back.
 func limit(pid, share int, period time.Duration) (lift func() error, err error) {
 	runs := max(time.Millisecond, period*time.Duration(share)/100)
 	for _, q := range quotas {
@@ -60,7 +60,7 @@ func limit(pid, share int, period time.Duration) (lift func() error, err error) 
 		}
 		failed := errors.Join(write(group, "cgroup.procs", strconv.Itoa(pid)), q.limit(group, runs, period))
 		if failed == nil {
-			// First the quota, because a move waits for processes that are being created, on the whole machine.
+			// Lift the quota first, because a move waits for every process that is being created on the machine.
 			return func() error { return errors.Join(q.lift(group), leave(group, parent)) }, nil
 		}
 		err = errors.Join(err, failed, leave(group, parent))

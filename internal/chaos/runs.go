@@ -22,7 +22,7 @@ const (
 	runFinished = "finished" // the agent has done and checked the work, and only the report is missing
 )
 
-// runLine is one line of the file.
+// runLine is one line of runsFile.
 type runLine struct {
 	At      time.Time `json:"at"`
 	What    string    `json:"what"`
@@ -32,7 +32,7 @@ type runLine struct {
 	PID     int       `json:"pid"`
 }
 
-// runsFile is the name of the file. All agents of a world share its directory.
+// runsFile is the name of the file in which all agents of a world record their runs.
 const runsFile = "runs.jsonl"
 
 // write appends a line to the file in a single write, so that lines of several agents do not mix.

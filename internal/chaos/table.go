@@ -35,7 +35,7 @@ var columns = []struct {
 	{"attempts overlapping", true},
 	{"attempts run twice", true},
 	{"finished work repeated", true},
-	{"living workers suspected", false}, // a busy machine may silence a worker at the same time,
+	{"living workers suspected", false}, // not bad, because a busy machine may also silence the worker
 	{"living workers stopped", true},
 	{"containers left", true},
 	{"networks too many", true},

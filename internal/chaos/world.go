@@ -42,7 +42,7 @@ type world struct {
 	issues    []*issue
 	harmed    []harm
 	slow      []slow
-	lived     []testbed.Worker // while the director was slow
+	lived     []testbed.Worker // workers that were alive while the director was slow
 	suspected []suspicion      // by the director
 	wrong     []finding        // findings of faults, for the table
 }
