@@ -100,7 +100,7 @@ func (d *Docker) Gateway(ctx context.Context) (address string, err error) {
 	return address, err
 }
 
-// runtime returns the director's runtime for this engine.
+// runtime calls use with the director's runtime for this engine.
 func (d *Docker) runtime(ctx context.Context, use func(*container.Docker) error) error {
 	r, err := container.OpenDocker(ctx, container.Options{Fleet: d.Fleet, Network: d.Fleet})
 	if err != nil {

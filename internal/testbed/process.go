@@ -29,7 +29,7 @@ type Process struct {
 	cmd     *exec.Cmd // nil unless the program should be running
 	started time.Time
 	ended   chan struct{}
-	kills   []time.Time // deaths by SIGKILL from any sender
+	kills   []time.Time // times at which a SIGKILL from any sender ended the program
 }
 
 // DirectorEnv returns environ with the stand-in's token, and without variables that configure a director. So a real
@@ -56,7 +56,7 @@ func (p *Process) StartWith(more ...string) error {
 	}
 	cmd := exec.Command(p.Argv[0], p.Argv[1:]...)
 	cmd.Env = append(slices.Clone(p.Env), more...)
-	// In its own process group, the child does not get the terminal's Ctrl-C. It dies with this program.
+	// In its own process group, the child does not get the terminal's Ctrl-C. The kernel ends it with this program.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var lines io.Reader
 	var err error
@@ -137,7 +137,7 @@ func (p *Process) Kill() { p.end(syscall.SIGKILL) }
 // stopWithin is the maximum time in which a program must end after a signal.
 const stopWithin = 20 * time.Second
 
-// Stop asks the program to end and waits. It returns an error if the program had to be killed.
+// Stop sends SIGTERM and waits for the process. It returns an error if the process had to be killed after stopWithin.
 func (p *Process) Stop() error {
 	late := time.AfterFunc(stopWithin, func() { p.Signal(syscall.SIGKILL) })
 	p.end(syscall.SIGTERM)
@@ -173,7 +173,7 @@ func (p *Process) EndedItself() (state *os.ProcessState, yes bool) {
 	return p.cmd.ProcessState, true
 }
 
-// KilledItself reports whether the process died of a SIGKILL that the tests did not send.
+// KilledItself reports whether a SIGKILL that did not come from Kill or Stop ended the process.
 func (p *Process) KilledItself() bool {
 	state, ended := p.EndedItself()
 	return ended && wasKilled(state)

@@ -95,7 +95,7 @@ func (p *Processes) Record() *Record {
 	})
 }
 
-// signal signals one process of a started attempt.
+// signal sends a signal to the worker of a started attempt. If part is not nil, signal calls part instead.
 func (p *Processes) signal(attempt string, sig syscall.Signal, part func(*supervisor.Started) error) error {
 	started, err := supervisor.ReadStarted(filepath.Join(p.Dir, attempt))
 	if err != nil || started == nil {

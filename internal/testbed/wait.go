@@ -10,7 +10,7 @@ import (
 	"retake/internal/patience"
 )
 
-// Await polls until is returns true. On a busy machine, Await waits longer than most. After that, it returns an error
+// Await polls is until it returns true. It waits up to most, and longer on a busy machine. Then it returns an error
 // that contains what.
 func Await(ctx context.Context, most time.Duration, what string, is func() bool) error {
 	late := fmt.Errorf("testbed: not reached within %v: %s", most, what)
@@ -24,7 +24,7 @@ func Await(ctx context.Context, most time.Duration, what string, is func() bool)
 	return nil
 }
 
-// Pause waits for d, or returns the cause of ctx's end.
+// Pause waits for d. If ctx is done first, it returns the cause.
 func Pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
