@@ -75,7 +75,7 @@ type BudgetReset struct {
 type CooldownLift struct {
 	Resources []string                `json:"resources,omitempty"` // in a request, empty means all closed resources
 	Lifted    []wire.SnapshotCooldown `json:"lifted"`
-	Problem   string                  `json:"problem,omitempty"` // why no resource was opened
+	Problem   string                  `json:"problem,omitempty"` // why the request was refused
 }
 
 // String returns the health in one line.
@@ -133,7 +133,7 @@ type Reading struct {
 	// in force.
 	Problems []string  `json:"problems,omitempty"`
 	Since    time.Time `json:"since"` // when the configuration in force was read
-	// the change takes effect when the director decides again and the journal has it
+	// Pending is set while the change is not in the journal yet. The change takes effect after that.
 	Pending bool `json:"pending,omitempty"`
 }
 
@@ -228,7 +228,7 @@ func (f EventFilter) query() string {
 	return q.Encode()
 }
 
-// Keep returns the events from the filter's Since on.
+// Keep returns the events that are not older than Since.
 func (f EventFilter) Keep(all []timeline.Event) (kept []timeline.Event) {
 	for _, e := range all {
 		if !e.At.Before(f.Since) {

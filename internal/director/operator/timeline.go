@@ -18,7 +18,7 @@ import (
 // ErrNoTask means that the journal does not know the issue.
 var ErrNoTask = errors.New("director: the journal has no record of the issue")
 
-// AskTasks returns the state of the director's tasks, including finished tasks that it remembers.
+// AskTasks returns the state of the director's tasks, including finished tasks that are still in its read model.
 func AskTasks(ctx context.Context, dataDir string) ([]timeline.Task, error) {
 	return ask[[]timeline.Task](ctx, dataDir, question{method: http.MethodGet, path: "/tasks", within: 2 * ViewTime})
 }

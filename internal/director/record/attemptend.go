@@ -19,8 +19,8 @@ type attemptEnd struct {
 	signal                            string
 }
 
-// Ended records an ended attempt: its container's output, the results of its stages, and its changes. The caller
-// decides the verdict afterwards, so the record survives a crash in between. patch must not contain secrets.
+// Ended records an ended attempt: its container's output, the results of its stages, and its changes. It runs before
+// the verdict, so that a crash in between does not lose the record. patch must not contain secrets.
 func (c *Recorder) Ended(e fsm.Effect, x container.Exit, stored []bus.Report, patch string,
 	printed *audit.StoredOutput,
 ) {
@@ -44,7 +44,7 @@ func (c *Recorder) reportedEnd(x container.Exit, stored []bus.Report) (out audit
 	if x.Known {
 		end.exitCode = &x.ExitCode
 	}
-	// Redact each text separately: a half secret at the end of a buffer is recognised only at the end of a text.
+	// Redact each text separately, because Redact recognises a truncated secret only at the end of a text.
 	out = audit.Output{WorkerLog: c.Redact(string(x.Stdout)) + "\n" + c.Redact(string(x.Stderr))}
 	for _, r := range stored {
 		switch body := r.Body.(type) {
@@ -77,8 +77,8 @@ func (c *Recorder) reportedEnd(x container.Exit, stored []bus.Report) (out audit
 	return out, meta, end
 }
 
-// addEnd adds details of an attempt's end. It keeps earlier details if they are better, because an interrupted stop
-// runs again after the container is gone.
+// addEnd adds details of an attempt's end. It keeps an earlier detail if the new one is empty, because an interrupted
+// stop runs again after the container is gone.
 func addEnd(m *audit.Meta, end audit.Meta) {
 	m.Stage, m.Signal, m.OOM = cmp.Or(end.Stage, m.Stage), cmp.Or(end.Signal, m.Signal), m.OOM || end.OOM
 	m.Usage, m.ExitCode, m.Output = cmp.Or(m.Usage, end.Usage), cmp.Or(end.ExitCode, m.ExitCode),

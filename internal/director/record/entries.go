@@ -16,7 +16,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// reached records the current stage of a task's attempt, and all stages before it, because stages run in order.
+// reached records the current stage of a task's attempt. All stages before it count as completed, because stages run in
+// order.
 func (c *Recorder) reached(k fsm.IssueKey, stage string) {
 	s, t, of := c.stats[k], c.state.Task(k), c.course
 	if t != nil {
@@ -35,7 +36,7 @@ func (c *Recorder) reached(k fsm.IssueKey, stage string) {
 		}
 		s.StagesCompleted = slices.Clone(done)
 	}
-	c.stats[k] = s // a stage of the director is not in the attempt's plan
+	c.stats[k] = s // the director's own stages are not in the plan, and leave StagesCompleted unchanged
 }
 
 // waitFor returns the tasks that wait for k.
@@ -76,8 +77,8 @@ func (c *Recorder) forget(attempt string) {
 	c.courses.Delete(attempt)
 }
 
-// Starts records the agent and model of an attempt from its plan, and its course. A later configuration does not
-// change these.
+// Starts records the agent, the model and the stages of an attempt from its plan and the setup in force. A later
+// configuration does not change them.
 func (c *Recorder) Starts(e fsm.Effect, p wire.Plan, in *inforce.Setup) {
 	c.courses.Store(e.Worker, courseOf(in))
 	who, model := workerOf(p)
@@ -176,7 +177,7 @@ func (c *Recorder) judged(at time.Time, f fsm.VerdictMade) {
 	c.judgments = append(c.judgments, judgment{s, last})
 }
 
-// pronounce writes the verdicts of a record, with the state after it.
+// pronounce writes the verdicts that judged has collected from one record, with the state after the record.
 func (c *Recorder) pronounce(at time.Time) {
 	for _, j := range c.judgments {
 		if t := c.state.Task(fsm.IssueKey(j.stats.Issue)); t != nil {

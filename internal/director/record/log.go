@@ -6,7 +6,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// Explanations of recovery.continue_on_error, at its start and when it applies.
+// Log messages about recovery.continue_on_error, at the start of a session and after a fatal failure.
 const (
 	ContinuesText = "recovery.continue_on_error is set: the run survives every failure, even if the policy calls it " +
 		"fatal, such as a rejected credential. Retake still asks a person about every failed task, always writes " +

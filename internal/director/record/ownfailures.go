@@ -11,7 +11,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// planned returns an effect from a task's outbox.
+// planned returns an effect from a task's outbox. If it is not there, planned returns an effect with only the task.
 func (c *Recorder) planned(k fsm.IssueKey, id string) fsm.Effect {
 	if t := c.state.Task(k); t != nil {
 		for _, p := range t.Outbox {
@@ -39,7 +39,7 @@ func (c *Recorder) ownFailure(at time.Time, e fsm.Effect, reason recovery.Reason
 	c.Out.Classified(at, c.RunID, "", attempt)
 }
 
-// ruleOwn stands for a rule of the classifier, when a part of the director states what failed.
+// ruleOwn takes the place of a classifier's rule if the director itself has reported the failure.
 const ruleOwn = "director.effect"
 
 // callerOf names the part of the director that carries out an effect.

@@ -19,16 +19,16 @@ import (
 // separate goroutine writes. Executors call the other methods. Create it with New.
 type Recorder struct {
 	Options
-	state  *fsm.Machine // the machine after the last durable record, while the owner's machine is ahead of the journal
+	state  *fsm.Machine // the state after the last durable record; the owner's machine may be ahead of the journal
 	guards policy.Guards
 	preset string
-	course course                       // the course of attempts that begin now
+	course course                       // the stages of attempts that begin with the current setup
 	stats  map[fsm.IssueKey]audit.Stats // the values last written
 
 	judgments []judgment // verdicts in the current record
 
 	ends    sync.Map // by attempt: its attemptEnd, until the next attempt begins or the task is over
-	courses sync.Map // by attempt: its course, for the same time; missing for attempts that an earlier process began
+	courses sync.Map // by attempt: its course, kept as long as in ends; missing if an earlier process began the attempt
 	unread  sync.Map // by unreadable repository or issue: the recorded reasons; each key has one caller
 }
 
@@ -63,8 +63,8 @@ type Options struct {
 	Log    *zap.Logger
 }
 
-// New returns a Recorder that first writes the state of m, because an earlier process may have ended too soon. It
-// also returns the numbers of paid calls that people edited in stats.json files while no director ran.
+// New returns a Recorder, and writes the state of m, because an earlier process may have ended before it wrote that
+// state. It also returns the numbers of paid calls that people edited in stats.json files while no director ran.
 func New(m *fsm.Machine, o Options) (c *Recorder, edits []fsm.BudgetEdited, err error) {
 	c = &Recorder{Options: o, state: fsm.New(fsm.Config{}), stats: map[fsm.IssueKey]audit.Stats{}}
 	c.follow(c.Setup())
@@ -95,7 +95,7 @@ func New(m *fsm.Machine, o Options) (c *Recorder, edits []fsm.BudgetEdited, err 
 	return c, edits, nil
 }
 
-// follow derives from a setup how future attempts run.
+// follow takes the stages of future attempts, the preset and the guards from a setup.
 func (c *Recorder) follow(now *inforce.Setup) {
 	c.course = courseOf(now)
 	c.preset, c.guards = now.Recovery.Preset, now.Policy.With(now.Limits()).Guards()

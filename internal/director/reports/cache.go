@@ -17,9 +17,9 @@ type Store interface {
 	Of(ctx context.Context, worker string, after uint64) ([]bus.Report, error)
 }
 
-// Cache keeps the reports of running attempts, so that each one is read and decoded only once. Usually the consumer
-// reads a report. If the consumer is behind, the end of the attempt reads the report. Reports that another process or
-// session consumed are read again.
+// Cache keeps the reports of running attempts, so that each one is read and decoded only once. Usually the stream's
+// consumer adds a report. If the consumer is behind, Of reads the report when the attempt ends. Reports that another
+// process or session consumed are read again.
 type Cache struct {
 	store   Store
 	secrets func() *redact.Redactor
@@ -56,7 +56,7 @@ func (c *Cache) add(r bus.Report) {
 	case complete && r.Seq > lastSeq(list):
 		c.put(r.Worker, append(list, r))
 	case complete && !slices.ContainsFunc(list, func(one bus.Report) bool { return one.Seq == r.Seq }):
-		// a late report: others before it were dropped, so the list has a gap
+		// the list has newer reports but not this one, so it is incomplete
 		c.drop(r.Worker)
 	}
 }
@@ -97,7 +97,7 @@ func (c *Cache) Failure(ctx context.Context, worker string, ref *fsm.ReportRef,
 	return nil, false, err
 }
 
-// Drop forgets the reports of a worker.
+// Drop removes the reports of a worker from the cache.
 func (c *Cache) Drop(worker string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

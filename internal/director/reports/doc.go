@@ -11,5 +11,5 @@
 //
 // The bus checks a worker's signature twice: before it stores a report, and when it reads the report from the stream.
 // The second check must stay. Operators publish on the same subjects, and NATS permissions cover subjects but not
-// headers. A mark in a stored message would therefore not prove that the relay has seen it.
+// headers. A header of a stored message would therefore not prove that the relay has checked the message.
 package reports

@@ -77,7 +77,7 @@ func (d *Ending) takeSpooled(ctx context.Context, e fsm.Effect) error {
 	return nil
 }
 
-// WorkerEnded reports whether the worker itself wrote a final report, before which it sends all others.
+// WorkerEnded reports whether the worker itself wrote a final report, which it sends after all its other reports.
 func WorkerEnded(reports []bus.Report) bool {
 	return hasEnd(slices.DeleteFunc(slices.Clone(reports), func(r bus.Report) bool { return r.Own }))
 }

@@ -62,7 +62,7 @@ func (d *Reader) Read(ctx context.Context, r bus.Report) fsm.Report {
 	return out
 }
 
-// tooMuch returns, for people, which limit on its checkout a failed attempt exceeded, or "".
+// tooMuch describes, for people, the limit on its checkout that a failed attempt exceeded, or returns "".
 func (d *Reader) tooMuch(ctx context.Context, r bus.Report, found recovery.Finding) (cause string) {
 	if body, ok := r.Body.(*wire.WorkerError); ok && !r.Own && body.IsFinal() && d.Setup().Workspace.Travels() {
 		cause = d.HeldBack(ctx, r.Worker)

@@ -20,7 +20,7 @@ func Translate(r bus.Report) fsm.Report {
 		out.Exit = r.Own && b.ErrorID == bus.ExitID(r.Worker)
 		out.Evidence = Evidence(b, r.Received)
 		out.Issue, out.N, out.Persons = b.IssueNumber, b.Attempt, !r.Own && !r.Signed
-		// our worker signs its reports and derives these flags, so they are present only if they differ
+		// the worker program signs its reports and derives the flags, so signed flags are explicit only if they differ
 		said := &out.Evidence.Assertion
 		said.Explicit = !r.Own && (!r.Signed || said.Differs())
 		if r.Own && b.ErrorID == bus.OffenceID(r.Worker) {

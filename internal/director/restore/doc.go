@@ -1,5 +1,5 @@
-// Package restore restores the machine's state when a session begins, from a snapshot and the journal after it. If
-// the journal is damaged, the sources are GitHub, containers, reports and checkouts.
-// A session never continues from a damaged journal. A rebuild takes every step that can fail for external reasons
+// Package restore restores the machine's state when a session begins, from a snapshot and the journal after it. A
+// session never continues from a damaged journal. Instead, a rebuild begins a new journal from the readable part of the
+// old one, GitHub, containers, reports and checkouts. A rebuild takes every step that can fail for external reasons
 // before its first change.
 package restore

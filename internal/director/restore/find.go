@@ -19,7 +19,7 @@ import (
 	"retake/internal/workspace"
 )
 
-// evidence holds this machine's knowledge of attempts, from containers, stored reports and checkouts.
+// evidence holds the traces of claims and attempts in the journal, containers, stored reports, checkouts and branches.
 type evidence struct {
 	live      map[string]int          // by nonce: the attempt with a container that runs or may start
 	shown     map[string]int          // by nonce: the highest attempt with a container or a report
@@ -96,7 +96,7 @@ func (r *Restorer) collect(ctx context.Context, known *fsm.Machine) (*evidence, 
 	if e.checkouts, err = r.Workspace.Claims(); err != nil {
 		return nil, err
 	}
-	for _, c := range e.checkouts { // its issue may have lost our labels
+	for _, c := range e.checkouts { // GitHub's lists may not have the issue, because it may have lost our labels
 		e.shown[c.Nonce] = max(e.shown[c.Nonce], c.Attempt)
 		if c.Task != "" {
 			e.issue(fsm.IssueKey(c.Task), c.Nonce)
@@ -126,7 +126,7 @@ func (r *Restorer) find(ctx context.Context,
 				return nil, nil, err
 			}
 			labels := r.Config.GitHub.Labels
-			// the question waits if no answer has taken effect
+			// the question is open if no answer has taken effect
 			waits := f.Question != "" && !f.Answered && f.AskedAfter() >= f.Attempt && !g.Has(labels.Claimed) &&
 				!g.Has(labels.Review)
 			if waits && (asked.IsZero() || g.AskedAt.Before(asked)) {
@@ -135,7 +135,7 @@ func (r *Restorer) find(ctx context.Context,
 			seen[f.Key], found = true, append(found, f)
 		}
 		from := e.listens[repo]
-		// Read all answers since the question. Answers that were carried out have our thumbs-up.
+		// Read all comments since the oldest open question. An answer that was carried out has our thumbs-up.
 		if !asked.IsZero() {
 			from = asked.UTC().Format(time.RFC3339)
 		}
@@ -154,7 +154,7 @@ func (r *Restorer) find(ctx context.Context,
 }
 
 // withoutGitHub returns the issues that GitHub did not show: deleted issues of the journal's tasks, and unreadable
-// issues with a task, a container or a checkout. Normal operation decides about them later.
+// issues with a task, a container or a checkout. The next session reads them again and decides.
 func (e *evidence) withoutGitHub(repo string, known *fsm.Machine, seen map[fsm.IssueKey]bool,
 	unread []int,
 ) (found []fsm.FoundTask) {
@@ -186,8 +186,8 @@ const (
 	findRetryMost = 30 * time.Second
 )
 
-// listenFrom records GitHub's time before it reads a repository, so that the new journal's first poll reads all later
-// comments.
+// listenFrom records GitHub's time before findOnGitHub reads a repository, so that the new journal's first poll reads
+// all later comments.
 func (r *Restorer) listenFrom(ctx context.Context, e *evidence, repo string) error {
 	if e.listens[repo] != "" {
 		return nil
@@ -203,7 +203,7 @@ func (r *Restorer) listenFrom(ctx context.Context, e *evidence, repo string) err
 func (r *Restorer) findOnGitHub(ctx context.Context, e *evidence,
 	repo string,
 ) (found []inbox.Found, unread []int, err error) {
-	since := time.Time{} // since when all but some issues are readable; zero if none was
+	since := time.Time{} // when GitHub first answered, except for single issues; zero after a failure
 	patience := r.Patience
 	for retry := min(findRetry, patience/10); ; retry = min(2*retry, findRetryMost) {
 		err := r.listenFrom(ctx, e, repo)
@@ -256,8 +256,8 @@ func (r *Restorer) findOnGitHub(ctx context.Context, e *evidence,
 
 var attemptBranch = regexp.MustCompile(`^retake/([1-9][0-9]{0,8})-a([1-9][0-9]{0,4})(-|$)`)
 
-// findBranches reads the attempts in the names of the repository's branches. If the server refuses git, the other
-// evidence must suffice.
+// findBranches reads attempt numbers from the names of the repository's branches. If the git server refuses to list the
+// branches, the rebuild continues without them.
 func (r *Restorer) findBranches(ctx context.Context, e *evidence, repo string) error {
 	names, err := r.Workspace.Branches(ctx, r.Remote(repo), "retake")
 	if err != nil && !failure.Of(err).Transient {
@@ -275,11 +275,11 @@ func (r *Restorer) findBranches(ctx context.Context, e *evidence, repo string) e
 	return err
 }
 
-// found combines GitHub's and this machine's knowledge of one issue.
+// found combines GitHub's state of an issue with the evidence and the journal's task.
 func (r *Restorer) found(ctx context.Context, e *evidence, g inbox.Found, known *fsm.Task) (fsm.FoundTask, error) {
 	v := r.IssueView(g.Issue)
 	f := fsm.FoundTask{Key: v.Key, Title: v.Title, URL: v.URL, Labels: v.Labels, Nonce: g.Nonce}
-	// a person who deletes or edits our comment does not end the claim
+	// the claim continues even if a person has deleted or edited our comment
 	if f.Nonce == "" && !g.Others {
 		switch running := e.running[f.Key]; {
 		case known != nil && !slices.Contains(g.Ended, known.Nonce) && known.State != fsm.Queued &&
@@ -303,8 +303,8 @@ func (r *Restorer) found(ctx context.Context, e *evidence, g inbox.Found, known 
 	return f, r.addEvidence(ctx, e, &f, g.Attempt)
 }
 
-// addEvidence adds this machine's knowledge of the claim. While a container lives, a later attempt cannot exist, even
-// if comments mention one.
+// addEvidence adds the evidence about the claim to f. shown is the newest attempt in the claim's comments. It is
+// ignored while a container runs, because an attempt after that container's attempt cannot exist.
 func (r *Restorer) addEvidence(ctx context.Context, e *evidence, f *fsm.FoundTask, shown int) error {
 	f.Attempt, f.Live, f.Checkout, f.Branch = e.shown[f.Nonce], e.live[f.Nonce], e.hasCheckout(f.Nonce),
 		e.branches[f.Key]

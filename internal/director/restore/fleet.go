@@ -41,7 +41,7 @@ type FleetState struct {
 	Labels []fsm.LabelNames `json:"labels,omitempty"`
 }
 
-// Read returns nil if the file is missing or unreadable. The director then writes it again.
+// Read returns the content of the file, or nil if the file is missing or unreadable. The director then writes it again.
 func (f *FleetFile) Read() *FleetState {
 	path := filepath.Join(f.Dir, fleetFile)
 	data, err := os.ReadFile(path)

@@ -20,7 +20,7 @@ const (
 
 // Follow keeps the state current until ctx is done, so that Load only has to read the end of the journal.
 func (r *Restorer) Follow(ctx context.Context) {
-	r.problem.Store(nil) // forget the problem of an earlier standby
+	r.problem.Store(nil) // the problem is from an earlier standby
 	r.tasks.Store(0)
 	for ctx.Err() == nil {
 		pause := followEvery
@@ -50,8 +50,8 @@ func (r *Restorer) Follow(ctx context.Context) {
 	}
 }
 
-// notFollowed shows people why the journal cannot be followed. A lost journal needs a person, unless the next leader
-// rebuilds it, so the text includes the next step.
+// notFollowed records and logs why the journal cannot be followed. For a lost journal, the text includes the next step
+// for a person, unless the next leader rebuilds the journal.
 func (r *Restorer) notFollowed(err error) {
 	lost := errors.Is(err, bus.ErrDamaged) || errors.Is(err, bus.ErrNoJournal)
 	switch {

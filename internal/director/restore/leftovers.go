@@ -38,8 +38,8 @@ type Leftovers struct {
 	onBus []string
 }
 
-// Look lists the checkouts. Call it before the journal is read, because another director may begin new checkouts at any
-// time.
+// Look lists the checkouts. Call it before the journal is read, so that Sweep does not remove checkouts that another
+// director begins later.
 func (l *Leftovers) Look(ctx context.Context) (err error) {
 	if l.local, err = l.Workspace.Found(); err != nil {
 		return err
@@ -86,7 +86,8 @@ func (l *Leftovers) Sweep(ctx context.Context, m *fsm.Machine, fresh bool) error
 	return nil
 }
 
-// kept returns the checkouts that stay although no task needs them. If fresh is set, it records them in keptFile.
+// kept returns the checkouts without a task that must stay. If fresh is set, it returns all checkouts without a task.
+// Otherwise it returns only the checkouts that keptFile lists. It updates keptFile.
 func (l *Leftovers) kept(tasks []string, fresh bool) (kept []string, err error) {
 	file := filepath.Join(l.Dir, keptFile)
 	data, err := os.ReadFile(file)
@@ -117,7 +118,7 @@ func (l *Leftovers) kept(tasks []string, fresh bool) (kept []string, err error) 
 	return kept, safefile.Write(file, 0o600, []byte(strings.Join(kept, "\n")+"\n"))
 }
 
-// forgetKept removes keptFile after a rebuild, when tasks own all usable checkouts.
+// forgetKept removes keptFile after a rebuild, which has given all usable checkouts to tasks.
 func forgetKept(dir string) error {
 	if err := os.Remove(filepath.Join(dir, keptFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -17,9 +17,9 @@ import (
 	"retake/internal/safefile"
 )
 
-// note exists from before the old journal is moved aside until the new one is complete, so that an interrupted
-// rebuild is finished. On a shared bus, the server stores it for the next leader. Otherwise it is a file in the data
-// directory.
+// note records that a rebuild is in progress. It exists from before the old journal is moved aside until the new one is
+// complete, so that the director can finish an interrupted rebuild. On a shared bus, the server stores the note for the
+// next leader. Otherwise the note is a file in the data directory.
 type note struct {
 	ID  string `json:"id"`
 	Why string `json:"why"`
@@ -87,8 +87,8 @@ func (r *Restorer) readNote(ctx context.Context) (*note, error) {
 	return decodeNote(data), nil
 }
 
-// ForgetRebuild removes the note of a rebuild durably. Otherwise a power cut could restore it, and an undamaged
-// journal would be rebuilt.
+// ForgetRebuild removes the note of a rebuild durably. If a power cut could restore the note, a director would rebuild
+// an undamaged journal.
 func ForgetRebuild(ctx context.Context, c config.Config, b *bus.Bus) error {
 	if c.AgentBus.URL != "" {
 		return b.Journal().ForgetRebuild(ctx)

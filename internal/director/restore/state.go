@@ -26,7 +26,7 @@ import (
 type Restorer struct {
 	Config  config.Config // the configuration at startup
 	Setup   func() *inforce.Setup
-	Machine func(*inforce.Setup) fsm.Config // returns the machine's part of a setup
+	Machine func(*inforce.Setup) fsm.Config // returns the machine's configuration for a setup
 	Bus     func() *bus.Bus
 	Writer  string      // identifies this process in the journal
 	Leads   func() bool // reports whether this process may make changes now
@@ -79,8 +79,8 @@ func (h *State) ReadOn(ctx context.Context, j *bus.Journal) error {
 }
 
 // Load returns the state that the journal describes. If Follow maintains a state, Load reads only the end of the
-// journal. If the journal is damaged or its rebuild was interrupted, Load rebuilds it, provided that the
-// configuration allows this. Otherwise it returns an error with advice.
+// journal. Load rebuilds the journal if an earlier rebuild was interrupted, or if the journal is damaged and
+// journal.on_damage allows a rebuild. Otherwise it returns an error with advice for a damaged journal.
 func (r *Restorer) Load(ctx context.Context) (*State, error) {
 	h, err := r.followed, error(nil)
 	if r.followed = nil; h != nil && h.ReadOn(ctx, r.Bus().Journal()) != nil {

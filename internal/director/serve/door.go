@@ -8,20 +8,21 @@ import (
 	"retake/internal/page"
 )
 
-// Door decides who may read at director.http_listen. Proxies and other local processes look like users of this
-// machine. A configured token therefore applies to all requests.
+// Door decides which requests at director.http_listen may read. A request through a proxy on this machine looks like a
+// local request. If a token is configured, Door therefore requires it for every request.
 type Door struct {
 	Address       string
 	Page, Metrics func() (token string, err error) // return "" if no token is configured
 }
 
-// Open reports whether a request may read the page without signing in. That requires a local address, and a
-// local request.
+// Open reports whether a request may read the page without signing in. Open returns true only for a local request to a
+// local address, and only if the page has no token.
 func (d Door) Open(r *http.Request) bool {
 	return Loopback(d.Address) && page.Local(r) && none(d.Page)
 }
 
-// ForMetrics admits requests with the bearer token of the metrics, and local requests without any token.
+// ForMetrics returns a handler that passes requests with the metrics' bearer token to next. If the metrics have no
+// token, the handler also passes the requests that Open accepts.
 func (d Door) ForMetrics(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if d.mayScrape(r) {

@@ -8,7 +8,7 @@ import (
 // Rate counts events within the last hour. It is safe for concurrent use. The zero value is ready to use.
 type Rate struct {
 	mu sync.Mutex
-	at []time.Time // in order
+	at []time.Time // oldest first
 }
 
 // Note counts an event. Times must not decrease.

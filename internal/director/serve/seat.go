@@ -29,12 +29,12 @@ type Seat struct {
 
 var _ page.Source = (*Seat)(nil)
 
-// Fleet returns the fleet's state with the tasks that have a worker.
+// Fleet returns a snapshot that lists only the tasks with a worker.
 func (s *Seat) Fleet(ctx context.Context) wire.Snapshot {
 	return s.Status.SnapshotOf(ctx, func(m *fsm.Machine) []*fsm.Task { return slices.Collect(m.Live()) })
 }
 
-// Board returns at most that many tasks, and the number of tasks in each column.
+// Board returns up to most tasks of each state, and the number of all tasks by state.
 func (s *Seat) Board(ctx context.Context, most int) (rows []timeline.Task, count map[string]int, err error) {
 	err = s.Timelines.View(ctx, func(b *timeline.Book, now time.Time) {
 		rows, count = b.Board(now, most)
@@ -45,8 +45,8 @@ func (s *Seat) Board(ctx context.Context, most int) (rows []timeline.Task, count
 	return rows, count, err
 }
 
-// Task returns an issue's timeline from the book. Unlike the command, it does not read older tasks from the journal,
-// because the page asks often.
+// Task returns an issue's timeline from the read model. Unlike `director explain`, it does not search the journal for
+// older tasks, because the page calls it often.
 func (s *Seat) Task(ctx context.Context, k fsm.IssueKey, _ time.Time) (told timeline.Task, ok bool, err error) {
 	err = s.Timelines.View(ctx, func(b *timeline.Book, now time.Time) {
 		if told, ok = b.Task(k, now); ok {
@@ -62,7 +62,7 @@ func (s *Seat) Numbers(ctx context.Context, since time.Time) (n timeline.Numbers
 	return n, err
 }
 
-// Next blocks until an event after the given place.
+// Next blocks until the history has an event after the given place, and returns the newest place.
 func (s *Seat) Next(ctx context.Context, after timeline.Place) (timeline.Place, error) {
 	return s.Timelines.Views.Next(ctx, after)
 }

@@ -22,7 +22,8 @@ type seenWorker struct {
 	at time.Time // zero if this process has had no message from the worker
 }
 
-// ownersView runs on the owner's goroutine. It visits only tasks with a worker.
+// ownersView returns the part of a snapshot that only the owner knows. It runs on the owner's goroutine, so it visits
+// only tasks with a worker.
 func (s *Status) ownersView(d *fsm.Driver) seenNow {
 	m := d.Machine()
 	now := seenNow{
@@ -36,7 +37,7 @@ func (s *Status) ownersView(d *fsm.Driver) seenNow {
 	return now
 }
 
-// pictured returns the snapshot of the read model's machine, with the owner's part.
+// pictured returns the snapshot of a machine, usually that of the read model. seen is the owner's part.
 func (s *Status) pictured(m *fsm.Machine, tasks []*fsm.Task, seen seenNow) wire.Snapshot {
 	out := machineSnapshot(m, tasks, seen)
 	out.Queue.WaitsFor, out.Queue.Until = bound(m, s.Held(), seen.at)
@@ -48,7 +49,8 @@ func (s *Status) pictured(m *fsm.Machine, tasks []*fsm.Task, seen seenNow) wire.
 	return out
 }
 
-// bound describes what bounds the fleet, and until when. held is the limit of GitHub that delays work.
+// bound explains why the next issue of the queue is not claimed yet, and returns when that ends, if known. held is the
+// limit of GitHub that delays work, or "".
 func bound(m *fsm.Machine, held string, now time.Time) (waitsFor string, until *wire.Time) {
 	w, waits := m.NextWaits(now)
 	if held != "" && (w.Work || !waits) {

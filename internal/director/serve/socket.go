@@ -91,8 +91,8 @@ func (o *Socket) Close() error {
 	return err
 }
 
-// Probe answers with the status that the same request has on the socket, and one word. Anyone can reach this address,
-// so only the socket gives the reason.
+// Probe answers a request at director.http_listen with the status that it would get on the socket, and with the word
+// yes or no. It does not give the reason, because that address may be public.
 func (o *Socket) Probe(w http.ResponseWriter, r *http.Request) {
 	var answer statusOnly
 	o.server.Handler.ServeHTTP(&answer, r)
@@ -122,8 +122,9 @@ func (s *statusOnly) WriteHeader(status int) { s.status = status }
 
 func (s *statusOnly) Write(b []byte) (int, error) { return len(b), nil }
 
-// Listen listens on the operator's socket of a data directory. It replaces the socket of an earlier director. The
-// umask does not matter: a private directory hides the socket until it has its final permissions.
+// Listen listens on the operator's socket of a data directory. It replaces the socket of an earlier director. Listen
+// creates the socket in a private directory, sets its permissions, and then moves it. Other users can therefore never
+// connect, regardless of the umask.
 func Listen(ctx context.Context, dataDir string) (net.Listener, error) {
 	path, private := filepath.Join(dataDir, operator.SocketName), filepath.Join(dataDir, ".sock")
 	bound := filepath.Join(private, "s") // a short name, because the kernel limits the length of the path
@@ -153,7 +154,7 @@ type renamedListener struct {
 	once sync.Once
 }
 
-// Close closes the listener.
+// Close closes the listener and removes the socket. Further calls do nothing.
 func (l *renamedListener) Close() (err error) {
 	l.once.Do(func() { err = errors.Join(l.Listener.Close(), os.Remove(l.path)) })
 	return err

@@ -73,7 +73,7 @@ func lateText(l loop.Lateness) string {
 		return ""
 	}
 	by := l.By.Round(100 * time.Millisecond)
-	return fmt.Sprintf("late by %s, because %s: no worker is judged until %s later than usual", by, l.Cause, by)
+	return fmt.Sprintf("late by %s, because %s: workers get %s more time before they count as silent", by, l.Cause, by)
 }
 
 // busAway is the message to people while the bus is unreachable.
@@ -109,7 +109,8 @@ func (s *Status) slowJournal() string {
 		time.Since(began).Round(time.Second))
 }
 
-// unwell returns why the director cannot work, or "". err is the owner's error, and journal is slowJournal's result.
+// unwell returns why the director cannot work, or "". err is the owner's error, and journal is the result of
+// ownersProblem.
 func (s *Status) unwell(err error, journal string) string {
 	switch {
 	case err != nil:

@@ -128,9 +128,9 @@ func commandView(c operator.TaskCommand, key fsm.IssueKey, by string) (v fsm.Com
 	}, a.Problem
 }
 
-// Do makes the machine decide a command, and returns when the decision is in the journal. The status is 200 if the
-// command was carried out, 409 with the machine's reason if not, 404 for an unknown task, and 400 for an invalid
-// command. The journal and GitHub show by.
+// Do makes the machine decide about a command, and returns when the decision is in the journal. by is the requester, as
+// the journal and GitHub show it. The status is 200 if the command was carried out, 409 with the machine's reason if it
+// was refused, 404 for an unknown task, 400 for an invalid command, and 503 if the director cannot decide now.
 func (s *TaskCommands) Do(ctx context.Context, key fsm.IssueKey, c operator.TaskCommand,
 	by string,
 ) (status int, a operator.TaskAnswer) {
@@ -169,8 +169,8 @@ func (s *TaskCommands) Do(ctx context.Context, key fsm.IssueKey, c operator.Task
 	return http.StatusConflict, a
 }
 
-// tasksOwn reports whether a command concerns a known task, even if the command has just ended that task. It sets
-// v.Task to the task's spelling of the issue.
+// tasksOwn reports whether the task of a command is known, or an earlier request with the same ID was decided, because
+// that request may have ended the task. It sets v.Task to the task's spelling of the issue.
 func (s *TaskCommands) tasksOwn(ctx context.Context, v *fsm.CommentView) (bool, error) {
 	key, err := loop.Look(ctx, s.Owner, func(d *fsm.Driver) fsm.IssueKey {
 		if t := d.Machine().Task(v.Task); t != nil {
@@ -187,7 +187,8 @@ func (s *TaskCommands) tasksOwn(ctx context.Context, v *fsm.CommentView) (bool, 
 	return err == nil && key != "", err
 }
 
-// Request offers a command until its decision is in the journal.
+// Request sends a command to the machine, repeatedly while an effect delays the decision, until the decision is in the
+// journal or ctx is done. refused is the machine's reason if it refused the command.
 func (s *TaskCommands) Request(ctx context.Context, v fsm.CommentView) (refused string, decided bool) {
 	type decision struct {
 		refused string
@@ -198,7 +199,7 @@ func (s *TaskCommands) Request(ctx context.Context, v fsm.CommentView) (refused 
 			refused, made := d.Machine().Requested(v.Request)
 			return decision{refused, made}
 		})
-		if err == nil && d.made { // a repetition may find a decision that is not durable so far
+		if err == nil && d.made { // another request may have made the decision, which need not be durable yet
 			return d.refused, s.Owner.Decided(ctx, fsm.Tick{})
 		}
 		select {

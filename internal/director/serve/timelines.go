@@ -20,7 +20,7 @@ type Timelines struct {
 	Owner *loop.Owner
 	Views *view.Model
 	Fate  func(*fsm.Machine, *fsm.Task) string // see Status.Fate
-	// Refused returns why GitHub refuses the account, or "". The machine knows only when the next probe is.
+	// Refused returns why GitHub refuses the account, or "". The machine knows only the time of the next probe.
 	Refused func() string
 	Held    func() string // see Status.Held
 	Rate    func() int    // deliveries of the last hour, or 0 if the director has not led for an hour
@@ -31,8 +31,8 @@ func issueOf(r *http.Request) fsm.IssueKey {
 	return fsm.IssueKey(r.PathValue("owner") + "/" + r.PathValue("repo") + "#" + r.PathValue("number"))
 }
 
-// Rows returns the state of every task, without attempts or events. It includes finished tasks that the read model
-// remembers.
+// Rows returns the state of every task, without attempts or events. It includes finished tasks that are still in the
+// read model.
 func (s *Timelines) Rows(ctx context.Context) (rows []timeline.Task, err error) {
 	err = s.View(ctx, func(b *timeline.Book, now time.Time) {
 		rows = b.Rows(now)
@@ -121,7 +121,7 @@ func (s *Timelines) Task(ctx context.Context, k fsm.IssueKey, at time.Time) (tol
 			return told, ok, err
 		}
 	}
-	b, err := s.Views.AsOf(ctx, at) // the journal still has old tasks
+	b, err := s.Views.AsOf(ctx, at) // the journal has the tasks that the read model has dropped
 	if err != nil {
 		return told, false, err
 	}

@@ -19,7 +19,7 @@ import (
 // Limits of the HTTP server over all clients. A route that needs longer than webTime extends its deadline with
 // http.ResponseController.
 const (
-	webTime  = 10 * time.Second // for a whole request; GitHub gives up a webhook after the same time
+	webTime  = 10 * time.Second // for a whole request; equal to GitHub's timeout for a webhook
 	webHead  = 5 * time.Second  // for the head of a request
 	webConns = 256              // concurrent connections, see connlimit
 )
