@@ -1,5 +1,5 @@
-// Package bustest runs a NATS server that directors join, within the process of a test. `director bus init` would make
-// the same keys and configuration.
+// Package bustest runs a NATS server within the process of a test, for directors to join. The server uses the keys and
+// the configuration that `director bus init` writes.
 package bustest
 
 import (
@@ -18,10 +18,10 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// Server is a server that directors join.
+// Server is a NATS server for one test.
 type Server struct {
 	URL  string
-	Keys string // the directory that `director bus init` makes
+	Keys string // directory of the keys, laid out as by `director bus init`
 
 	Options natsd.Options // options of the running server
 
@@ -98,8 +98,8 @@ func (s *Server) Stop() {
 	s.nats.WaitForShutdown()
 }
 
-// FreePort returns a port that other programs do not take while the server is down. It is below the ports of outgoing
-// connections and of embedded servers.
+// FreePort returns a free port from 10000 to 19999. Outgoing connections and embedded servers use higher ports, so they
+// do not take the port while the server is down.
 func FreePort() (int, error) {
 	var failed error
 	for range 20 {

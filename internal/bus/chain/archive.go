@@ -13,8 +13,8 @@ import (
 	"retake/internal/safefile"
 )
 
-// segmentExt ends the name of a segment. The rest is <first>-<last> with leading zeros, so that names sort in the order
-// of the journal.
+// segmentExt is the extension of a segment file. The rest of the name is <first>-<last> with leading zeros, so that
+// names sort in the order of the journal.
 const segmentExt = ".jsonl.zst"
 
 // Segment is an archived part of the journal: a File in the archive's directory.

@@ -9,14 +9,14 @@ import (
 // affected batch.
 var ErrDamaged = errors.New("journal: damaged")
 
-// Kind is the kind of a journal's damage.
+// Kind is the type of damage to a journal.
 type Kind string
 
-// The kinds of damage.
+// The types of damage.
 const (
 	Cut    Kind = "cut"    // the journal ends before a batch that was certainly stored
 	Gap    Kind = "gap"    // a batch in the middle is missing
-	Fork   Kind = "fork"   // a batch differs from the known batch
+	Fork   Kind = "fork"   // a batch differs from the batch that a snapshot or the Mirror recorded
 	Broken Kind = "broken" // a batch is unreadable, or its digest does not match the earlier batches
 )
 

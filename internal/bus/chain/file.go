@@ -25,7 +25,7 @@ type Header struct {
 	Format int `json:"retake_journal"`
 	Source
 	First uint64 `json:"first"` // sequence of the first batch
-	Prev  Digest `json:"prev"`  // the digest before it; zero if unknown or at the start of the journal
+	Prev  Digest `json:"prev"`  // digest before the first batch; zero if unknown or at the start of the journal
 }
 
 // Source identifies the journal that a file's batches come from.
@@ -86,8 +86,8 @@ type Writer struct {
 	lax     bool
 }
 
-// Create lets fill write a temporary file, syncs it, and renames it to path unless fill fails. after is the head before
-// the first batch.
+// Create calls fill to write the batches to a temporary file, syncs the file, and renames it to path. If fill fails,
+// Create does not change path. after is the head before the first batch.
 func Create(path string, of Source, after Head, fill func(*Writer) error) error {
 	return create(path, of, after, false, fill)
 }
@@ -152,8 +152,8 @@ type File struct {
 	Sure    bool // the trailer's digest covers the whole journal; see Chain.Sure
 }
 
-// Read reads a whole file. It passes each batch to its callback after verifying the digest, and each snapshot to the
-// other callback. Either callback may be nil. The error is a *Damage, a callback's error, or an I/O error.
+// Read reads and verifies a whole file. It passes each verified batch to batch, and each snapshot to state. Either
+// callback may be nil. The error is a *Damage, a callback's error, or an I/O error.
 func Read(path string, batch func(Record) error, state func(State) error) (File, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -164,7 +164,7 @@ func Read(path string, batch func(Record) error, state func(State) error) (File,
 	return out, Located(err, filepath.Base(path))
 }
 
-// systems reports whether the operating system failed to read the file, which would not prove damage to the file.
+// systems reports whether err comes from the operating system. Such an error does not prove that the file is damaged.
 func systems(err error) bool {
 	_, ok := errors.AsType[*fs.PathError](err)
 	return ok

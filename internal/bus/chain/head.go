@@ -35,7 +35,8 @@ type Head struct {
 	Digest Digest `json:"digest"`
 }
 
-// Known reports whether the digest is known. It is unknown for batches that an older version wrote without HeaderPrev.
+// Known reports whether h has a digest, or is the start of the journal. The digest is missing for batches that an older
+// version wrote without HeaderPrev.
 func (h Head) Known() bool { return h.Seq == 0 || h.Digest != Digest{} }
 
 func (h Head) String() string { return fmt.Sprintf("%d (%.8s)", h.Seq, h.Digest) }
@@ -61,21 +62,21 @@ type Record struct {
 	Data []byte
 }
 
-// Chain follows the batches of a journal one by one.
+// Chain checks the batches of a journal one by one.
 type Chain struct {
 	head   Head
 	sure   bool // the digest covers the whole journal, including batches without HeaderPrev
 	linked bool // from now on, every batch must have HeaderPrev
 }
 
-// Follow begins after a head. If its digest is known, the journal already used HeaderPrev at that point, so all later
-// batches must have it.
+// Follow returns a Chain that begins after a head. If the head has a digest, the journal already used HeaderPrev at
+// that point, so all later batches must have the header.
 func Follow(from Head) *Chain {
 	return &Chain{head: from, sure: from.Known(), linked: from.Seq > 0 && from.Known()}
 }
 
 // Sure reports whether the head can be compared with heads from other sources. If Follow began with an unknown digest,
-// this is the case only after the first batch with HeaderPrev.
+// Sure returns false until the first batch with HeaderPrev.
 func (c *Chain) Sure() bool { return c.sure }
 
 // Head returns the head after the batches so far.

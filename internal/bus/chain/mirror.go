@@ -17,9 +17,9 @@ import (
 // slotBytes is the size of one of the mirror's two slots.
 const slotBytes = 256
 
-// Mark records a journal's end.
+// Mark is the end of a journal, as a Mirror records it.
 type Mark struct {
-	Journal string // its id; empty for a journal that is older than ids
+	Journal string // id of the journal; empty if an older version without ids created it
 	Head    Head
 }
 
@@ -28,7 +28,7 @@ type Mark struct {
 // mirror may lag behind the journal.
 type Mirror struct {
 	f      *os.File
-	stream string // the stream of the head; slots of other streams do not count
+	stream string // name of the journal's stream; slots with another name are ignored
 }
 
 // OpenMirror opens or creates the mirror of a stream. It returns the newest readable mark. found is false if neither

@@ -16,22 +16,22 @@ import (
 	"retake/internal/checkpoint"
 )
 
-// Rules are the limits and owners of checkouts that travel over the bus.
+// Rules limit the checkouts that travel over the bus, and map each worker to a task.
 type Rules struct {
 	Limits checkpoint.Limits
 	Quota  int64                      // limit of a checkout's disk usage in bytes, or 0 for no limit
 	Task   func(worker string) string // returns the task of a worker's checkout
 }
 
-// Rates at which one worker may read and write its checkout, in bytes per second. Requests beyond a rate wait, and do
-// not delay other workers. Every request counts as a minimum size.
+// Rate limit of one worker's requests about its checkout, in bytes. A request beyond the limit waits, and does not
+// delay other workers. A small request counts as perRequest bytes.
 const (
 	perSecond  = 64 << 20
 	atOnce     = 512 << 20
 	perRequest = 4 << 10
-	// spareChunks is the data that a task may store beyond twice the limit of its checkout.
+	// The chunks of a task may have twice the size limit of its checkout, plus spareChunks bytes.
 	spareChunks = 256 << 20
-	// mostMissing is the maximum number of chunks in an answer.
+	// mostMissing is the maximum number of missing chunks that an answer lists.
 	mostMissing = 500
 )
 
@@ -56,12 +56,12 @@ type Desk struct {
 	pace   *rate.Limiter
 
 	store  *Store // nil until read
-	opened uint64 // value of the gate's counter when store was read
+	opened uint64 // value of pass.opened when store was read
 	open   Opened
 	names  map[checkpoint.Digest]int64 // chunks that the worker may read
 }
 
-// NewDesk returns a desk for a worker. Its requests are refused once shut returns true.
+// NewDesk returns a Desk for a worker. The Desk refuses requests once shut returns true.
 func NewDesk(s Service, worker string, p *Pass, shut func() bool) *Desk {
 	return &Desk{
 		Service: s, worker: worker, pass: p, shut: shut, task: s.Rules.Task(worker),
@@ -97,7 +97,7 @@ func refusalOf(err error) *refusal {
 	}
 }
 
-// Answer answers a request, after waiting for the worker's rate.
+// Answer answers a request. It first waits until the worker's rate limit permits the request.
 func (d *Desk) Answer(ctx context.Context, m *nats.Msg) {
 	cost := min(max(len(m.Data), perRequest), atOnce)
 	if d.pace.WaitN(ctx, cost) != nil {
@@ -138,7 +138,8 @@ func (d *Desk) said(err error) *refusal {
 	return r
 }
 
-// begin checks that the worker may use its checkout. It reads the stored state once.
+// begin checks that the worker may use its checkout. It reads the stored state only once, unless the checkout is opened
+// again.
 func (d *Desk) begin(ctx context.Context) error {
 	if d.pass.sealed.Load() || d.shut() {
 		return ErrClosed
@@ -165,7 +166,7 @@ func (d *Desk) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// An earlier director stored the manifest. Chunks that were lost will be requested again.
+	// Load records the sizes of the chunks in the last checkpoint. If chunks are lost, take requests them again.
 	if s.Manifest != s.Open.Start && s.Manifest != (checkpoint.Digest{}) {
 		if _, err := store.Load(ctx, s.Manifest, checkpoint.Unlimited); err != nil && !errors.Is(err, ErrNoChunk) {
 			return err
@@ -175,7 +176,7 @@ func (d *Desk) begin(ctx context.Context) error {
 	return nil
 }
 
-// get returns a chunk of the checkout that the attempt begins with.
+// get returns a chunk of the attempt's initial checkout.
 func (d *Desk) get(ctx context.Context, name []byte) ([]byte, error) {
 	if err := d.begin(ctx); err != nil {
 		return nil, err
@@ -263,7 +264,7 @@ func (d *Desk) note(ctx context.Context, r *refusal) {
 	}
 }
 
-// readCheckpoint reads a message that only the worker can have signed. Every error is a *wire.Malformed.
+// readCheckpoint decodes a checkpoint and checks that the worker signed it. Every error is a *wire.Malformed.
 func (d *Desk) readCheckpoint(m *nats.Msg) (wire.Envelope, *wire.Checkpoint, error) {
 	if err := wire.CheckSize(m.Data); err != nil {
 		return wire.Envelope{}, nil, err
@@ -275,10 +276,10 @@ func (d *Desk) readCheckpoint(m *nats.Msg) (wire.Envelope, *wire.Checkpoint, err
 	if err != nil {
 		return e, nil, err
 	}
-	return e, e.Payload.(*wire.Checkpoint), nil // readWorker has checked the type
+	return e, e.Payload.(*wire.Checkpoint), nil // CheckCheckpoint has checked the type
 }
 
-// take returns the missing chunks. If the list is empty and err is nil, the checkpoint is accepted.
+// take makes a checkpoint the current checkout if all its chunks are stored. Otherwise it returns the missing chunks.
 func (d *Desk) take(ctx context.Context, c *wire.Checkpoint) (missing []string, err error) {
 	if err := d.begin(ctx); err != nil {
 		return nil, err
@@ -319,13 +320,13 @@ func (d *Desk) take(ctx context.Context, c *wire.Checkpoint) (missing []string, 
 			zap.Int64("bytes", m.Tree.Bytes()), zap.Bool("changed", changed))
 	}
 	if err == nil && changed {
-		s.Open = &Opened{Start: root} // this is still the checkout that the attempt begins with
+		s.Open = &Opened{Start: root} // so that forget may remove the initial checkout, which is no longer needed
 		d.store.forget(ctx, s)
 	}
 	return nil, err
 }
 
-// load reads a manifest and checks that all its chunks are stored. Otherwise it returns the missing ones.
+// load reads a manifest and checks that all its chunks are stored. If chunks are missing, it returns their names.
 func (d *Desk) load(ctx context.Context, root checkpoint.Digest) (*checkpoint.Manifest, []string, error) {
 	var missing []string
 	fetch := func(name checkpoint.Digest) ([]byte, error) {
@@ -354,7 +355,7 @@ func (d *Desk) load(ctx context.Context, root checkpoint.Digest) (*checkpoint.Ma
 	return m, missing[:min(len(missing), mostMissing)], nil
 }
 
-// withinQuota checks the disk usage of the files against the limit.
+// withinQuota estimates the disk usage of the files, and returns a *checkpoint.Exceeded if it exceeds the quota.
 func (d *Desk) withinQuota(t *checkpoint.Tree) error {
 	const block = 4 << 10
 	var used int64

@@ -79,7 +79,7 @@ func (s *Shelf) State(ctx context.Context, task string) (State, bool, error) {
 }
 
 // KeepRecord replaces the record of a task's stored checkout if over accepts the stored record. Otherwise it returns
-// ErrOlder.
+// ErrOlder. It does nothing if the task does not have a stored checkout.
 func (s *Shelf) KeepRecord(ctx context.Context, task string, record json.RawMessage,
 	over func(json.RawMessage) bool,
 ) error {
@@ -87,7 +87,7 @@ func (s *Shelf) KeepRecord(ctx context.Context, task string, record json.RawMess
 	if err := c.shelf.o.Leads.MayChange(); err != nil {
 		return err
 	}
-	var short bytes.Buffer // in stored form
+	var short bytes.Buffer // compact, as json.Marshal stores it
 	if err := json.Compact(&short, record); err != nil {
 		return fmt.Errorf("checkouts: record of the checkout of %s: %w", task, err)
 	}
@@ -126,7 +126,7 @@ func (s *Shelf) Close(ctx context.Context, task, worker string) (State, error) {
 	return state, err
 }
 
-// Uploaded returns how many bytes of its checkout a worker has sent since this process admitted it.
+// Uploaded returns the number of bytes of chunks that a worker has sent since this process admitted it.
 func (s *Shelf) Uploaded(worker string) int64 {
 	if p := s.o.Pass(worker); p != nil {
 		return p.stored.Load()

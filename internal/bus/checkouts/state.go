@@ -17,11 +17,11 @@ type State struct {
 	N        int               `json:"n"`                 // number of checkpoints so far, by all attempts
 	Manifest checkpoint.Digest `json:"manifest"`          // current checkout
 	Before   checkpoint.Digest `json:"before"`            // previous checkout, or zero
-	Attempt  string            `json:"attempt,omitempty"` // author of the checkpoint, or empty if the director made it
-	At       time.Time         `json:"at"`                // time of the checkpoint as far as known, in UTC
-	Open     *Opened           `json:"open,omitempty"`    // the attempt that uses it, or nil
+	Attempt  string            `json:"attempt,omitempty"` // sender of the checkpoint, or empty if the director made it
+	At       time.Time         `json:"at"`                // time of the last checkpoint or Store.Open, in UTC
+	Open     *Opened           `json:"open,omitempty"`    // the attempt that uses the checkout, or nil
 	Refused  *Refusal          `json:"refused,omitempty"` // why the last checkpoint was refused, or nil
-	// Record is the data with which the director can restore the checkout on another machine.
+	// Record is data that the director needs to restore the checkout on another machine.
 	Record json.RawMessage `json:"record,omitempty"`
 }
 
@@ -32,7 +32,7 @@ type Opened struct {
 	Writes bool              `json:"writes"`
 }
 
-// Refusal is a checkpoint that was refused.
+// Refusal describes a checkpoint that the director refused.
 type Refusal struct {
 	Worker string    `json:"worker"`
 	Why    string    `json:"why"`  // one of the constants in package wire

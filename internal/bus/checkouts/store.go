@@ -33,7 +33,8 @@ type Store struct {
 	kv     jetstream.KeyValue
 	task   string
 	stored map[checkpoint.Digest]bool
-	// sizes has the minimum sizes of chunks that this value stored or read, or that the current manifests name.
+	// sizes has a lower bound for the size of each chunk that this Store stored or read, or that a loaded manifest
+	// names.
 	sizes map[checkpoint.Digest]int64
 }
 
@@ -66,8 +67,8 @@ func (c *Store) Bytes() (n int64) {
 	return n
 }
 
-// holds checks that each chunk has the length that a manifest needs. It returns the chunks that are not stored, and a
-// *checkpoint.Malformed if one is too short.
+// holds checks that each chunk has the length that a manifest needs. It returns the names of the chunks that are not
+// stored, and a *checkpoint.Malformed if a chunk is too short.
 func (c *Store) holds(ctx context.Context, chunks map[checkpoint.Digest]int64) (missing []string, err error) {
 	for name, want := range chunks {
 		if !c.Has(name) {
@@ -136,7 +137,7 @@ func (c *Store) Load(ctx context.Context, d checkpoint.Digest,
 	return m, err
 }
 
-// State returns the state of the checkout. ok is false if nothing is stored for this task.
+// State returns the state of the checkout. there is false if nothing is stored for this task.
 func (c *Store) State(ctx context.Context) (s State, there bool, err error) {
 	s, revision, err := c.state(ctx)
 	return s, revision > 0, err
@@ -159,8 +160,8 @@ func (c *Store) state(ctx context.Context) (s State, revision uint64, err error)
 	return s, e.Revision(), nil
 }
 
-// change updates the state by compare-and-set. After a conflict it calls the function again, and it stops at the
-// function's error.
+// change updates the state by compare-and-set. After a conflict with another process, it reads the state and calls the
+// callback again. If the callback returns an error, change returns the error and does not write.
 func (c *Store) change(ctx context.Context,
 	change func(s *State, there bool) error,
 ) (State, error) {
@@ -190,8 +191,8 @@ func (c *Store) change(ctx context.Context,
 }
 
 // Open gives a checkout to an attempt. The attempt may read all chunks of the manifest, which must already be stored.
-// If the attempt may write, its checkpoints become the checkout, and other attempts' checkpoints are rejected. State
-// stores record with the checkout.
+// If the attempt may write, its checkpoints become the checkout, and other attempts' checkpoints are rejected. A
+// non-nil record replaces State.Record.
 func (c *Store) Open(ctx context.Context, o Opened, record json.RawMessage) error {
 	if err := c.shelf.o.Leads.MayChange(); err != nil {
 		return err
@@ -216,8 +217,8 @@ func (c *Store) Open(ctx context.Context, o Opened, record json.RawMessage) erro
 	return err
 }
 
-// Replace makes a manifest the checkout, and stores record as KeepRecord does. All chunks of the manifest must
-// be stored. Replace fails while an attempt may write.
+// Replace makes a manifest the checkout and replaces the record, if over accepts the stored record. Otherwise it
+// returns ErrOlder. All chunks of the manifest must be stored. Replace fails while an attempt may write.
 func (c *Store) Replace(ctx context.Context, root checkpoint.Digest, record json.RawMessage,
 	over func(json.RawMessage) bool,
 ) error {
@@ -243,9 +244,9 @@ func (c *Store) Replace(ctx context.Context, root checkpoint.Digest, record json
 	return err
 }
 
-// forget removes chunks that are in neither the current nor the previous checkout, and not in an attempt's initial
-// checkout. It keeps the previous checkout, because a suspended director may continue this function late. Leftover
-// chunks are not an error, because the next call comes soon.
+// forget removes the chunks that s does not use in the current checkout, the previous checkout or s.Open. It keeps the
+// previous checkout, because a suspended director may run forget late, with an old state. It only logs errors, because
+// the next call removes the remaining chunks.
 func (c *Store) forget(ctx context.Context, s State) {
 	named := map[checkpoint.Digest]int64{}
 	roots := []checkpoint.Digest{s.Manifest, s.Before}

@@ -11,30 +11,30 @@ import (
 	"retake/internal/bus/link"
 )
 
-// Limits of prefetching. The server disconnects a client whose data in transit exceeds its limit for pending data. Stay
-// far below that limit, because appends use the same connection.
+// Limits of prefetching. The server disconnects a client that has too much unread data. Stay far below that limit,
+// because appends use the same connection.
 const (
 	aheadFrom    = 16          // minimum number of batches to prefetch; fewer are requested one by one
 	aheadBatches = 1000        // maximum number of batches per request
 	aheadBytes   = 2 << 20     // maximum number of bytes per request
 	aheadAtOnce  = 2           // maximum number of requests in progress by all readers of the journal
 	aheadWait    = time.Second // longest wait for the next batch of a request
-	aheadTries   = 3           // consecutive starts without a batch after which ahead gives up
+	aheadTries   = 3           // ahead gives up after this number of consecutive consumers without a batch
 )
 
-// ahead prefetches live batches with an ephemeral consumer. Its batches are only a hint. A batch that it does not
-// deliver in order is requested individually, and only the answer to that request is authoritative. At most three
-// requests' batches are in memory.
+// ahead prefetches live batches with an ephemeral consumer. If ahead does not deliver a batch in order, the caller
+// requests that batch individually, and only the answer to this request can prove that the batch is missing. The
+// batches of at most three requests are in memory.
 type ahead struct {
 	live *live
 	last uint64 // last sequence to read
 
-	windows chan []chain.Record // batches in order, closed at the end, or nil
-	window  []chain.Record      // rest of the first window
+	windows chan []chain.Record // batches in order, closed when readWindows ends; nil while it is not running
+	window  []chain.Record      // remaining batches of the window received last
 	cancel  context.CancelFunc
 	reading sync.WaitGroup
-	given   bool // set after at least one window since the start
-	barren  int  // consecutive starts without a window
+	given   bool // set if the current consumer has delivered a window
+	barren  int  // number of consecutive consumers that did not deliver a window
 }
 
 // batch returns the batch at seq. If ok is false, the caller must request the batch individually.
@@ -81,7 +81,7 @@ func (a *ahead) end() {
 	}
 }
 
-// readWindows reads live batches until an error, the last one, or ctx is done.
+// readWindows sends the live batches from next to last to windows. It returns early after an error, or if ctx is done.
 func (l *live) readWindows(ctx context.Context, next, last uint64, windows chan<- []chain.Record) {
 	asked, cancel := context.WithTimeout(ctx, link.ReadTimeout)
 	consumer, err := l.stream.CreateConsumer(asked, jetstream.ConsumerConfig{

@@ -75,9 +75,9 @@ func (a *archiver) run(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// retired returns the last sequence that a restart does not need: the sequence of the older of two snapshots. It
-// returns 0 if there are fewer than two snapshots, or if one is older than the chain. It returns ErrSnapshot if one
-// cannot be read.
+// retired returns the last sequence that a restart does not need, which is the sequence of the older of two snapshots.
+// It returns 0 if there are fewer than two snapshots, or if an older version wrote one of them without a digest. It
+// returns ErrSnapshot if a snapshot cannot be read.
 func (a *archiver) retired(ctx context.Context) (uint64, error) {
 	all, err := a.snapshots.list(ctx)
 	if err != nil {
@@ -133,11 +133,12 @@ func (a *archiver) retire(ctx context.Context, dir string, first, to uint64) err
 	return nil
 }
 
-// errNotOurs means that an intact segment does not precede the live batches.
+// errNotOurs means that a segment is intact, but does not match the live batches.
 var errNotOurs = errors.New("journal: archive: a segment does not join the live journal")
 
-// archivedAlready returns the segments of batches that are still live, because an earlier call was interrupted before
-// the purge. A segment that does not join the live journal is an error, even if it ends just before the live batches.
+// archivedAlready returns the segments of batches that are still live. Such segments exist if an earlier call was
+// interrupted before the purge. archivedAlready returns an error for a segment that does not match the live journal,
+// even if the segment ends just before the live batches.
 func (a *archiver) archivedAlready(ctx context.Context, dir string, first uint64) (live []chain.Segment, err error) {
 	all, err := chain.Segments(dir)
 	if err != nil {
@@ -168,8 +169,9 @@ func (a *archiver) archivedAlready(ctx context.Context, dir string, first uint64
 	return live, nil
 }
 
-// joins checks that a segment belongs to this journal by its final digest, which covers all earlier batches. A segment
-// that is older than the chain cannot be checked. It is accepted only if none of its batches is live.
+// joins checks that a segment belongs to this journal. It compares the segment's final digest, which covers all earlier
+// batches. A segment from an older version does not have a digest. joins accepts it only if all its batches have left
+// the live journal.
 func (a *archiver) joins(ctx context.Context, s chain.Segment, first uint64) error {
 	file, err := chain.Read(s.Path, nil, nil)
 	if err != nil {
@@ -189,8 +191,8 @@ func (a *archiver) joins(ctx context.Context, s chain.Segment, first uint64) err
 		file.Trailer.Head, s.Last+1, follows)
 }
 
-// writeSegments archives live batches. A damaged batch ends its segment and is logged, because the state no longer
-// depends on it.
+// writeSegments archives live batches. It logs a damaged batch, leaves it out, and continues with a new segment. This
+// is safe because two snapshots already contain the batch's effect.
 func (a *archiver) writeSegments(ctx context.Context, dir string, next, to uint64) error {
 	for next <= to {
 		after, err := a.live.before(ctx, next)
@@ -216,8 +218,8 @@ func (a *archiver) writeSegments(ctx context.Context, dir string, next, to uint6
 	return nil
 }
 
-// sound returns the head up to which the batches form a chain. If it returns a *chain.Damage, that concerns the batch
-// after the head.
+// sound returns the head of the last batch that is intact, together with all batches before it. A *chain.Damage
+// concerns the batch after that head.
 func (a *archiver) sound(ctx context.Context, after chain.Head, to uint64) (chain.Head, error) {
 	c := chain.Follow(after)
 	err := a.live.read(ctx, after.Seq+1, to, c.Add)

@@ -5,11 +5,11 @@
 // # Invariants
 //
 //   - An append succeeds only directly after the sequence that the caller expects, so two directors never both write.
-//     After a timeout, the append is read back by its batch id to find out whether it was stored. ErrUnsure is returned
-//     only if that also fails.
+//     After a timeout, Append reads the next batch and compares its id, to find out whether the append was stored. It
+//     returns ErrUnsure only if that also fails.
 //   - A damaged journal is never replayed as if it were intact. The error is chain.ErrDamaged with the exact position.
-//   - Batches prefetched by a consumer are only a hint. They are processed in order and checked by the chain. A missing
-//     batch is requested individually.
+//   - Prefetched batches are processed in order and checked by the chain. If a prefetched batch is missing, the journal
+//     requests it individually.
 //   - A batch leaves the live journal only when it is synced in the archive and two snapshots cover it.
 //
 // # Parts

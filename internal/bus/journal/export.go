@@ -13,8 +13,8 @@ import (
 )
 
 // Export writes the journal to a file: all batches, archived and live, and the newest readable snapshot. If the journal
-// is damaged, Export returns a *chain.Damage with the location and does not write the file. If another director
-// archives batches during the export, where this process cannot read them, Export starts again.
+// is damaged, Export returns a *chain.Damage with the location and does not write the file. If another director moves
+// batches to its own archive during the export, this process cannot read them, and Export starts again.
 func (j *Journal) Export(ctx context.Context, file string) (end chain.Trailer, err error) {
 	for range exportTries {
 		if end, err = j.export(ctx, file); !errors.Is(err, errLeft) {
@@ -24,8 +24,8 @@ func (j *Journal) Export(ctx context.Context, file string) (end chain.Trailer, e
 	return end, err
 }
 
-// exportTries is the number of starts of an export. A director archives at least a thousand batches at a time, or the
-// batches of a day, so restarts are rare.
+// exportTries is the maximum number of times that Export starts. A director archives at least a thousand batches at a
+// time, or the batches of a day, so more than one restart is unlikely.
 const exportTries = 3
 
 func (j *Journal) export(ctx context.Context, file string) (chain.Trailer, error) {
@@ -96,7 +96,8 @@ func (j *Journal) Import(ctx context.Context, file string) (chain.Trailer, error
 	return read.Trailer, nil
 }
 
-// fill copies the batches of a file. Until all are stored, the stream and the mirror mark the import as incomplete.
+// fill copies the batches of a file into the stream. Until all batches are stored, the stream and the mirror mark the
+// import as incomplete.
 func (j *Journal) fill(ctx context.Context, file string, read chain.File) error {
 	begun := j.position.current()
 	begun.until = read.Trailer.Head.Seq
@@ -121,7 +122,7 @@ func (j *Journal) startAt(ctx context.Context, i identity, head chain.Head) erro
 	return j.position.begin(head)
 }
 
-// restore writes a batch unchanged.
+// restore writes a batch with its original id, header and sequence.
 func (j *Journal) restore(ctx context.Context, r chain.Record) error {
 	ctx, cancel := context.WithTimeout(ctx, link.ReadTimeout)
 	defer cancel()

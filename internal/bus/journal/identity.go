@@ -9,9 +9,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// identity identifies a journal, in the metadata of its stream. A deliberate replacement has a new id and names its
-// predecessors. A new journal after a loss does not name them. So data about the lost journal shows that the loss is
-// damage.
+// identity identifies a journal. It is stored in the metadata of the stream. A journal that deliberately replaces
+// another journal has a new id and lists its predecessors. A journal that is recreated after a loss does not list the
+// lost journal. A mirror or snapshot of the lost journal then shows that batches are missing.
 type identity struct {
 	id       string
 	replaces []string // ids of the predecessors, latest first
@@ -40,7 +40,7 @@ func (i identity) metadata() map[string]string {
 	return m
 }
 
-// next returns the identity of a journal that replaces this one, and others.
+// next returns the identity of a new journal that replaces the journal i and the journals with the ids in others.
 func (i identity) next(others ...string) identity {
 	all := slices.Concat([]string{i.id}, others, i.replaces)
 	next := identity{id: newID()}

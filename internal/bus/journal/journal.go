@@ -23,7 +23,7 @@ var (
 	// ErrSnapshot means that one of the stored snapshots cannot be read. Batches stay in the live journal until
 	// SaveSnapshot has replaced that snapshot.
 	ErrSnapshot = errors.New("journal: a snapshot cannot be read")
-	// ErrReplaced means that another journal has replaced the one being read. The new one can be read from its
+	// ErrReplaced means that another journal has replaced this journal. The caller can read the new journal from its
 	// beginning.
 	ErrReplaced = errors.New("journal: replaced by another journal")
 	// ErrNone means that the server has no journal: its data is lost, or the journal was removed.
@@ -46,7 +46,7 @@ type Options struct {
 	Fleet   string
 
 	Archive  Archive
-	Mirror   string     // file outside the server's directory with the journal's end; empty to disable
+	Mirror   string     // file that records the end of the journal (see chain.Mirror); empty to disable
 	Bytes    int64      // capacity of the stream
 	Replicas int        // replicas of the stream and the stores
 	Shared   bool       // set if other directors may have archived parts of the journal
@@ -103,7 +103,7 @@ func open(ctx context.Context, o Options, known chain.Mark) (*Journal, error) {
 }
 
 // Find opens an existing journal for reading. It does not change any file on this machine, because another process may
-// be writing it.
+// be writing the journal.
 func Find(ctx context.Context, o Options) (*Journal, error) {
 	p := newPosition(o)
 	p.readOnly = true
@@ -185,8 +185,8 @@ func (j *Journal) append(ctx context.Context, batchID string, prev chain.Head, d
 		if definite(err) && !link.Refused(err) {
 			return 0, fmt.Errorf("journal: append: %w", err)
 		}
-		// A refusal may mean that our earlier attempt was stored, and after a timeout anything is possible. The
-		// next message in the stream tells.
+		// After a refusal, an earlier attempt may have been stored. After a timeout, this attempt may have been stored.
+		// The next message in the stream shows whether the batch was stored.
 		switch found, err := j.BatchID(ctx, expectLast+1); {
 		case err == nil && found == batchID:
 			return expectLast + 1, nil
@@ -219,7 +219,7 @@ func (j *Journal) publish(ctx context.Context, batchID string, prev chain.Head, 
 	return ack.Sequence, nil
 }
 
-// definite reports whether an error is an answer of the server.
+// definite reports whether the result of this publish is known. It is unknown after a timeout or a lost connection.
 func definite(err error) bool {
 	_, answered := errors.AsType[*jetstream.APIError](err)
 	return answered || !link.Temporary(err)
@@ -249,8 +249,8 @@ func (j *Journal) BatchID(ctx context.Context, seq uint64) (string, error) {
 	return m.Header.Get(jetstream.MsgIDHeader), nil
 }
 
-// Crowded reports whether more than half of the live journal's capacity is used. If so, even a short segment is
-// worthwhile, because a full journal rejects appends.
+// Crowded reports whether more than half of the live journal's capacity is used. Retire then archives even a few
+// batches, because a full journal rejects appends.
 func (j *Journal) Crowded(ctx context.Context) (bool, error) {
 	info, err := j.live.info(ctx)
 	if err != nil {
@@ -277,9 +277,9 @@ func (j *Journal) SaveSnapshot(ctx context.Context, at chain.Head, state []byte)
 }
 
 // LoadSnapshot passes the newest snapshot to restore. If that snapshot cannot be read or restore rejects it,
-// LoadSnapshot logs this and tries the previous one. It returns the head of the restored snapshot, with an unknown
-// digest if the snapshot is older than the chain. If restore accepts none, LoadSnapshot returns the zero Head, and the
-// caller must replay the whole journal. An error means that the server did not answer.
+// LoadSnapshot logs the failure and tries the previous snapshot. It returns the head of the restored snapshot. The
+// digest of the head is unknown if an older version wrote the snapshot. If all snapshots fail, LoadSnapshot returns the
+// zero Head, and the caller must replay the whole journal. An error means that the server did not answer.
 func (j *Journal) LoadSnapshot(ctx context.Context, restore func(state []byte) error) (chain.Head, error) {
 	return j.snapshots.load(ctx, restore)
 }

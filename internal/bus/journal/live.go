@@ -78,8 +78,8 @@ func (l *live) record(ctx context.Context, seq uint64) (chain.Record, error) {
 	}
 }
 
-// before returns the head just before a live batch, as its header states it. The digest is unknown if an older version
-// wrote the batch without this header.
+// before returns the head just before a live batch. It reads the digest from the batch's header. The digest is unknown
+// if an older version wrote the batch without this header.
 func (l *live) before(ctx context.Context, seq uint64) (chain.Head, error) {
 	r, err := l.record(ctx, seq)
 	if err != nil {
@@ -97,8 +97,8 @@ func (l *live) before(ctx context.Context, seq uint64) (chain.Head, error) {
 	return at, nil
 }
 
-// checkJoint compares the live journal with a head from another source, such as a snapshot, which by names. A
-// difference would also break the chain at the next batch, but that batch may not exist.
+// checkJoint compares the live journal with a head from another source, such as a snapshot. by names that source in
+// errors. The next batch would also reveal a difference, but it may not exist.
 func (l *live) checkJoint(ctx context.Context, at chain.Head, by string, first, last uint64) error {
 	if at.Seq == 0 || !at.Known() || at.Seq < first || at.Seq > last {
 		return nil

@@ -23,7 +23,7 @@ type position struct {
 	mu       sync.Mutex
 	identity identity   // identity of the current journal
 	head     chain.Head // head of the last batch that this process has read or written
-	// the furthest end of the journal that this process has seen, or that the mirror held when the journal was opened
+	// the furthest end of the journal that this process has seen or read from the mirror
 	known   chain.Mark
 	archive string // directory of the journal's segments, or empty
 }
@@ -64,7 +64,7 @@ func (p *position) become(i identity) {
 	p.identity = i
 }
 
-// source identifies the journal whose batches a file contains.
+// source returns the fleet and the id of the current journal, for the header of a file.
 func (p *position) source() chain.Source {
 	return chain.Source{Fleet: p.fleet, Journal: p.current().id}
 }
@@ -108,7 +108,7 @@ func (p *position) sync() error {
 	return p.mirror.Sync()
 }
 
-// begin discards the known position, for a new journal that begins after a head.
+// begin replaces the known position by the head after which a new journal begins.
 func (p *position) begin(after chain.Head) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -139,8 +139,8 @@ func (p *position) isReplaced(id string) bool {
 	return id != "" && slices.Contains(p.current().replaces, id)
 }
 
-// recognise records the identity of the existing journal. If that journal replaces the known one, recognise forgets the
-// position in the known one and renames its archive.
+// recognise records the identity of the existing journal. If that journal replaces the known journal, recognise
+// discards the known position, renames the archive of the known journal, and returns true.
 func (p *position) recognise(there identity) (another bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

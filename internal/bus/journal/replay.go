@@ -20,7 +20,7 @@ func (j *Journal) Replay(ctx context.Context, after chain.Head,
 	if err := j.live.checkJoint(ctx, after, "the snapshot", first, last); err != nil {
 		return chain.Head{}, err
 	}
-	// Records compares a later mark while it reads.
+	// If the mark is later than after, Records compares it while reading.
 	if known := j.position.mark(); known.Journal != "" && known.Head.Seq < after.Seq {
 		if err := j.live.checkJoint(ctx, known.Head, "journal.head", first, last); err != nil {
 			return chain.Head{}, err

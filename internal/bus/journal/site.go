@@ -76,9 +76,9 @@ var errBegun = fmt.Errorf("journal: another director has created it: %w", ErrRep
 
 // ensure creates or updates the journal's stream and the store of its snapshots. there is the existing stream, or nil.
 // If it is nil, but another process creates the stream first, ensure returns errBegun and leaves that stream unchanged.
-// Updates cannot be conditional, so ensure updates only a stream whose configuration differs. ErrReplaced means that
-// the stream was replaced just before the update, which then gave it the old journal's identity. No director takes that
-// for a replacement.
+// NATS does not support conditional updates, so ensure updates a stream only if its configuration differs. If the
+// stream was replaced just before the update, ensure returns ErrReplaced. The update has then given the new stream the
+// identity of the old journal, so other directors do not treat it as a replacement.
 func (s site) ensure(ctx context.Context, there jetstream.Stream,
 	i identity,
 ) (jetstream.Stream, jetstream.ObjectStore, error) {

@@ -20,7 +20,7 @@ import (
 	"retake/internal/bus/link"
 )
 
-// keptSnapshots counts the newest snapshot, and the previous one in case the newest is damaged.
+// keptSnapshots is the number of snapshots to keep. The older snapshot is used if the newest is damaged.
 const keptSnapshots = 2
 
 const snapshotPrefix = "snapshot-"
@@ -139,8 +139,8 @@ func (s *snapshots) load(ctx context.Context, restore func(state []byte) error) 
 }
 
 // get reads a snapshot. If it fails because of an outage, the snapshot may be intact. Any other error means that
-// it is damaged. get requests one chunk at a time, because the client's own reader waits for a missing chunk as if
-// the server were slow.
+// it is damaged. get requests one chunk at a time, because the NATS client's reader cannot distinguish a missing chunk
+// from a slow server.
 func (s *snapshots) get(ctx context.Context, seq uint64) (chain.Head, []byte, error) {
 	object, err := link.Answered(ctx, func(ctx context.Context) (*jetstream.ObjectInfo, error) {
 		return s.store.GetInfo(ctx, snapshotName(seq))

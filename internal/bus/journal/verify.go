@@ -37,15 +37,15 @@ type VerifiedSnapshot struct {
 	Fault string `json:"fault,omitempty"`
 }
 
-// Verify reads the whole journal: the archive, the live batches, the snapshots and the mirror. It continues after
-// damage, to find all of it. It returns an error only if the server or a file could not be read.
+// Verify reads the whole journal: the archive, the live batches, the snapshots and the mirror. After damage, it
+// continues with the next readable batch. It returns an error only if the server or a file could not be read.
 func (j *Journal) Verify(ctx context.Context) (Verification, error) {
 	v := verifier{j: j, Verification: Verification{Segments: []VerifiedSegment{}, Damages: []*chain.Damage{}}}
 	err := v.verify(ctx)
 	return v.Verification, err
 }
 
-// verifier carries out one Verify.
+// verifier holds the state of one call of Verify.
 type verifier struct {
 	Verification
 	j        *Journal
@@ -144,8 +144,8 @@ func (v *verifier) readBatches(ctx context.Context) error {
 	}
 }
 
-// behind returns the head at which to continue after damage: the end of the damaged segment, of the damaged batch, or
-// of the gap.
+// behind returns the head at which Verify continues after damage: the end of the damaged segment, of the damaged batch,
+// or of the gap.
 func (v *verifier) behind(ctx context.Context, d *chain.Damage) (chain.Head, error) {
 	for _, s := range v.segments {
 		if d.Where == filepath.Base(s.Path) {
@@ -168,8 +168,8 @@ func (v *verifier) behind(ctx context.Context, d *chain.Damage) (chain.Head, err
 	return chain.Head{Seq: v.Last}, err
 }
 
-// VerifyLive checks the live batches up to a sequence, with a pause after each, and returns the number of intact ones.
-// It returns the first damage as a *chain.Damage. Retire may run at the same time.
+// VerifyLive checks the live batches up to the sequence last, and pauses for rest after each batch. It returns the
+// number of intact batches, and the first damage as a *chain.Damage. Retire may run at the same time.
 func (j *Journal) VerifyLive(ctx context.Context, last uint64, rest time.Duration) (n uint64, err error) {
 	begin, err := j.live.beginning(ctx, chain.Head{})
 	if err != nil {

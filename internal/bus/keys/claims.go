@@ -27,7 +27,7 @@ const (
 // Limits of a worker's credential.
 const (
 	workerSubscriptions = 8
-	headerRoom          = 1 << 10 // bytes that the server's limit, unlike max_message_bytes, must allow for headers
+	headerRoom          = 1 << 10 // bytes for headers, which the server's limit includes and max_message_bytes does not
 	answerTime          = time.Minute
 )
 
@@ -42,8 +42,8 @@ const (
 	personSubscriptions = 32
 )
 
-// personInbox is the prefix of the inboxes of people's tools, and DirectorInbox that of the director's inboxes in the
-// same account.
+// Prefixes of inboxes in the account of reports. personInbox is for people's tools, and DirectorInbox is for the
+// director.
 const (
 	personInbox   = "_INBOX"
 	DirectorInbox = "_INBOX_director"
@@ -196,7 +196,7 @@ func sign(account, user nkeys.KeyPair, name string, limit func(*jwt.UserClaims))
 	return User{JWT: token, Seed: string(seed)}, nil
 }
 
-// public returns a key's public half. PublicKey fails only for an incomplete key.
+// public returns the public key of a key pair. PublicKey fails only for an incomplete pair.
 func public(k nkeys.KeyPair) string {
 	text, err := k.PublicKey()
 	if err != nil {

@@ -30,7 +30,7 @@ type Init struct {
 	Routes    []string // host:port of each server of the cluster, including this one; empty for a single server
 	Store     string   // directory of streams and accounts, as the server sees it
 	ServerDir string   // path of server/ as the server sees it; if empty, the path at which Make creates it
-	Prefix    string   // of every subject
+	Prefix    string   // prefix of every subject
 }
 
 // configText is a format for Sprintf. A text/template would make the worker link that package. Its arguments in order:
@@ -218,7 +218,7 @@ func (i *Init) complete(config string) error {
 	return nil
 }
 
-// config returns the configuration of a server. Its keys are still in temp, but will be in dir when the server starts.
+// config returns the configuration of a server. The keys are still in temp, but will be in dir when the server starts.
 func (i Init) config(temp, dir string) ([]byte, error) {
 	server, err := filepath.Abs(filepath.Join(dir, DirServer))
 	if err != nil {

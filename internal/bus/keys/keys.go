@@ -212,7 +212,7 @@ func readPrivate(path string) ([]byte, error) {
 	return data, nil
 }
 
-// lent reports whether a file belongs to root and, apart from root, only this process's group can read it. Kubernetes
+// lent reports whether a file belongs to root, and can otherwise be read only by this process's group. Kubernetes
 // mounts a Secret this way for a pod with fsGroup.
 func lent(info os.FileInfo, gid int) bool {
 	owner, ok := info.Sys().(*syscall.Stat_t)

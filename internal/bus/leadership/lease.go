@@ -57,7 +57,7 @@ type Lease struct {
 	term lease.Term // in clock's time
 
 	revision uint64 // revision of the last renewal; owned by the renewing goroutine while leading
-	// sent holds when each unanswered renewal was sent, by clock. Its key is the time in the renewal. The renewing
+	// sent maps the time in each unanswered renewal to the time, by clock, at which the renewal was sent. The renewing
 	// goroutine owns it while leading.
 	sent map[int64]time.Duration
 	// expired is closed when the term ends without Release, because another process took the lease or the last renewal
@@ -70,7 +70,7 @@ type Lease struct {
 	at     time.Duration // when this process first read seen, by clock
 	age    time.Duration // age of that renewal when first read
 	theirs Leader
-	live   bool // set if another process has renewed while this one watched
+	live   bool // set if another process has renewed the lease since this process first read it
 }
 
 // bootTime reads the machine's monotonic clock, which also advances while the machine is suspended.
@@ -89,10 +89,10 @@ type Bucket struct {
 
 // Options describe a process that wants to lead.
 type Options struct {
-	Me     Leader           // without Since, Why and Time
+	Me     Leader           // entry of this process; Lease sets Since, Why and Time
 	Period time.Duration    // time from a renewal to its expiry
 	Now    func() time.Time // the machine's time while it leads; the wall clock if nil
-	Able   func() bool      // reports whether this process can lead, and so may take and renew; nil means always
+	Able   func() bool      // reports whether this process may take and renew the lease; nil means always
 }
 
 // New opens a lease without taking it.
@@ -119,8 +119,9 @@ func (l *Lease) open(ctx context.Context) error {
 	return nil
 }
 
-// Await blocks until this process has the lease or ctx is done. It retries during outages of the bus. It calls standby
-// once for each other leader that it sees. After Await has returned nil, a goroutine renews the lease until Release.
+// Await blocks until this process has the lease or ctx is done. It retries during outages of the bus. While another
+// process leads, it calls standby once for each new leader. After Await has returned nil, a goroutine renews the lease
+// until Release.
 func (l *Lease) Await(ctx context.Context, standby func(Leader)) error {
 	told := ""
 	for failures := 0; ; {
@@ -155,8 +156,8 @@ func (l *Lease) keep(ctx context.Context) {
 	}()
 }
 
-// Take is like Await, but returns the other leader as soon as that process renews the lease. Otherwise Take waits until
-// the lease expires.
+// Take is like Await, but stops waiting when another process renews the lease, and returns that leader. It also returns
+// the first error of the bus instead of retrying.
 func (l *Lease) Take(ctx context.Context) (other *Leader, err error) {
 	for {
 		leads, err := l.try(ctx)
@@ -280,7 +281,7 @@ func (l *Lease) write(ctx context.Context, revision uint64) (uint64, time.Durati
 		return 0, 0, err
 	}
 	name := me.Time.UnixNano()
-	if _, same := l.sent[name]; !same { // of renewals with an equal time, the earliest counts
+	if _, same := l.sent[name]; !same { // if two renewals have the same time, keep the earlier entry
 		l.sent[name] = l.now()
 	}
 	if revision == 0 {
@@ -314,7 +315,7 @@ func (l *Lease) left() time.Duration {
 	return l.term.Left(l.now())
 }
 
-// renewed records a stored renewal. It forgets earlier ones, which the server now refuses.
+// renewed records a stored renewal. It discards earlier unanswered renewals, because the server now refuses them.
 func (l *Lease) renewed(revision uint64, sent time.Duration) {
 	l.revision = revision
 	clear(l.sent)
@@ -335,7 +336,7 @@ func (l *Lease) Expired() <-chan struct{} { return l.expired }
 // Me returns this process's entry, which is complete once it leads.
 func (l *Lease) Me() Leader { return l.o.Me }
 
-// Before estimates the present time of the previous leader's clock. ok is false if it is unknown.
+// Before estimates the current time of the previous leader's clock. ok is false if that time is unknown.
 func (l *Lease) Before() (at time.Time, ok bool) {
 	return l.theirs.Time.Add(l.age + l.now() - l.at), !l.theirs.Time.IsZero()
 }

@@ -53,8 +53,8 @@ func (l *Lease) renew(ctx context.Context) {
 
 func (l *Lease) able() bool { return l.o.Able == nil || l.o.Able() }
 
-// rest waits until a time by clock or until the term ends, and reports whether ctx is still alive. It polls the clock,
-// because timers do not run while the machine is suspended.
+// rest waits until a time by clock or until the term ends. It returns false if ctx is done. It polls the clock, because
+// timers do not run while the machine is suspended.
 func (l *Lease) rest(ctx context.Context, until time.Duration) bool {
 	for ctx.Err() == nil {
 		left := min(until-l.now(), l.left())
@@ -68,8 +68,8 @@ func (l *Lease) rest(ctx context.Context, until time.Duration) bool {
 
 // recover handles a failed renewal. If the server stored an earlier renewal and only its answer was lost, recover
 // returns that renewal's revision and the time when it was sent. If the server has lost the lease, recover writes it
-// again. This is safe, because other processes wait one period before they take a missing lease, and longer if they
-// find this one.
+// again. This is safe, because other processes wait one period before they take a missing lease, and wait again if they
+// read the rewritten lease.
 func (l *Lease) recover(ctx context.Context, failed error) (uint64, time.Duration, error) {
 	if !link.Refused(failed) && !errors.Is(failed, jetstream.ErrNoStreamResponse) {
 		return 0, 0, failed
@@ -101,7 +101,8 @@ func (l *Lease) recover(ctx context.Context, failed error) (uint64, time.Duratio
 	revision, sent, err := l.write(ctx, 0)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// too late: another process may have led in a bucket that the server has since lost as well
+	// If the term ended before the renewal was sent, another process may have led in a bucket that the server then
+	// lost as well.
 	if !l.term.Leads(sent) {
 		return 0, 0, errTaken
 	}

@@ -55,7 +55,7 @@ func (t *Term) Saw(r Renewal, now time.Duration) (expired bool) {
 // period from then.
 func (t *Term) Renewed(sent time.Duration) { t.until = max(t.until, sent+t.Period) }
 
-// End gives the lease up.
+// End ends the term at once.
 func (t *Term) End() { t.until = 0 }
 
 // Leads reports whether the process holds the lease.

@@ -55,7 +55,7 @@ func WithDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, AnswerTimeout)
 }
 
-// NoAnswer turns the errors of NATS for a missing answer into ErrNoAnswer. It returns nil for nil.
+// NoAnswer wraps the NATS errors for a missing answer in ErrNoAnswer. It returns nil for nil.
 func NoAnswer(err error) error {
 	switch {
 	case err == nil:
@@ -69,8 +69,8 @@ func NoAnswer(err error) error {
 // SamePrefix is advice for callers to pass to NotCreated.
 const SamePrefix = ", and does no other fleet there use the same agent_bus.prefix"
 
-// NotCreated converts the error of a failed creation of a stream or bucket. It adds advice only if the server refused:
-// one that does not answer, or is electing a leader, only needs time.
+// NotCreated adds advice to the error of a failed creation of a stream or bucket. It does not add advice if the server
+// did not answer or is electing a leader, because a retry may succeed.
 func NotCreated(err error, replicas int, more string) error {
 	if Temporary(err) || Electing(err) {
 		return NoAnswer(err)

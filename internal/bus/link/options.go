@@ -31,7 +31,7 @@ func Backoff(n int) time.Duration {
 	return full/2 + rand.N(full/2)
 }
 
-// Pause waits for d or until ctx is done, and reports whether ctx is still alive.
+// Pause waits for d or until ctx is done. It returns false if ctx is done.
 func Pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -43,7 +43,7 @@ func Pause(ctx context.Context, d time.Duration) bool {
 
 // Options make the director and the worker reconnect without limit. They retry even if the server refuses their
 // credentials, because a restarted server may not know the workers' account until its director is back. The client
-// does not buffer messages while the connection is lost; their sender spools or drops them.
+// does not buffer messages while the connection is lost. The sender must spool or drop them.
 func Options(log *zap.Logger) []nats.Option {
 	return []nats.Option{
 		nats.MaxReconnects(-1),

@@ -24,12 +24,12 @@ type Writer struct {
 // Next returns the number of the next message.
 func (w *Writer) Next() uint64 { return w.seq.Add(1) }
 
-// Encode wraps a payload.
+// Encode encodes a payload in an envelope with the next message number.
 func (w *Writer) Encode(p wire.Payload) ([]byte, error) {
 	return wire.Encode(w.From, w.Next(), time.Now(), p)
 }
 
-// Respond answers a request on a subject, unless p is nil.
+// Respond encodes p and passes it to send. It logs an error with the request's subject. It does nothing if p is nil.
 func (w *Writer) Respond(subject string, send func([]byte) error, p wire.Payload) {
 	if p == nil {
 		return

@@ -19,8 +19,8 @@ import (
 var earlierAccounts = []string{"DIRECTOR", "BUS"}
 
 // adoptStreams moves the streams of the earlier accounts to the accounts with keys. The next start continues an
-// interrupted move. If both accounts have a stream, an earlier version has run again since, so its stream is current.
-// The other is kept next to the bus's streams.
+// interrupted move. If both accounts have the same stream, an earlier version has run again after the move, so the
+// stream of the earlier account is current. The other stream is kept in a separate directory.
 func adoptStreams(dir string, t keys.Trusted, log *zap.Logger) error {
 	store := filepath.Join(dir, dirStreams, "jetstream") // NATS adds the second part itself
 	aside := filepath.Join(dir, "streams-before-"+time.Now().UTC().Format("20060102-150405Z"))

@@ -25,8 +25,8 @@ type keptPort struct {
 	Port       int `json:"port"`
 }
 
-// freePortTries limits the search for a port that is free on every host. So many failures in a row must have another
-// cause than ports in use.
+// freePortTries limits the search for a port that is free on every host. After this number of failures, the cause is
+// probably not a port in use.
 const freePortTries = 20
 
 // Choose ports below Linux's ephemeral range (32768 and up), so that an outgoing connection of another program cannot

@@ -20,8 +20,8 @@ import (
 // authTimeout.
 const (
 	handshakeTimeout = 5 * time.Second
-	writeTimeout     = 10 * time.Second // after which a peer that does not read is disconnected
-	bytesPerSecond   = 4 << 20          // from outside; the relay slows down a faster sender
+	writeTimeout     = 10 * time.Second // a peer that does not read for this time is disconnected
+	bytesPerSecond   = 4 << 20          // from a client to the server; the relay slows down a faster sender
 	bytesBurst       = 8 << 20
 	copyBuffer       = 16 << 10
 	dialTimeout      = 5 * time.Second
@@ -31,8 +31,8 @@ const (
 // workers of the process runtime connect from this machine.
 var DefaultLimits = connlimit.Limits{PerSource: 16, Local: 256, Total: 1024, Pace: 10}
 
-// limitsFor returns the limits for a number of workers. They leave room for all workers even if one opens as many
-// connections as it can.
+// limitsFor returns the limits for a number of workers. All workers can connect even if one worker opens as many
+// connections as its limit permits.
 func limitsFor(workers int) connlimit.Limits {
 	l := DefaultLimits
 	if workers > 0 {

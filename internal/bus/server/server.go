@@ -39,9 +39,9 @@ const (
 // authTimeout is the time within which a connection must sign in.
 const authTimeout = 2 * time.Second
 
-// The server disconnects a client beyond these numbers of unread bytes and seconds without reading. maxPending must be
-// large although the director reads at once: while it reads a snapshot, the flow control of the stream sends up to half
-// of these bytes before it waits.
+// The server disconnects a client that has more than maxPending unread bytes, or does not read for writeDeadline.
+// maxPending must be large although the director reads at once. While the director reads a snapshot, the stream's flow
+// control sends up to half of maxPending before it waits.
 const (
 	maxPending    = 16 << 20
 	writeDeadline = 10 * time.Second
@@ -49,19 +49,19 @@ const (
 
 // Options configure the embedded server. Every field but Dir may be left empty.
 type Options struct {
-	Dir string // streams, port, keys, operator's credential; created with mode 0700
+	Dir string // directory of streams, port, keys and operator's credential; created with mode 0700
 	// ListenHosts are the addresses to listen on, with TLS except on loopback. If empty, only this process can connect.
 	ListenHosts []string
 	Names       []string // further names and addresses at which workers may reach the server
 	MaxWorkers  int      // number of workers, which determines the limits on connections; 0 means DefaultLimits
 	Port        int      // for the first start, which persists the port; 0 means any free port
-	Prefix      string   // of every subject; default wire.DefaultPrefix
-	Fleet       string   // name of the server
+	Prefix      string   // prefix of every subject; default wire.DefaultPrefix
+	Fleet       string   // part of the server's name
 	SyncAlways  bool     // fsync every write, so a power cut does not lose data
 	Log         *zap.Logger
 }
 
-// Server is the NATS server that the director runs itself. Its methods may be called from any goroutine.
+// Server is the embedded NATS server. Its methods are safe for concurrent use.
 type Server struct {
 	nats  *natsd.Server
 	relay *relay

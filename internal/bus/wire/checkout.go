@@ -37,8 +37,8 @@ func (s Subjects) CheckoutPublished(worker string) []string {
 	}
 }
 
-// Checkpoint states that the chunks that a worker has sent form its current checkout. The director accepts
-// all of it or refuses it.
+// Checkpoint asks the director to make the chunks that a worker has sent the task's current checkout. The director
+// accepts the whole checkpoint or refuses it.
 type Checkpoint struct {
 	AttemptID string `json:"attempt_id"`
 	Manifest  string `json:"manifest"`        // name of the checkout's root chunk
@@ -51,7 +51,7 @@ type Checkpoint struct {
 // CheckpointAnswer is the director's answer to a Checkpoint.
 type CheckpointAnswer struct {
 	Saved   bool         `json:"saved"`
-	Missing List[string] `json:"missing,omitempty"` // chunks to send first, or some of them
+	Missing List[string] `json:"missing,omitempty"` // names of missing chunks; the list may be incomplete
 	Refused string       `json:"refused,omitempty"` // reason for a refusal; empty if accepted or if chunks are missing
 	Detail  string       `json:"detail,omitempty"`  // explanation for people
 }

@@ -25,7 +25,7 @@ func CutTail(text string, maxBytes int) string {
 		return text
 	}
 	rest, already := unmark(text)
-	// The mark's length depends on the number in it, and so on the cut. Reserve room for the largest possible number.
+	// The length of the mark depends on the number of bytes cut. Reserve space for the largest possible number.
 	room := maxBytes - len(mark(already+len(rest)))
 	if room < 0 {
 		return ""
@@ -46,17 +46,17 @@ func unmark(text string) (rest string, cut int) {
 		return text, 0
 	}
 	number, rest, ended := strings.Cut(after, cutSuffix)
-	n, err := strconv.ParseUint(number, 10, 40) // so large a number must come from a program, not from us
+	n, err := strconv.ParseUint(number, 10, 40) // CutTail never writes a larger number
 	if !ended || err != nil {
 		return text, 0
 	}
 	return rest, int(n)
 }
 
-// EncodeWithin encodes a payload in at most maxBytes. It shortens the payload in steps, and stops as soon as the
-// message fits. For a worker_error, it drops the commands of the stages, then the stages, cuts the tails, drops the
-// headers, and cuts the message and the question. For a worker_result, it drops the commands and cuts the summary. If
-// all steps together do not suffice, it returns ErrTooLarge. It does not modify the caller's payload.
+// EncodeWithin encodes a payload in at most maxBytes. If the message is too long, it shortens the payload step by step,
+// until the message fits. For a worker_error, it drops the commands of the stages, then the stages, cuts the tails,
+// drops the headers, and cuts the message and the question. For a worker_result, it drops the commands and cuts the
+// summary. If all steps together do not suffice, it returns ErrTooLarge. It does not modify the caller's payload.
 func EncodeWithin(from Sender, seq uint64, at time.Time, p Payload, maxBytes int) ([]byte, error) {
 	data, err := Encode(from, seq, at, p)
 	if err != nil || len(data) <= maxBytes {
@@ -75,8 +75,8 @@ func EncodeWithin(from Sender, seq uint64, at time.Time, p Payload, maxBytes int
 		}
 		enough = fits(steps[taken], 0)
 	}
-	// Undo unnecessary cuts: from the most useful text on, find the smallest cut of each step with which the
-	// message fits.
+	// Undo unnecessary cuts, beginning with the most useful text. For each step, find the smallest cut with which
+	// the message still fits.
 	for i := taken - 1; i >= 0; i-- {
 		cut := sort.Search(maxBytes, func(cut int) bool { return fits(steps[i], maxBytes-cut) })
 		fits(steps[i], maxBytes-cut)

@@ -10,8 +10,8 @@ import (
 // jsonSpace is the white space that JSON allows around values.
 const jsonSpace = " \t\r\n"
 
-// readObject reads exactly one JSON object and keeps numbers as written. where is the path of the object in the
-// message, or "" for the whole message.
+// readObject reads exactly one JSON object and keeps numbers as json.Number. Errors begin with where, the path of the
+// object within the message. The path is empty for the whole message.
 func readObject(data []byte, where string) (map[string]any, *Malformed) {
 	if len(bytes.Trim(data, jsonSpace)) == 0 {
 		return nil, malformed(CauseNotJSON, "the message is empty")
@@ -79,9 +79,9 @@ func text(tree map[string]any, name string) (string, *Malformed) {
 	return s, nil
 }
 
-// decodeInto decodes data, and checks the rules twice: before decoding, in tree, which must be the parsed data, and
-// after decoding. Without the second check, a name in another case could evade a rule, because encoding/json
-// ignores case.
+// decodeInto decodes data into a Go value and checks the rules. tree must be the parsed data. decodeInto checks the
+// rules in tree and again in the decoded value. Without the second check, a field name in another case could evade a
+// rule, because encoding/json ignores case.
 func decodeInto(fields []Field, tree map[string]any, data []byte, where string, into any) *Malformed {
 	if m := check(fields, tree, where); m != nil {
 		return m
@@ -104,7 +104,7 @@ func decodeInto(fields []Field, tree map[string]any, data []byte, where string, 
 	return check(fields, again, where)
 }
 
-// wantedKind names a Go type as its JSON type.
+// wantedKind returns the JSON type for a Go type, with its article, for errors.
 func wantedKind(goType string) string {
 	switch strings.TrimLeft(goType, "*u") {
 	case "int", "int64":

@@ -86,16 +86,16 @@ type SnapshotDirector struct {
 	Leadership *SnapshotLeadership `json:"leadership,omitempty"` // set if several directors share the bus
 	// Only lists the issues that this run takes from the queue. Empty means all.
 	Only   []string        `json:"only,omitempty"`
-	Config *SnapshotConfig `json:"config,omitempty"` // result of reading the configuration last
+	Config *SnapshotConfig `json:"config,omitempty"` // result of the last read of the configuration
 }
 
-// SnapshotConfig is the result of reading the configuration last.
+// SnapshotConfig is the result of the last read of the configuration.
 type SnapshotConfig struct {
 	ReadAt Time   `json:"read_at"`
 	By     string `json:"by"`             // the trigger: start, SIGHUP, a command, or changed files
-	Digest string `json:"digest"`         // of the active configuration
+	Digest string `json:"digest"`         // digest of the active configuration
 	Since  Time   `json:"since"`          // when the active configuration was read
-	File   string `json:"file,omitempty"` // absolute path of its file; empty without a file
+	File   string `json:"file,omitempty"` // absolute path of the configuration file; empty without a file
 
 	Restart  []string `json:"restart,omitempty"`  // keys whose new values in the file need a restart
 	Problems []string `json:"problems,omitempty"` // why the director refused the new configuration
@@ -126,7 +126,7 @@ type SnapshotQueue struct {
 	ClaimedIssueNumbers  List[int] `json:"claimed_issue_numbers"`
 
 	WaitsFor string `json:"waits_for,omitempty"` // the reason why the next issue waits, for people
-	Until    *Time  `json:"until,omitempty"`     // when that ends, if known
+	Until    *Time  `json:"until,omitempty"`     // when the wait ends, if known
 }
 
 // SnapshotTask is the state of one task.
@@ -150,7 +150,7 @@ type SnapshotCooldown struct {
 	// reported the limit.
 	Tasks []string `json:"tasks,omitempty"`
 	Since *Time    `json:"since,omitempty"` // when the resource was closed; absent if unknown
-	// StatedBy holds the reports of those workers. It is empty if the director itself ran into the limit.
+	// StatedBy holds the workers' reports of the limit. It is empty if the director itself ran into the limit.
 	StatedBy []SnapshotStated `json:"stated_by,omitempty"`
 }
 

@@ -41,7 +41,8 @@ type frame struct {
 	Signature     string          `json:"signature,omitempty"`
 }
 
-// frameFields are the rules of the envelope's fields. Decode checks its version and type before them.
+// frameFields are the rules of the envelope's fields. Decode checks the version and the message type before these
+// rules.
 var frameFields = append([]Field{need("sent_at", moment), need("seq", atLeast(0)), need("payload"), need("sender")},
 	senderFields...)
 
@@ -50,8 +51,8 @@ var senderFields = []Field{
 	need("sender.id", filled),
 }
 
-// Encode wraps a payload into an envelope, and signs it if it is a report and the sender has a key. at is the caller's
-// clock. It returns a *Malformed if the payload breaks a rule of its row.
+// Encode wraps a payload into an envelope, and signs reports and checkpoints if the sender has a key. at is the current
+// time. Encode returns a *Malformed if the payload breaks a rule of its row.
 func Encode(from Sender, seq uint64, at time.Time, p Payload) ([]byte, error) {
 	row, known := rowOf(p.MessageType())
 	if !known {

@@ -11,7 +11,7 @@ import (
 // Field is one rule about one field of a payload. Tests generate the JSON Schemas and the documentation from the same
 // rules.
 type Field struct {
-	Path     string   // dotted JSON names from the payload's root; `[]` behind a name means each element of an array
+	Path     string   // dotted JSON names from the payload's root; `[]` after a name means each element of an array
 	Required bool     // present and not null if its parent is present
 	NonEmpty bool     // a string with at least one character
 	Moment   bool     // an RFC 3339 time
@@ -125,7 +125,7 @@ func join(where, name string) string {
 	return where + "." + name
 }
 
-// kindOf names a value's JSON type for people.
+// kindOf returns the JSON type of a value, with its article, for errors.
 func kindOf(v any) string {
 	switch v.(type) {
 	case nil:

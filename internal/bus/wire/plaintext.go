@@ -7,7 +7,7 @@ import (
 
 // This file contains the part of plain that reads names and texts.
 
-// key reads a name of ASCII letters and signs, without escapes.
+// key reads a string of ASCII characters without escapes.
 func (r *plain) key() (name []byte, ok bool) {
 	if r.next() != '"' {
 		return nil, false
@@ -65,7 +65,7 @@ var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n
 // escaped reads a string with its first escape at i.
 func (r *plain) escaped(from, i int) (s string, ok bool) {
 	if r.text == nil {
-		r.text = make([]byte, 0, len(r.data)-from) // as long as any string in the rest of the message can be
+		r.text = make([]byte, 0, len(r.data)-from) // enough for any string in the rest of the message
 	}
 	r.text = append(r.text[:0], r.data[from:i]...)
 	for i < len(r.data) {

@@ -3,9 +3,9 @@ package wire
 // LongestMessage is the greatest agent_bus.max_message_bytes, in bytes.
 const LongestMessage = 1 << 20
 
-// CheckSize rejects a message that is too long for any configuration. It does not apply agent_bus.max_message_bytes,
-// which may have been higher when the worker started: the server enforces that limit as the worker's credential
-// states it.
+// CheckSize rejects a message that is too long for any configuration. It does not check agent_bus.max_message_bytes,
+// because the limit may have been higher when the worker started. The server enforces the limit in the worker's
+// credential.
 func CheckSize(data []byte) error {
 	if len(data) > LongestMessage {
 		return malformed(CauseOversized, "%d bytes: want at most %d", len(data), LongestMessage)

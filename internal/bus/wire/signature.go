@@ -18,10 +18,11 @@ var signed = map[string]string{
 // messageIDBytes is the length of a truncated digest that is still not guessable.
 const messageIDBytes = 16
 
-// signatureText is strict, so that each signature has only one spelling.
+// signatureText is strict, so that each signature has only one encoding.
 var signatureText = base64.RawURLEncoding.Strict()
 
-// sign returns the signature of a payload for Encode, or an empty string for an unsigned message.
+// sign returns the signature of a payload for Encode. It returns an empty string if the message type is not signed or
+// the sender does not have a key.
 func (s Sender) sign(messageType string, tree map[string]any, payload []byte) string {
 	worker, _ := tree[signed[messageType]].(string)
 	if len(s.Key) == 0 || worker == "" {
@@ -58,8 +59,8 @@ func AttemptKey(secret []byte, worker string) []byte {
 	return mac(secret, []byte("retake attempt/"+worker))
 }
 
-// CheckSignature checks a decoded report against the key of its attempt. Only a person may leave a report unsigned. A
-// worker_error counts as a person's unless it names a worker or the director as its sender.
+// CheckSignature checks the signature of a decoded report or checkpoint with the key of its attempt. It accepts an
+// unsigned message only from a person, that is, a worker_error that is bare or has the role operator.
 func CheckSignature(e Envelope, key []byte, worker string) (signed bool, err error) {
 	_, isError := e.Payload.(*WorkerError)
 	switch {

@@ -25,7 +25,7 @@ const (
 	StreamStderr = "stderr"
 )
 
-// Line returns the mark as the worker prints it on a stream, with a newline. Without a key it is empty.
+// Line returns the line that the worker prints on a stream, with a newline. It returns an empty string without a key.
 func (m StageMark) Line(key []byte, worker, stream string) string {
 	text, err := json.Marshal(m)
 	if err != nil || len(key) == 0 {
@@ -45,7 +45,7 @@ func ReadStageMark(line string, key []byte, worker, stream string) (m StageMark,
 	return m, json.Unmarshal([]byte(text), &m) == nil
 }
 
-// WithoutStageMarks removes lines that look like marks from a worker's output.
+// WithoutStageMarks removes all lines that begin with StageMarkPrefix, even if their signature is wrong.
 func WithoutStageMarks(output []byte) []byte {
 	if !strings.Contains(string(output), StageMarkPrefix) {
 		return output

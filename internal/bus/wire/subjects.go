@@ -20,7 +20,7 @@ const (
 // maxIDBytes is the maximum length of a worker id, which is also a subject token, a user name and a container name.
 const maxIDBytes = 128
 
-// DefaultPrefix is the default in the configuration reference.
+// DefaultPrefix is the default of agent_bus.prefix.
 const DefaultPrefix = "retake.v1"
 
 // Subjects builds and parses every subject of one bus.

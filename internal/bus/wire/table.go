@@ -3,7 +3,7 @@ package wire
 // Payload is the body of one message type.
 type Payload interface{ MessageType() string }
 
-// Role is the kind of sender of a message.
+// Role identifies the type of a message's sender.
 type Role string
 
 // The roles of a sender. The operator may also send a worker's messages.

@@ -35,7 +35,7 @@ type HelloWorker struct {
 	BranchName   string `json:"branch_name,omitempty"`
 }
 
-// HelloRepo is the commit of the base branch that the worker's checkout starts from.
+// HelloRepo names the commit of the base branch from which the worker's checkout starts.
 type HelloRepo struct {
 	MainSHASeen string `json:"main_sha_seen,omitempty"`
 }
