@@ -17,8 +17,8 @@ type Checked struct {
 	Limits   string   // describes the source of the limits
 }
 
-// CheckPolicy prints errors, unreachable parts, endless ladders and contradictions of a policy, and the parts of the
-// base's rows that remain in effect.
+// CheckPolicy prints the faults and warnings of a policy, and a note about each row of the base that another row makes
+// unused. ok is false if the policy has faults.
 func CheckPolicy(c Checked, out io.Writer) (ok bool, err error) {
 	var b strings.Builder
 	for _, f := range c.Faults {

@@ -52,7 +52,7 @@ type finding struct {
 	Rule       string                `json:"rule"`
 	Cause      string                `json:"cause"`
 	Confidence float64               `json:"confidence"`
-	Also       *classify.Also        `json:"also,omitempty"` // a close second reading
+	Also       *classify.Also        `json:"also,omitempty"` // the second-best finding, if it is close
 	As         map[string]string     `json:"as,omitempty"`   // by preset: its name for the reason
 	Considered []classify.Considered `json:"considered,omitempty"`
 }
@@ -97,7 +97,8 @@ type question struct {
 	e    recovery.Evidence
 }
 
-// questionFields are the names in the contract, then the names in worker_error.v1.
+// questionFields lists the fields of a line of evidence. Each row has the name in the contract, and then the name in
+// worker_error.v1 if that differs.
 var questionFields = []field[question]{
 	at(text, func(q *question) *string { return &q.text }, "text"),
 	at(optional(integer), func(q *question) **int { return &q.e.ExitCode }, "exit_code"),
@@ -148,7 +149,8 @@ func (q *question) evidence() recovery.Evidence {
 	if e.Tool != "" {
 		e.Tool = path.Base(e.Tool)
 	}
-	// A worker that reports this knows the kernel's counter. From other programs, it is only an assertion.
+	// A worker reports OOMKilled because it has read the kernel's counter. From other programs, the reason is only an
+	// assertion, so it needs a SIGKILL as well.
 	if e.Assertion.ErrorType == string(recovery.OOMKilled) {
 		e.OOM = e.OOM || e.Signal == "SIGKILL" || e.ExitCode != nil && *e.ExitCode == 137
 	}

@@ -81,8 +81,9 @@ func (h *history) inItsWords(why string) string {
 	return brief([]byte(last.word)) + ":" + strings.Replace(rest, " "+about.Means+";", "", 1)
 }
 
-// walk decides the failures in order, each with the tally of the earlier ones, and returns the last verdict. Stated
-// facts apply to the last failure. Facts that a verdict implies apply to later failures.
+// walk decides on the failures in order, each with the tally of the earlier failures, and returns the last verdict. All
+// facts of the input apply to the last failure, but only HasAlternative and Caller to the earlier failures. After a
+// verdict that compacts the context, later failures count as already compacted.
 func (h *history) walk(p *policy.Policy) (v recovery.Verdict) {
 	tally, compacted := recovery.Tally{}, false
 	last := len(h.failures) - 1

@@ -8,7 +8,7 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// guardRow is one guard, a limit over all rows.
+// guardRow is one guard, which is a limit that applies to all rows of a policy.
 type guardRow struct {
 	name  string // the guard's key in a policy's document
 	bound float64
@@ -57,7 +57,7 @@ func guardTexts(g policy.Guards) []string {
 	return lines
 }
 
-// action returns what happens instead of another attempt.
+// action returns the action that replaces another attempt when the limit is reached.
 func (r guardRow) action() recovery.Action {
 	if r.to == "" {
 		return recovery.Escalate

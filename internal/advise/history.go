@@ -41,7 +41,7 @@ func (x *failure) said() *recovery.Assertion {
 	}
 }
 
-// wordNames lists the fields in which vocabularies name the reason.
+// wordNames lists the fields that may contain the reason. Each vocabulary uses one of them.
 var wordNames = []string{"reason", "class", "error_class", "error_type", "type", "code"}
 
 var failureFields = []field[failure]{
@@ -85,7 +85,7 @@ var partFields = []field[parts]{
 // historyForm is the smallest valid history.
 const historyForm = `{"failures": [{"reason": "…"}]}`
 
-// history reads a line.
+// history decodes and checks one line of input.
 func (o *Deciding) history(data []byte) (history, error) {
 	fields, err := parse(data, historyForm)
 	if err != nil {
@@ -139,7 +139,8 @@ func (o *Deciding) fill(x *failure, raw json.RawMessage, path string) error {
 	return fmt.Errorf("%s.%s: want a reason, or a name from %s, got %s", path, name, o.Vocabulary, got)
 }
 
-// reason interprets a name in the vocabulary, else an error_type or reason, else a name in the policy's rows.
+// reason returns the reason for a name. It looks the name up in the vocabulary, then as an error_type or reason, and
+// then in the policy's rows.
 func (o *Deciding) reason(word string) (recovery.Reason, bool) {
 	if r, ok := recovery.FromWord(o.Vocabulary, word); ok {
 		return r, true

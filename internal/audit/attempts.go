@@ -19,8 +19,8 @@ import (
 	"retake/internal/safefile"
 )
 
-// Attempt changes an attempt's meta.json, and writes its summary again from the files in its directory. An unknown
-// attempt counts as running. The writing goroutine calls change later.
+// Attempt calls change on the content of an attempt's meta.json, and writes the file and the attempt's summary. A new
+// attempt starts with OutcomeRunning. The Writer's goroutine calls change later.
 func (w *Writer) Attempt(id string, change func(*Meta)) {
 	w.put(auditsDir, 0, func() (string, error) { return w.attempts.update(id, change) })
 }
@@ -70,7 +70,7 @@ func (a *attempts) update(id string, change func(*Meta)) (path string, err error
 	if err := a.disk.replace(filepath.Join(dir, summaryFile), summary); err != nil {
 		return path, err
 	}
-	if folder, err := TaskFolder(m.Issue); err == nil { // the task's next attempt reads the summary there
+	if folder, err := TaskFolder(m.Issue); err == nil { // the task's next attempt reads this copy
 		if err := a.disk.replace(filepath.Join(a.dir, outputsDir, folder, taskSummaryFile), summary); err != nil {
 			return path, err
 		}
@@ -81,8 +81,8 @@ func (a *attempts) update(id string, change func(*Meta)) (path string, err error
 	return path, a.enter(m)
 }
 
-// maxTransitions limits transitions.jsonl, in bytes. A worker that repeatedly goes silent and returns for a whole day
-// needs less.
+// maxTransitions is the maximum size of transitions.jsonl, in bytes. Even a worker that goes silent and returns all day
+// long does not reach it.
 const maxTransitions = 1 << 20
 
 func (a *attempts) transition(t Transition) (path string, err error) {
@@ -124,8 +124,9 @@ func (a *attempts) output(id string, o Output) (path string, err error) {
 	return path, nil
 }
 
-// tail masks a log and keeps its end. It ignores text beyond twice the limit. It drops the first line, which may be
-// incomplete, because the redactor cannot find half a secret.
+// tail masks a log and cuts it to its last MaxText bytes. To limit the work, it first cuts a long log to twice this
+// size. It then drops the first line, because the line may begin with the rest of a secret, which the redactor cannot
+// find.
 func (a *attempts) tail(text string) string {
 	if most := 2 * a.o.MaxText; len(text) > most {
 		text = wire.CutTail(text, most)
@@ -136,7 +137,8 @@ func (a *attempts) tail(text string) string {
 	return wire.CutTail(a.o.Redact(text), a.o.MaxText)
 }
 
-// head masks a patch and keeps whole lines from its beginning, without which the rest would be useless.
+// head masks a patch and cuts it to at most MaxText bytes of whole lines. It keeps the beginning, because the rest of a
+// patch is useless without it.
 func (a *attempts) head(text string) string {
 	const mark = "# cut here: the patch exceeds the limit\n"
 	cut := false
@@ -296,8 +298,8 @@ func (a *attempts) remove(id string) error {
 	return os.RemoveAll(to)
 }
 
-// surplus returns the attempts to remove. It keeps running attempts up to the maximum age. The list must be sorted by
-// age.
+// surplus returns the ids of the attempts to remove. It removes a running attempt only if it exceeds the maximum age.
+// The list must be sorted by age, oldest first.
 func (k Keep) surplus(list []IndexEntry, now time.Time) (gone []string) {
 	number, size := len(list), int64(0)
 	for _, e := range list {

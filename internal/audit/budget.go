@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 )
 
-// BudgetRow sums up the usage of one task. Its first fields count from the last answer by a person.
+// BudgetRow sums up the usage of one task. PaidCalls, Iterations and CostUSD are counted since a person last answered.
 type BudgetRow struct {
 	Issue      string     `json:"issue"`
 	State      string     `json:"state"`
@@ -19,7 +19,7 @@ type BudgetRow struct {
 	Iterations Iterations `json:"iterations"`
 	CostUSD    float64    `json:"cost_usd"`
 	CostBudget float64    `json:"cost_budget_usd"` // 0: unlimited
-	MayRun     bool       `json:"may_run"`         // budget left, regardless of the task's state
+	MayRun     bool       `json:"may_run"`         // result of Allowed, regardless of the task's state
 	Spent      Spent      `json:"spent"`           // by all attempts, since the claim began
 	// Edited means that a person changed PaidCalls in the file. The next director uses that number when it starts.
 	// Was is the director's number before the edit.
@@ -40,7 +40,7 @@ func budgetRow(t TaskRecord) BudgetRow {
 	return r
 }
 
-// Allowed reports whether every budget allows another paid call, iteration and cost.
+// Allowed reports whether the budgets of paid calls, iterations and cost all permit another attempt.
 func (r BudgetRow) Allowed() bool {
 	it := r.Iterations
 	return (r.PaidBudget <= 0 || r.PaidCalls < r.PaidBudget) &&

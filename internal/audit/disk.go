@@ -129,7 +129,7 @@ func sweep(dir string) error {
 // most limits the size of files that this package reads.
 const most = 4 << 20
 
-// errTooLarge reports a file that is larger than any file of Retake.
+// errTooLarge means that a file is larger than any file that Retake writes.
 var errTooLarge = errors.New("audit: too large for a file of Retake")
 
 func readFile(path string) ([]byte, error) {

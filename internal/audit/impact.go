@@ -71,8 +71,8 @@ var levels = []struct {
 	{Low, 0, 0, 1},
 }
 
-// levelOf rates the impact of blocked phases, milestones and tasks. Our tasks lack phases and milestones, so their
-// repositories count as milestones.
+// levelOf rates the impact of blocked phases, milestones and tasks. Retake's tasks do not have phases or milestones, so
+// callers pass the number of repositories as milestones.
 func levelOf(phases, milestones, tasks int) Level {
 	reached := func(n, from int) bool { return from > 0 && n >= from }
 	for _, row := range levels {

@@ -16,7 +16,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// Store is the data on disk, with or without a running director.
+// Store holds the records in a data directory. A director may be running.
 type Store struct {
 	Dir      string // absolute path of the data directory
 	Attempts []Meta // oldest first
@@ -28,10 +28,10 @@ type Store struct {
 type TaskRecord struct {
 	Stats
 	Last *LastFailure // nil if it never failed
-	Path string       // of its stats.json
+	Path string       // path of the task's stats.json
 }
 
-// errNoDirector reports a directory without traces of a director.
+// errNoDirector means that a directory does not exist or does not contain a director's files.
 var errNoDirector = errors.New("audit: not a director's data directory")
 
 const wantDir = "name a director.data_dir with a previous run, with --dir, or its configuration with --config"
@@ -39,7 +39,7 @@ const wantDir = "name a director.data_dir with a previous run, with --dir, or it
 // traces lists the files that a director immediately creates in its data directory.
 var traces = []string{"lock", "installation", auditsDir, stateDir, eventsFile}
 
-// Find is Load for a directory that a person named. It refuses a directory that no director has used.
+// Find is like Load, for a directory that a person named. It returns an error if a director has not used the directory.
 func Find(dir string) (*Store, error) {
 	s, err := Load(dir)
 	if err != nil {
@@ -54,8 +54,8 @@ func Find(dir string) (*Store, error) {
 // errNoRun reports an unknown run.
 var errNoRun = errors.New("audit: no such run")
 
-// knows returns an error unless the store has records of the run. Names of runs are times, so the error can suggest the
-// latest run.
+// knows returns an error unless the store has records of the run. The ids of runs sort by time, so the error can list
+// the latest runs.
 func (s *Store) knows(run string) error {
 	var runs []string
 	for _, t := range s.Tasks {
@@ -77,7 +77,8 @@ func (s *Store) knows(run string) error {
 		strings.Join(runs[:min(len(runs), 3)], ", "))
 }
 
-// Load reads dir without changing it. A missing directory is empty, and unreadable files become Problems.
+// Load reads a data directory without changing it. It returns an error if dir is not a directory. Unreadable files
+// become Problems.
 func Load(dir string) (*Store, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -125,7 +126,8 @@ func Load(dir string) (*Store, error) {
 	return s, err
 }
 
-// read reads a document if it exists.
+// read reads a JSON document. It returns false if the file is missing or unreadable, and adds an unreadable file to
+// Problems.
 func (s *Store) read(path string, v any) bool {
 	err := readJSON(path, v)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -147,7 +149,7 @@ func each(root string, do func(name, path string)) error {
 	return err
 }
 
-// standing is a task's category in a report.
+// standing is the category of a task in a report.
 type standing int
 
 const (
@@ -161,8 +163,8 @@ const (
 // gaveUp lists the actions that require a person before any retry.
 var gaveUp = []string{"escalate", "skip", "stop", "abort"}
 
-// standingOf reads a task's state. A released claim counts as failed if the last verdict was to give up. It does not if
-// the issue was closed while it waited for a retry.
+// standingOf returns the category of a task. A task with a released claim is failed if its last verdict gave up. It is
+// givenBack if, for example, its issue was closed while the task waited for a retry.
 func standingOf(s Stats, last *LastFailure) standing {
 	switch s.State {
 	case "Done":
@@ -282,11 +284,11 @@ func (s *Store) files(attempt string) (paths []string) {
 // together is the longest gap between failures of one incident.
 const together = time.Hour
 
-// outage reports whether the cause is shared by tasks rather than their own work.
+// outage reports whether a cause can affect several tasks at once, because it does not come from a task's own work.
 func outage(c recovery.Cause) bool { return c == recovery.Infrastructure || c == recovery.RateLimit }
 
-// incidents finds outages. In an outage, several tasks fail at about the same time. They meet the same limit or fault
-// of the infrastructure, or exactly the same failure.
+// incidents groups failures into outages. In an outage, several tasks fail at about the same time, either because of
+// the same limit or infrastructure fault, or with the same signature.
 func incidents(timeline []TimelineEntry) []Incident {
 	open := map[string]*Incident{}
 	var out []Incident

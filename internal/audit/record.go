@@ -57,8 +57,8 @@ type Meta struct {
 // StoredOutput is a file with an attempt's output; see package output.
 type StoredOutput struct {
 	Path      string `json:"path"`   // below director.data_dir
-	SHA256    string `json:"sha256"` // of the file, in hexadecimal
-	Bytes     int64  `json:"bytes"`  // of the file
+	SHA256    string `json:"sha256"` // digest of the file, in hexadecimal
+	Bytes     int64  `json:"bytes"`  // size of the file
 	Truncated bool   `json:"truncated"`
 }
 
@@ -135,8 +135,8 @@ type Transition struct {
 	Why       string    `json:"why,omitempty"`
 }
 
-// Output holds an attempt's logs and its patch. Texts are cut to Options.MaxText. A log loses its beginning, and a
-// patch its end.
+// Output holds an attempt's logs and its patch. Texts are cut to Options.MaxText bytes. The beginning of a long log and
+// the end of a long patch are dropped.
 type Output struct {
 	WorkerLog string // output of the container
 	BuildLog  string // stages that build, lint or prepare

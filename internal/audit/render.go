@@ -83,7 +83,7 @@ func short(s string, most int) string {
 	return line
 }
 
-// excerpt is the maximum length of a quoted text, in bytes. The files in the same directory have the rest.
+// excerpt is the maximum length of a quoted text, in bytes. The whole text is in a file in the same directory.
 const excerpt = 2 << 10
 
 // fenced returns the end of a text as a code block, with a fence that the text cannot close.
@@ -110,7 +110,8 @@ type summaryPage struct {
 
 type logExcerpt struct{ Name, Text string }
 
-// Summary renders summary.md, with the course of an attempt, its classification, and the verdict with its reason.
+// Summary renders summary.md, which shows the transitions of an attempt, the classification of its failure, and the
+// verdict with its reason.
 func Summary(m Meta, o Output, transitions []Transition) string {
 	p := summaryPage{Meta: m, Transitions: transitions, Patch: o.Patch}
 	shown := map[string]bool{"": true} // the worker's log repeats the output of its stages

@@ -30,7 +30,7 @@ type ReportData struct {
 	Completed int                      `json:"completed"`
 	Failed    wire.List[FailedTask]    `json:"failed"`
 	Asked     wire.List[AskedTask]     `json:"asked"`      // not failed: an agent's question waits for an answer
-	Open      int                      `json:"open"`       // not over yet
+	Open      int                      `json:"open"`       // tasks that have not ended
 	GivenBack int                      `json:"given_back"` // closed, or taken by another owner
 	Skipped   wire.List[SkippedTask]   `json:"skipped"`    // not failed: another task blocks it
 	Timeline  wire.List[TimelineEntry] `json:"timeline"`   // every failed attempt, including those followed by a successful retry
@@ -53,7 +53,7 @@ type FailedTask struct {
 	ErrorType           string            `json:"error_type"`
 	Message             string            `json:"message"`
 	Tail                string            `json:"tail,omitempty"`  // the last lines of the output
-	Files               []string          `json:"files,omitempty"` // of the last attempt: its summary, its patch
+	Files               []string          `json:"files,omitempty"` // paths of the last attempt's summary and patch
 	Timestamp           wire.Time         `json:"timestamp"`
 	Attempts            int               `json:"attempts"`
 	Action              string            `json:"action,omitempty"`
@@ -90,7 +90,7 @@ type TimelineEntry struct {
 	Action    string    `json:"action,omitempty"`
 }
 
-// Incident is one outage seen through several tasks.
+// Incident is an outage that made several tasks fail.
 type Incident struct {
 	Reason string    `json:"reason"`
 	Cause  string    `json:"cause"`
@@ -110,8 +110,8 @@ func Report(d ReportData) string {
 // reportPage adds computed values to the data of pages/report.md.
 type reportPage struct{ ReportData }
 
-// SuccessRate returns the share of ended tasks that were merged or delivered. Questions, reviews and returned claims
-// do not count as ended.
+// SuccessRate returns the percentage of ended tasks that were completed. Open, asked, skipped and given-back tasks do
+// not count as ended.
 func (p reportPage) SuccessRate() string {
 	ended := p.Total - p.Open - len(p.Asked) - p.GivenBack - len(p.Skipped)
 	if ended <= 0 {
@@ -144,7 +144,7 @@ type reasonCount struct {
 	Tasks  int
 }
 
-// byReason counts failed tasks, the most frequent reason first.
+// byReason counts failed tasks by reason, the most frequent reason first.
 func (p reportPage) byReason() (out []reasonCount) {
 	count := map[string]int{}
 	for _, f := range p.Failed {
@@ -196,7 +196,7 @@ func (p reportPage) Impact() (out totalImpact) {
 	return out
 }
 
-// Same describes the common property of an incident's failures.
+// Same describes the connection between the failures of an incident, for a sentence.
 func (i Incident) Same() string {
 	if outage(about(i.Reason).Cause) {
 		return "one outage"
@@ -247,14 +247,14 @@ func (p reportPage) Groups() (groups []group) {
 	return groups
 }
 
-// unknown counts failed attempts without a rule that matches, and lists their most frequent signatures.
+// unknown counts failed attempts with an unknown reason, and lists their most frequent signatures.
 type unknown struct {
 	Attempts, Of int
 	Signatures   []string
 }
 
-// Unknown returns nil unless the rules need work, because the reason is unknown for at least three attempts and at
-// least a fifth of all attempts. Without a timeline, it counts tasks.
+// Unknown returns nil if fewer than three failed attempts, or less than a fifth of them, have an unknown reason.
+// Otherwise the classification rules should be improved. Without a timeline, it counts tasks instead of attempts.
 func (p reportPage) Unknown() *unknown {
 	seen := p.Timeline
 	if len(seen) == 0 {
@@ -319,7 +319,7 @@ func (p reportPage) Command() string {
 	return words
 }
 
-// Only returns the command line that runs only the failed tasks, at most the first 20.
+// Only returns the command line that runs only the failed tasks. It names at most the first 20.
 func (p reportPage) Only() string {
 	var keys []string
 	for _, f := range p.Failed[:min(len(p.Failed), 20)] {

@@ -11,15 +11,15 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// Spent is the usage of all attempts. Answers do not reset it, unlike the usage in Stats and BudgetRow that counts
-// against the budget.
+// Spent is the usage of all attempts. A person's answer does not reset it. In contrast, it resets the usage in Stats
+// and BudgetRow that counts against the budget.
 type Spent struct {
 	PaidCalls int64   `json:"paid_calls"`
 	Tokens    int64   `json:"tokens"`
 	CostUSD   float64 `json:"cost_usd"`
 }
 
-// String formats the known figures.
+// String lists the figures that are not zero, or returns "-".
 func (s Spent) String() string {
 	var parts []string
 	if s.PaidCalls > 0 {
@@ -63,7 +63,8 @@ func (s *Store) spentBy(run string, by func(Meta) string) map[string]Spent {
 	return sums
 }
 
-// spentByIssue adds up attempts by issue. If audits were lost or removed, the task's state replaces them.
+// spentByIssue adds up attempts by issue. Audits of attempts may have been removed, so it uses the figures in the
+// task's state if they are higher.
 func (s *Store) spentByIssue(run string) map[string]Spent {
 	sums := s.spentBy(run, func(m Meta) string { return strings.ToLower(m.Issue) })
 	for _, t := range s.Tasks {
@@ -101,7 +102,7 @@ func linesOf(sums map[string]Spent) (lines []SpentLine) {
 	return lines
 }
 
-// addSpent adds the figures of spending to a report.
+// addSpent adds the usage to a report: in total, by issue and by day.
 func (s *Store) addSpent(d *ReportData) {
 	var all Spent
 	sums := s.spentByIssue(d.RunID)

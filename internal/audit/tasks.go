@@ -54,17 +54,17 @@ type Iterations struct {
 // Seen counts the occurrences of a signature since the task's last success.
 type Seen struct {
 	Count     int    `json:"count"`
-	Class     string `json:"class"` // in the vocabulary of the policy in force
+	Class     string `json:"class"` // the reason, in the words of the active policy
 	FirstSeen Second `json:"first_seen"`
 	LastSeen  Second `json:"last_seen"`
 }
 
-// Written is the director's number, which stays when a person edits the file.
+// Written repeats the number of paid calls that the director wrote, to detect an edit by a person.
 type Written struct {
 	PaidCallsUsed int `json:"paid_calls_used"`
 }
 
-// Second is a time in UTC, to the second, as the design requires.
+// Second is a time that is written in UTC, without fractions of a second.
 type Second struct{ time.Time }
 
 // MarshalJSON writes the time to the second, in UTC.
@@ -78,7 +78,8 @@ func (s Stats) Edited() bool { return s.Written == nil || s.Written.PaidCallsUse
 // maxCalls exceeds any possible number of paid calls of one task, so a higher number is a typo.
 const maxCalls = 1_000_000_000
 
-// maxSignatures limits the signatures of a task, latest first.
+// maxSignatures is the maximum number of signatures in a task's stats. See removes the signature that was seen least
+// recently.
 const maxSignatures = 100
 
 // See records that a failure with a signature was seen for the nth time.
@@ -106,8 +107,8 @@ func (s *Stats) See(signature, class string, n int, at time.Time) {
 	}
 }
 
-// ReadStats reads an issue's stats.json without changing it. A missing file gives fs.ErrNotExist, which does not mean
-// zero.
+// ReadStats reads an issue's stats.json. It returns fs.ErrNotExist for a missing file, and ErrCorrupt for an invalid
+// one. The caller must not treat either as zero.
 func ReadStats(path string) (Stats, error) {
 	data, err := readFile(path)
 	switch {
@@ -141,8 +142,8 @@ func SetAside(path string) (to string, err error) {
 	return to, safefile.Rename(path, to)
 }
 
-// LastFailure is last_failure.json, with every field that the requirements on failed tasks name, and the verdict. It
-// contains all fields, even empty ones, so that readers need not guess.
+// LastFailure is the content of last_failure.json: the last failure of a task, and the verdict on it. The file always
+// contains all fields, even if they are empty.
 type LastFailure struct {
 	SchemaVersion       string            `json:"schema_version"`
 	Task                string            `json:"task"` // owner/repo#n
@@ -176,7 +177,7 @@ type LastFailure struct {
 const maxStack = 16 << 10
 
 // NewLastFailure combines the data of a task's failure. message is the worker's message, or "" to use the cause. tail
-// is the end of the task's output. The caller adds the attempt's id and end.
+// is the end of the task's output. The caller adds AttemptID, ExitCode, Signal and BlockedDependencies.
 func NewLastFailure(s Stats, f *Failure, message, tail string) *LastFailure {
 	return &LastFailure{
 		SchemaVersion: failureSchema, Task: s.Issue, Title: s.Title, Timestamp: s.UpdatedAt, Phase: s.State,
@@ -247,7 +248,8 @@ func (w *Writer) pruneState() error {
 // stateBlocked is the state of a task that waits for a person.
 const stateBlocked = "Blocked"
 
-// claimOver reports whether a task in this state has ended. A blocked task has not, because it waits for a person.
+// claimOver reports whether a task in this state has ended. A blocked task has not ended, because it waits for a
+// person.
 func claimOver(state string) bool {
 	return slices.Contains([]string{"Done", "Released", "Forgotten"}, state)
 }

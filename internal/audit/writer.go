@@ -77,7 +77,7 @@ type Writer struct {
 
 // job is one write.
 type job struct {
-	what string // the kind of file: events, audits, state
+	what string // the type of file: eventsFile, auditsDir or stateDir
 	cost int
 	run  func() (path string, err error)
 }
@@ -215,7 +215,7 @@ func (w *Writer) do(j job) {
 	path, err = j.run()
 }
 
-// tidy removes what crashes left, and expired files, and builds the index.
+// tidy removes expired files and incomplete files of a crash, and builds the index.
 func (w *Writer) tidy() (path string, err error) {
 	w.tidied = w.o.Now()
 	faults := []error{w.attempts.load(), w.pruneState()}
@@ -248,7 +248,7 @@ func (w *Writer) note(what, path string, err error) {
 	w.counts.LastError = err.Error()
 }
 
-// anyWrite reports whether the error would affect every write of the same kind, rather than a single file.
+// anyWrite reports whether an error, such as a full disk, affects all writes and not only a single file.
 func anyWrite(err error) bool {
 	return diskfault.Of(err) != diskfault.None || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
@@ -256,13 +256,14 @@ func anyWrite(err error) bool {
 // writeErrors logs when writing begins to fail, and when it works again.
 type writeErrors struct {
 	log  *zap.Logger
-	lost map[string]uint64 // by kind or path: number of failures since it began to fail
+	lost map[string]uint64 // number of failed writes since the first failure, by type of file or by path
 }
 
-// maxFailing bounds the map.
+// maxFailing limits the number of entries in writeErrors.lost.
 const maxFailing = 256
 
-// newWriteErrors limits the log to a few lines a minute, because writes on a nearly full disk fail and work in turns.
+// newWriteErrors limits the log to a few lines a minute, because on a nearly full disk some writes fail and others
+// succeed.
 func newWriteErrors(log *zap.Logger) *writeErrors {
 	few := zap.WrapCore(func(c zapcore.Core) zapcore.Core {
 		return zapcore.NewSamplerWithOptions(c, time.Minute, 4,
@@ -271,7 +272,7 @@ func newWriteErrors(log *zap.Logger) *writeErrors {
 	return &writeErrors{log: log.WithOptions(few), lost: map[string]uint64{}}
 }
 
-// ended records the result of one write. The kind of file is events, audits or state.
+// ended records the result of one write. The type of file, what, is the same as in job.
 func (t *writeErrors) ended(what, path string, err error) {
 	if err == nil {
 		t.works(what)

@@ -200,7 +200,7 @@ var board = []struct {
 		}, ""},
 		{
 			"Lateness", "timeseries", "s", 8, single("max(retake_late_seconds{J})", "late by"),
-			"Silent workers get that much longer.",
+			"The director waits that much longer for silent workers.",
 		},
 		{"Heartbeat", "timeseries", "s", 8, single("max(retake_heartbeat_age_seconds{J})", "oldest"), ""},
 		{

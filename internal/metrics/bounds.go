@@ -75,8 +75,8 @@ func actionLabel(a recovery.Action) string {
 	return string(a)
 }
 
-// closable lists the resources in a cooldown's label. All models share one value, because configurations and workers
-// choose their names.
+// closable lists the values of a cooldown's label resource. All models share one value, because configurations and
+// workers choose the names of models.
 var closable = []string{
 	fsm.GitHubRead, fsm.GitHubWrite, fsm.GitHubAPI, "github.graphql", "github.other", "model",
 	recovery.Host, other,

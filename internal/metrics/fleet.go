@@ -28,7 +28,7 @@ type task struct {
 	begun  time.Time // start of the current attempt; zero if an earlier process started it
 	outbox []planned
 
-	queued time.Time // when the claim could first start; zero after the start, and for an inherited claim
+	queued time.Time // when the claim could first start; zero after its first worker runs, or if unknown
 	reason string    // reason of the last verdict
 
 	course projection.Course
@@ -44,7 +44,7 @@ type planned struct {
 	at   time.Time
 }
 
-// newFleet returns the state from a machine.
+// newFleet returns the state of a machine's tasks, cooldowns and incidents.
 func newFleet(m *fsm.Machine, now time.Time) *fleet {
 	f := &fleet{
 		phase: m.Phase(), tasks: map[fsm.IssueKey]*task{}, cooldowns: map[string]time.Time{},
@@ -97,7 +97,8 @@ func (t *task) plans(kinds ...fsm.EffectKind) bool {
 	return slices.ContainsFunc(t.outbox, func(p planned) bool { return slices.Contains(kinds, p.kind) })
 }
 
-// holdsSlot follows the machine's rule: a task in Backoff holds a slot while its issue is read again.
+// holdsSlot reports whether the task holds a slot, by the machine's rule. A task in Backoff holds a slot while the
+// director reads its issue again.
 func (t *task) holdsSlot() bool {
 	return t.state.Info().Slot || t.state == fsm.Backoff && t.plans(fsm.DoClaim, fsm.DoRecheck)
 }

@@ -267,7 +267,7 @@ func (m *Metrics) expect(t *task) {
 	}
 }
 
-// AppendBegan and AppendEnded bracket an append to the journal. Appends do not overlap.
+// AppendBegan records the start of an append to the journal. Appends do not overlap.
 func (m *Metrics) AppendBegan() { m.appending.Store(m.now().UnixNano()) }
 
 // AppendEnded records the duration of an append, and whether it failed.
@@ -284,10 +284,10 @@ type Request struct {
 	Method  string
 	Status  int // 0 without an answer
 	Same    bool
-	Limited string // "primary" or "secondary"; empty without a rate limit
+	Limited string // the rate limit that refused the request, "primary" or "secondary"; or empty
 	Took    time.Duration
 
-	Resource    string // GitHub's budget for the request; empty if unknown
+	Resource    string // name of GitHub's rate-limit budget for the request; empty if unknown
 	Left, Limit int
 	Reset       time.Time
 }

@@ -12,7 +12,7 @@ import (
 // Readings holds the values that a scrape takes from the rest of the director. Their source must not block.
 type Readings struct {
 	BusConnected, DiskUsable bool
-	Late                     time.Duration // by which the director lags behind
+	Late                     time.Duration // time by which the director lags behind
 	ChangesLeft              int           // remaining changes under the director's own limit
 	WaitingRequests          int           // requests that wait at the gate
 	Webhooks                 map[string]int

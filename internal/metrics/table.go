@@ -43,8 +43,8 @@ var Table = []Row{
 		Help:  "The versions of the director and Go, as labels of the value 1",
 		Means: "The output of `director version`.",
 	},
-	{Name: "retake_leader", Kind: Gauge, Always: true, Help: "1 while this director decides, 0 while it begins, " +
-		"heals or stands by", Means: "1 from the end of reading the journal until the session ends. At most one " +
+	{Name: "retake_leader", Kind: Gauge, Always: true, Help: "1 while this director leads and decides, " +
+		"otherwise 0", Means: "1 from the end of reading the journal until the session ends. At most one " +
 		"director of a fleet has 1."},
 	{
 		Name: "retake_phase", Kind: Gauge, Labels: []string{"phase"}, Help: "1 for the current phase of the " +
@@ -59,14 +59,14 @@ var Table = []Row{
 		Name: "retake_late_seconds", Kind: Gauge, Always: true, Help: "Seconds by which the director lags behind",
 		Means: "The longest of: the age of the running append, the delay of the director's own timer, the age of the " +
 			"oldest waiting heartbeat, and the time without a processor because of a quota, each within the last " +
-			"heartbeat TTL. Silent workers get that much longer. 0 below a quarter of a second.",
+			"heartbeat TTL. The director waits that much longer for silent workers. 0 below a quarter of a second.",
 	},
 	{
 		Name: "retake_disk_usable", Kind: Gauge, Always: true, Help: "1 while the data directory can be written to",
 		Means: "As of the last check, about once a second.",
 	},
 	{
-		Name: "retake_slots", Kind: Gauge, Help: "Largest number of tasks with a worker at the same time",
+		Name: "retake_slots", Kind: Gauge, Help: "Maximum number of tasks with a worker at the same time",
 		Means: "`director.max_workers`.",
 	},
 	{
@@ -80,14 +80,14 @@ var Table = []Row{
 	},
 	{Name: "retake_heartbeat_age_seconds", Kind: Gauge, Help: "Time since the last sign of life of the " +
 		"longest-silent worker", Means: "The maximum over all workers in Running or Suspect. A sign of life is a " +
-		"heartbeat, progress, or the hello. For a worker without one since this process began, the time counts from " +
-		"that beginning. 0 without workers."},
+		"heartbeat, progress, or the hello. For a worker that was silent since this process began, the time counts " +
+		"from the start of the process. 0 without workers."},
 
 	// Tasks.
 	{
 		Name: "retake_tasks", Kind: Gauge, Labels: []string{"state"}, Help: "Tasks by state",
-		Means: "Tasks in the director's memory. Done, Released and Forgotten tasks remain only until " +
-			"GitHub shows it.",
+		Means: "Tasks in the director's memory. A Done, Released or Forgotten task remains only until the director " +
+			"has updated GitHub.",
 	},
 	{
 		Name: "retake_queue_tasks", Kind: Gauge, Help: "Tasks that could begin an attempt now but still wait",
@@ -100,7 +100,7 @@ var Table = []Row{
 		"queue is empty."},
 	{
 		Name: "retake_time_to_running_seconds", Kind: Histogram, Buckets: queueBuckets,
-		Help: "Time from queued to the first worker that runs",
+		Help: "Time in the queue until the first worker runs",
 		Means: "Observed once per claim, from entering the queue, or from the close of the last blocking issue, to " +
 			"the first worker's hello. Not observed for a task that had left the " +
 			"queue before this process began.",
@@ -221,12 +221,12 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_effects_total", Kind: Counter, Labels: []string{"kind", "result"},
-		Help: "Ended planned effects", Means: "`done`, or `given_up`: it failed permanently, or became pointless.",
+		Help: "Ended planned effects", Means: "`done`, or `given_up`: it failed permanently, or was no longer needed.",
 	},
 	{
 		Name: "retake_effect_retries_total", Kind: Counter, Labels: []string{"kind"},
 		Help:  "Number of times a planned effect was postponed for a retry",
-		Means: "After a failure, or because of a stated reset.",
+		Means: "After a failure, or to wait for the reset of a rate limit.",
 	},
 	{
 		Name: "retake_journal_append_seconds", Kind: Histogram, Buckets: appendBuckets,
@@ -315,7 +315,7 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_webhooks_total", Kind: Counter, Labels: []string{"result"}, Always: true,
-		Help: "Webhooks, by outcome", Means: "The words of `director status --json` (`webhooks.*`).",
+		Help: "Webhooks, by outcome", Means: "`result` is a key of `webhooks` in `director status --json`.",
 	},
 
 	// Losses.

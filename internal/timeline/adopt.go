@@ -9,15 +9,15 @@ import (
 	"retake/internal/projection"
 )
 
-// KindMissing is the kind of the only event that does not come from a fact. It marks a gap: earlier events are
-// missing from the book, and possibly from the journal.
+// KindMissing is the Kind of an event that marks a gap: earlier events are missing from the book, and possibly from the
+// journal. All other events come from facts.
 const KindMissing = "missing"
 
 const missingText = "Earlier events are missing, because the journal was not readable"
 
-// Restore implements projection.Restorer. Normally the facts in the book lead to the same state. If a part of the
-// journal is unreadable, or the journal starts after the task, the states may differ. The snapshot then wins, and an
-// event marks the gap.
+// Restore implements projection.Restorer. Normally the facts in the book lead to the state in the snapshot. If a part
+// of the journal is unreadable, or the journal starts after the task, the two states may differ. Restore then adopts
+// the state in the snapshot, and adds an event that marks the gap.
 func (b *Book) Restore(seq uint64, state []byte) error {
 	m := fsm.New(b.config)
 	if err := m.Restore(state); err != nil {
@@ -63,7 +63,7 @@ func (b *Book) Restore(seq uint64, state []byte) error {
 	return nil
 }
 
-// stands reports whether the timeline agrees with the task in the snapshot.
+// stands reports whether the timeline has the same state and attempt as the task in the snapshot.
 func (s *Task) stands(t *fsm.Task) bool {
 	return s.State == t.State.String() && s.Since.Equal(t.Since) && s.Attempt == t.Attempt
 }

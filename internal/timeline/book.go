@@ -11,7 +11,7 @@ import (
 
 // Limits limits the size of a book.
 type Limits struct {
-	Over     int // timelines of issues that are over
+	Over     int // timelines of issues that have ended
 	Events   int // events per timeline
 	Attempts int // attempts per timeline, and verdicts per attempt
 	News     int // events of all timelines and of the fleet
@@ -28,9 +28,9 @@ type Book struct {
 	tasks   map[fsm.IssueKey]*Task // by lower-case key
 	over    []fsm.IssueKey         // keys of timelines that are over, oldest first
 	news    []Event                // newest last
-	dropped bool                   // older news was dropped
+	dropped bool                   // set if older news was dropped
 	last    Place
-	phased  time.Time // when the phase began; zero if the book lacks that fact
+	phased  time.Time // when the phase began; zero if unknown
 	numbers numbers
 }
 
@@ -56,7 +56,7 @@ func (b *Book) Apply(seq uint64, records []fsm.Record) {
 
 func (b *Book) add(place Place, at time.Time, f fsm.Fact) {
 	key := fsm.About(f)
-	held := b.m.Task(key) // with this fact, the machine drops a finished task, which still has its outcome
+	held := b.m.Task(key) // the machine may remove a finished task when it applies this fact
 	var was known
 	if held != nil {
 		was = known{held.State, held.Tally, held.Ending}
@@ -113,8 +113,8 @@ func (b *Book) tellOf(s *Task, e Event) {
 	s.Dropped += dropped
 }
 
-// bounded drops the oldest tenth of a list that exceeds most, because dropping one element at a time would move the
-// list each time.
+// bounded drops the oldest tenth of a list that is longer than most. Dropping one element at a time would copy the list
+// each time.
 func bounded[T any](all []T, most int) (kept []T, dropped int) {
 	if most <= 0 || len(all) <= most {
 		return all, 0
@@ -142,7 +142,8 @@ func (b *Book) task(k fsm.IssueKey) *Task {
 	return s
 }
 
-// keep records that a timeline has ended or resumed, and drops the oldest timelines that are over.
+// keep records that a timeline has ended or resumed, and drops the oldest ended timelines. before is the previous value
+// of s.Over.
 func (b *Book) keep(s *Task, before bool) {
 	key := projection.Fold(s.Issue)
 	switch {
@@ -157,7 +158,7 @@ func (b *Book) keep(s *Task, before bool) {
 	}
 }
 
-// Configure sets the configuration that the machine uses from now on.
+// Configure replaces the configuration of the machine.
 func (b *Book) Configure(c fsm.Config) {
 	b.config = c
 	b.m.Configure(c)
@@ -166,10 +167,10 @@ func (b *Book) Configure(c fsm.Config) {
 // Last returns the place of the last fact.
 func (b *Book) Last() Place { return b.last }
 
-// Machine returns the book's machine as of the last record. Callers must not modify or store it.
+// Machine returns the book's machine, in the state after the last record. Callers must not modify or store it.
 func (b *Book) Machine() *fsm.Machine { return b.m }
 
-// PhaseSince returns when the director's phase began, or zero if the book does not know.
+// PhaseSince returns when the director's phase began, or zero if that is unknown.
 func (b *Book) PhaseSince() time.Time { return b.phased }
 
 // Task returns a copy of an issue's timeline as of now, or false if the issue is unknown.
@@ -186,7 +187,8 @@ func (b *Book) Task(k fsm.IssueKey, now time.Time) (Task, bool) {
 	return out, true
 }
 
-// present adds the machine's current knowledge to a timeline, without attempts and events.
+// present returns a copy of a timeline with the policy's limits and the task's current state, but without attempts and
+// events.
 func (b *Book) present(s *Task, now time.Time) Task {
 	out := *s
 	out.Attempts, out.Events = []Attempt{}, []Event{} // in JSON, empty lists instead of null
@@ -239,8 +241,7 @@ func (b *Book) Rows(now time.Time) []Task {
 	return all
 }
 
-// Board returns the first rows of each state, at most most of them, and the number of all timelines by state. Counting
-// is cheap.
+// Board is like Rows, but returns at most most timelines of each state. count has the number of all timelines by state.
 func (b *Book) Board(now time.Time, most int) (rows []Task, count map[string]int) {
 	count = map[string]int{}
 	add := func(s *Task) {
@@ -262,8 +263,8 @@ func (b *Book) Board(now time.Time, most int) (rows []Task, count map[string]int
 	return rows, count
 }
 
-// Events returns the events after a place, from the oldest. It covers one issue, or all issues if the key is empty.
-// If gap is true, the book lacks some of the events, and only the journal has them.
+// Events returns the events after a place, oldest first. It selects one issue, or all issues if the key is empty. If
+// gap is true, the book has dropped some of the events, and only the journal has them.
 func (b *Book) Events(after Place, issue fsm.IssueKey) (all []Event, gap bool) {
 	from, _ := slices.BinarySearchFunc(b.news, after, func(e Event, p Place) int {
 		if e.ID.After(p) {

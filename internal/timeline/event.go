@@ -46,7 +46,7 @@ type Event struct {
 	At      time.Time    `json:"at"`
 	Issue   fsm.IssueKey `json:"issue,omitempty"`   // empty for an event of the fleet
 	Attempt int          `json:"attempt,omitempty"` // from 1; 0 if no attempt is concerned
-	Kind    string       `json:"kind"`              // kind of the fact, such as "moved" or "verdict_made"
+	Kind    string       `json:"kind"`              // type of the fact, such as "moved" or "verdict_made"
 	Text    string       `json:"text"`              // a sentence for people, without a full stop
 
 	Over bool `json:"over,omitempty"` // set if the issue is over after this event
@@ -54,7 +54,8 @@ type Event struct {
 	Decision *Decision `json:"decision,omitempty"` // the decision of a verdict
 }
 
-// line describes a fact for people, or returns "" if they need not know. t is the task after the fact, or nil.
+// line describes a fact for people. It returns "" for a fact that is not interesting for them. t is the task after the
+// fact, or nil.
 func line(at time.Time, f fsm.Fact, t *fsm.Task) (attempt int, text string) {
 	if t != nil {
 		attempt = t.Attempt
@@ -155,7 +156,7 @@ func lineOfAttempt(at time.Time, f fsm.Fact, t *fsm.Task, attempt int) (int, str
 	return attempt, "" // internal facts that people need not know
 }
 
-// countsAsUsed names the meters that a person did not reset.
+// countsAsUsed describes the re-dispatches that still count after a person has reset the meters.
 func countsAsUsed(redispatches int) string {
 	if redispatches == 1 {
 		return "1 re-dispatch counts as used"

@@ -96,7 +96,7 @@ func (s *Task) withAnswer(f fsm.Fact, text string) string {
 	return text
 }
 
-// nothing begins the advice if a person need not act.
+// nothing is the beginning of the advice if a person does not need to act.
 const nothing = "Nothing."
 
 // nexts maps each state to its default advice.
@@ -114,7 +114,7 @@ var nexts = map[string]string{
 	fsm.Blocked.String():    "Answer on the issue.",
 }
 
-// next returns the advice to a person now, in sentences.
+// next returns the advice to a person in the current state, in sentences.
 func (s *Task) next(w fsm.Waiting) string {
 	switch {
 	case s.Asked != nil:

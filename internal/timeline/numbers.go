@@ -10,7 +10,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// Numbers summarises failures, decisions and their results, as far as the book has them.
+// Numbers summarises the failures, decisions and results in a book.
 type Numbers struct {
 	Failures []Failed   `json:"failures"`  // oldest first
 	Retries  []Retried  `json:"retries"`   // by action
@@ -119,7 +119,7 @@ func (n *numbers) follow(at time.Time, k fsm.IssueKey, f fsm.Fact) {
 	}
 }
 
-// settle counts the results of retries and questions that a fact makes known.
+// settle counts retries and questions once a fact determines their result.
 func (n *numbers) settle(key fsm.IssueKey, f fsm.Fact) {
 	switch f.(type) {
 	case fsm.TaskQueued, fsm.TaskRebuilt:
@@ -160,7 +160,7 @@ func (n *numbers) question(key fsm.IssueKey) *Asked {
 	return nil
 }
 
-// Numbers returns a copy of the counts since a time. The zero time selects all. Retries are not limited by time.
+// Numbers returns the counts since a time. The zero time selects everything. Retries always covers the whole book.
 func (b *Book) Numbers(since time.Time) Numbers {
 	n := &b.numbers
 	out := Numbers{

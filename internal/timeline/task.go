@@ -36,7 +36,7 @@ type Task struct {
 	Asked    *Question `json:"asked,omitempty"`     // the open question to a person
 	Can      []Remedy  `json:"can,omitempty"`       // a person's options
 
-	Stopped bool `json:"director_stopped,omitempty"` // the journal of a stopped director is the source
+	Stopped bool `json:"director_stopped,omitempty"` // the timeline comes from the journal of a stopped director
 
 	Work   Work           `json:"work,omitzero"`
 	Meters Meters         `json:"meters"` // current values
@@ -58,7 +58,7 @@ type Question struct {
 	At     time.Time       `json:"at"`
 	Reason recovery.Reason `json:"reason"`
 	Cause  string          `json:"cause"`
-	Ask    string          `json:"ask"` // as in the comment, as soon as that exists
+	Ask    string          `json:"ask"` // the instructions, as in the comment once that is published
 	Why    string          `json:"why"`
 	Title  string          `json:"title,omitempty"` // title of the comment
 	Reply  string          `json:"reply,omitempty"` // the recommended comment, in which the person replaces <…>
@@ -66,12 +66,12 @@ type Question struct {
 	Question string `json:"question,omitempty"` // the agent's question, or "" if Retake itself asks
 }
 
-// Lines returns the lines of the agent's question, without empty ones.
+// Lines returns the lines of the agent's question that are not empty.
 func (q *Question) Lines() []string {
 	return slices.DeleteFunc(strings.Split(q.Question, "\n"), func(l string) bool { return strings.TrimSpace(l) == "" })
 }
 
-// Text returns the question on one line, from the agent or else from the instructions.
+// Text returns the agent's question, or else Retake's instructions, on one line.
 func (q *Question) Text() string { return Plain(cmp.Or(q.Question, q.Ask)) }
 
 // Work is the pushed work.
@@ -114,7 +114,7 @@ type Attempt struct {
 	note     string              // a warning about a report
 }
 
-// Decision is a failure with its observation, interpretation, decision and cost.
+// Decision is a verdict on a failure: the observation, its interpretation, the action and its cost.
 type Decision struct {
 	At       time.Time       `json:"at"`
 	Attempt  int             `json:"attempt"`
@@ -219,8 +219,8 @@ func (s *Task) follow(at time.Time, f fsm.Fact, t *fsm.Task, was known) {
 	}
 }
 
-// asked returns a question before its comment exists. The text comes from this version of Retake, or from the
-// operator's policy.
+// asked returns the question of an escalation before the comment is published. The instructions come from this version
+// of Retake, or from the operator's policy.
 func (s *Task) asked(at time.Time, e *fsm.Escalation) *Question {
 	topic := cmp.Or(e.Topic, s.topic) // old journals have only the verdict
 	q := &Question{At: at, Reason: e.Reason, Cause: e.Cause, Ask: e.Ask, Why: e.Why}
@@ -230,8 +230,9 @@ func (s *Task) asked(at time.Time, e *fsm.Escalation) *Question {
 	return q
 }
 
-// askedAlone returns the instructions of a published question. Journals of earlier releases have only the comment's
-// instructions, which may refer to the output below them. All questions of agents have the same instructions.
+// askedAlone returns the instructions of a published question without references to the rest of the comment. Journals
+// of earlier releases have only the comment's own instructions, which may refer to the output below them. All questions
+// of agents have the same instructions.
 func askedAlone(r recovery.Reason, a *fsm.Asked) string {
 	if r == recovery.NeedsHuman && a.Question != "" {
 		return recovery.Case{Reason: r, Asked: true}.Words().Alone
@@ -269,7 +270,7 @@ func (s *Task) moved(at time.Time, f fsm.Moved) {
 	}
 }
 
-// attempted applies a fact about the course of an attempt.
+// attempted applies a fact to the current attempt.
 func (s *Task) attempted(at time.Time, f fsm.Fact) {
 	a := s.attempt(s.Attempt)
 	if a == nil {

@@ -103,7 +103,7 @@ func (s Task) standing(w *lines, now time.Time) {
 	}
 }
 
-// advised writes the remedies to copy, and returns their number.
+// advised writes the recommended remedies, and returns their number.
 func (s Task) advised(w *lines) (n int) {
 	for ; n < len(s.Can) && s.Can[n].Advised; n++ {
 		w.field("", "  %s", Plain(s.Can[n].Do))
@@ -129,7 +129,7 @@ var plainly = strings.NewReplacer(
 	"the one retry for this reason is used up",
 )
 
-// because returns the explanation of a decision, with the reason in front unless the text contains it.
+// because returns the explanation of a decision. It adds the reason in front if the text does not begin with it.
 func because(r recovery.Reason, why string) string {
 	if r == recovery.NeedsHuman { // an answer helps
 		why = strings.TrimSuffix(why, policy.NotRepeated)
@@ -341,7 +341,7 @@ func (e Event) Line() string {
 // the text around it.
 func Plain(s string) string { return plaintext.OneLine(plaintext.Shown(s)) }
 
-// whole is like Plain, for our own advice. It does not shorten, because a part of the advice would be wrong.
+// whole is like Plain, for Retake's own advice. It does not shorten the text, because shortened advice could be wrong.
 func whole(s string) string { return plaintext.Shown(s) }
 
 // ShortTitle returns the title, cut to most characters.

@@ -52,7 +52,7 @@ func standingText(s fsm.Standing) string {
 // the delivery.
 var saidBefore = []fsm.Trigger{fsm.OnWon, fsm.OnStillOurs, fsm.OnReport, fsm.OnDelivered, fsm.OnInReview}
 
-// toldAlone returns the move's reason if that is a complete text, or else "".
+// toldAlone returns the text for a move that is described by its reason alone, or else "".
 func toldAlone(f fsm.Moved) string {
 	switch f.On {
 	case fsm.OnMerged, fsm.OnRejected:

@@ -1,14 +1,14 @@
 // Package whatif replays a journal under another configuration, and compares the verdicts with the recorded ones.
 //
 // A Follower applies the facts of a journal in order to a separate machine, like a restart. At each verdict, it
-// decides again from the state before that verdict, with fsm.Machine.Redecide, which the director also uses. While a
-// claim takes the same course, the machine counts the other policy's verdicts, because their counters and meters may
-// differ.
+// decides again from the state before that verdict, with fsm.Machine.Redecide, which the director also uses. As long
+// as the other policy takes the same actions for a claim, the Follower applies the other policy's verdicts to the
+// machine, because they may change counters and meters.
 //
-// A what-if ignores consequences that cannot be known. A different action, or another kind of attempt, would have
-// changed the claim's later history. After the first such verdict, later verdicts on the claim are counted but not
-// compared. Other tasks, incidents, cooldowns and times stay as recorded, although more attempts or longer waits
-// would have changed them.
+// A what-if ignores consequences that cannot be known. A different action, or another type of attempt, would have
+// changed the claim's later history. After the first such verdict, the Follower counts later verdicts on the claim but
+// does not compare them. Other tasks, incidents, cooldowns and times stay as recorded, although more attempts or longer
+// waits would have changed them.
 //
 // The times of the records are the only clock. Invariant: under the configuration that produced the journal, all
 // verdicts are equal. A replay cannot fail, so the package has no failure policy.

@@ -11,7 +11,7 @@ import (
 type Options struct {
 	Since time.Time                  // replay earlier verdicts without reporting them; zero reports all
 	Only  func(fsm.IssueKey) bool    // nil selects every issue
-	Read  func(fsm.ReportRef) Reread // reads a stored report by other rules; nil uses the recorded finding
+	Read  func(fsm.ReportRef) Reread // applies other rules to a stored report; nil uses the recorded finding
 }
 
 // Reread is the result of applying other rules to a report.
@@ -20,7 +20,7 @@ type Reread struct {
 	Gone    bool // the report no longer exists, so the recorded finding applies
 }
 
-// Follower follows a journal. It is not safe for concurrent use.
+// Follower replays a journal under another configuration. It is not safe for concurrent use.
 type Follower struct {
 	m      *fsm.Machine
 	cfg    fsm.Config
@@ -34,13 +34,12 @@ type Follower struct {
 
 // claim is one claim of an issue.
 type claim struct {
-	left *Case // the first verdict that changes the claim's course, or nil
-	over bool  // a person has answered or the claim has ended, so the verdict does not affect later facts
-	gone bool  // the claim would have taken another course under the other policy
+	left *Case // the verdict that would have changed the claim's later history, or nil
+	over bool  // set when a person answers or the work is delivered; later facts are not added to left
+	gone bool  // set if a verdict would have changed the later history, so later verdicts are not compared
 }
 
-// New returns a follower that decides by a configuration. It uses the policy, the fix rounds and the clean
-// validation.
+// New returns a Follower that decides by cfg. It uses the policy, and the settings of fix rounds and clean validation.
 func New(cfg fsm.Config, o Options) *Follower {
 	return &Follower{
 		out: Report{Issues: []fsm.IssueKey{}, Changes: []Change{}, Cases: []*Case{}},
@@ -123,7 +122,7 @@ func (w *Follower) judged(at time.Time, f fsm.VerdictMade) fsm.VerdictMade {
 			c.left, c.over = one, false
 		}
 	}
-	if elsewhere { // after this, count the recorded verdicts
+	if elsewhere { // from now on, apply the recorded verdicts
 		return f
 	}
 	return would
@@ -160,8 +159,8 @@ func (w *Follower) reread(t *fsm.Task, f fsm.VerdictMade) Reread {
 // ruleKnown is the rule of findings that the director observed itself.
 const ruleKnown = "known"
 
-// went records what happened to a claim that would have taken another course, until a person answers. The answer
-// belongs to a different question.
+// went adds a fact to the Case that would have changed the claim's later history. It ignores facts after a person's
+// answer or a delivery.
 func (w *Follower) went(at time.Time, f fsm.Fact) {
 	var key fsm.IssueKey
 	switch f := f.(type) {

@@ -33,7 +33,7 @@ type Counts struct {
 	Unread      int `json:"unread"`       // the report was missing or not read, so the recorded finding applies
 }
 
-// Kinds of differences. A case has the first kind that matches. Only the first two change the claim's course.
+// Kinds of differences. A case has the first kind that matches. Only the first two change the claim's later history.
 const (
 	KindAction   = "action"
 	KindValidate = "validate"
@@ -61,8 +61,8 @@ var kinds = []struct {
 	}},
 }
 
-// asksElse reports whether two verdicts ask a person different questions. It compares only texts from policies,
-// because every version of Retake has other default texts.
+// asksElse reports whether two verdicts ask a person different questions. It compares only texts from policies, because
+// the default texts depend on the version of Retake.
 func asksElse(a, b recovery.Verdict) bool {
 	topic := fsm.TopicOf(a)
 	return topic != fsm.TopicOf(b) || topic == recovery.TopicPolicy && a.Ask != b.Ask
@@ -142,7 +142,7 @@ func decision(f fsm.VerdictMade) Decision {
 	}
 }
 
-// Totals sums up the cases. It counts only a claim's first difference, because the consequences are unknown.
+// Totals sums up the cases. After a case that changes a claim's later history, the claim does not have further cases.
 type Totals struct {
 	MoreAttempts  int `json:"more_attempts"`
 	FewerAttempts int `json:"fewer_attempts"`

@@ -219,7 +219,7 @@ func (j *Journal) publish(ctx context.Context, batchID string, prev chain.Head, 
 	return ack.Sequence, nil
 }
 
-// definite reports whether the result of this publish is known. It is unknown after a timeout or a lost connection.
+// definite returns false if the result of a publish is unknown, because of a timeout or a lost connection.
 func definite(err error) bool {
 	_, answered := errors.AsType[*jetstream.APIError](err)
 	return answered || !link.Temporary(err)
