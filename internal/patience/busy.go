@@ -11,8 +11,8 @@ import (
 
 const (
 	limit        = 20.0                   // maximum factor by which a deadline is extended
-	measureEvery = 200 * time.Millisecond // the time for which a measurement is used
-	spinTime     = 250 * time.Microsecond // how long spin takes on an idle machine of ordinary speed
+	measureEvery = 200 * time.Millisecond // the time for which Busy reuses a measurement
+	spinTime     = 250 * time.Microsecond // duration of spin on an idle machine of ordinary speed
 )
 
 // measured is the last measurement. All deadlines of the process share it.
@@ -22,7 +22,7 @@ var measured struct {
 	busy float64
 }
 
-// Busy returns how many times longer work takes now than on an idle machine, from 1 to 20.
+// Busy returns the factor by which work takes longer now than on an idle machine, from 1 to 20.
 func Busy() float64 {
 	measured.Lock()
 	defer measured.Unlock()
@@ -53,9 +53,9 @@ func waiting() float64 {
 	return max(1, float64(n)/float64(runtime.NumCPU()))
 }
 
-// slowness returns how many times longer a fixed piece of work takes than on an ordinary machine, at least 1. It
-// counts the shortest of three measurements, because waiting already measures the competition for the CPU. It returns
-// 0 if the clock did not advance, as in a testing/synctest bubble.
+// slowness returns the factor by which spin takes longer than on an ordinary machine, at least 1. It uses the shortest
+// of three measurements, because waiting already measures the competition for the CPU. It returns 0 if the clock did
+// not advance, as in a testing/synctest bubble.
 func slowness() float64 {
 	shortest := time.Duration(1 << 62)
 	for range 3 {

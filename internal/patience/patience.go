@@ -22,8 +22,8 @@ const (
 	longestStep  = 500 * time.Millisecond
 )
 
-// For returns d scaled to the machine's present speed, for callers that can only pass a duration. WithTimeout also
-// adapts to later changes.
+// For returns d, extended by the machine's current slowness. It is for callers that need a duration. WithTimeout also
+// adapts to later changes of the speed.
 func For(d time.Duration) time.Duration { return time.Duration(float64(d) * Busy()) }
 
 // WithTimeout returns a context that ends after d on an idle machine, and later on a busy one. Its cause is
@@ -48,7 +48,7 @@ func WithTimeoutCause(parent context.Context, d time.Duration, cause error) (con
 	}
 }
 
-// spend waits as long as an idle machine takes to spend d. It returns false if ctx ends first.
+// spend waits until d has passed on the deadline's clock. It returns false if ctx ends first.
 func spend(ctx context.Context, d time.Duration) bool {
 	step := min(max(d/50, shortestStep), longestStep)
 	for left := d; left > 0; {
