@@ -7,14 +7,14 @@ import (
 	"retake/internal/recovery"
 )
 
-// How attempts end.
+// The outcomes of attempts.
 const (
 	OK        = "ok"
 	Failed    = "failed"
 	Withdrawn = "withdrawn"
 )
 
-// AttemptEnd returns how a move ended an attempt, or "" if the move did not.
+// AttemptEnd returns the outcome of the attempt that a move ended, or "" if the move did not end an attempt.
 func AttemptEnd(m fsm.Moved) string {
 	if m.From != fsm.Stopping {
 		return ""
@@ -50,7 +50,7 @@ var Answers = []fsm.Trigger{fsm.OnUnblocked, fsm.OnSnoozed, fsm.OnWithdrawn, fsm
 // overtakers are the triggers that replace a retry before it starts.
 var overtakers = []fsm.Trigger{fsm.OnUnblocked, fsm.OnEscalate, fsm.OnDeliverAgain}
 
-// deciding lists the commands that decide more than to try again.
+// deciding lists the commands with which a person decides more than to try again.
 var deciding = []fsm.Command{fsm.CommandFresh, fsm.CommandFix, fsm.CommandBudget}
 
 // Retry is an attempt that a verdict granted.
@@ -65,11 +65,11 @@ type Retry struct {
 type Course struct {
 	Retry *Retry // the last granted retry, until its result is known
 
-	worded bool // since the question, a person has commented, or decided more than to try again
-	bare   bool // an attempt after a bare answer is running
+	worded bool // since the question, a person has left a hint or used one of the deciding commands
+	bare   bool // the task continues after an answer that added nothing (see BareAnswer)
 }
 
-// Outcome has the results that a fact makes known.
+// Outcome contains the results that follow from one fact.
 type Outcome struct {
 	Retry  *Retry // the retry with a known result, or nil
 	Became string // its result: PaidOff, FailedAlike, …
@@ -77,7 +77,8 @@ type Outcome struct {
 	NeededNobody string // IncidentOver or BareAnswer, if the fact shows that a question did not need a person
 }
 
-// CourseOf reconstructs a task's course from the machine's state, which does not have all of it.
+// CourseOf reconstructs a task's course from the machine's state. The state shows only the last retry, so the fields
+// about answers keep their zero values.
 func CourseOf(t *fsm.Task) (c Course) {
 	n := len(t.History)
 	if n == 0 {
@@ -100,7 +101,7 @@ func reasonName(r recovery.Reason) recovery.Reason {
 	return r
 }
 
-// Apply applies a fact about the claim, and returns the results that it makes known.
+// Apply applies a fact about the claim, and returns the results that follow from the fact.
 func (c *Course) Apply(f fsm.Fact) (out Outcome) {
 	switch f := f.(type) {
 	case fsm.AttemptBegan:

@@ -25,13 +25,13 @@ type Source interface {
 
 var _ Source = (*bus.Journal)(nil)
 
-// ErrEnough ends Read without an error. A Take returns it to stop before its batch.
+// ErrEnough stops reading. If a Take returns it, the function that called the Take returns nil.
 var ErrEnough = errors.New("feed: read enough")
 
 // ErrUndecoded reports a batch with facts that this version does not know.
 var ErrUndecoded = errors.New("feed: decode batch")
 
-// Read passes encoded batches to fn until the last batch, an error from fn, or ctx is done.
+// Read passes encoded batches to fn. It returns after the last batch, after an error of fn, or when ctx is done.
 type Read func(ctx context.Context, fn func(seq uint64, data []byte) error) error
 
 // Take uses the records of the batch at a sequence.
@@ -46,7 +46,7 @@ func Journal(ctx context.Context, j Source, take Take) error {
 	return After(ctx, j, begin, take)
 }
 
-// After passes the batches after a head to take.
+// After passes every batch that follows the given head to take.
 func After(ctx context.Context, j Source, after bus.Head, take Take) error {
 	return Batches(ctx, func(ctx context.Context, fn func(uint64, []byte) error) error {
 		_, err := j.Records(ctx, after, func(r chain.Record) error { return fn(r.Seq, r.Data) })
@@ -62,8 +62,8 @@ func Export(file string, take Take) error {
 	}, take)
 }
 
-// Limits on the data that waits in memory. A lane has at most 2×laneRoom+2 parcels. A parcel has this many bytes and
-// one batch.
+// Limits on the data that waits in memory. A lane has at most 2×laneRoom+2 parcels. A parcel is complete once it has
+// parcelBytes, so it can exceed this size by one batch.
 const (
 	parcelBytes = 64 << 10
 	laneRoom    = 2
@@ -124,7 +124,7 @@ func Batches(ctx context.Context, read Read, take Take) error {
 		p, ok := <-lanes[turn%len(lanes)].decoded
 		if !ok {
 			err := <-ended
-			if err == nil { // the lanes may have ended early
+			if err == nil { // the lanes may have ended early because ctx is done
 				err = ctx.Err()
 			}
 			return err
