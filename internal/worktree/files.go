@@ -32,7 +32,7 @@ type walk struct {
 }
 
 // folder walks the directory dir. ignores are the ignore files of its parents. out means that the directory is ignored,
-// so that only its tracked files are work.
+// so only its tracked files are work.
 func (w *walk) folder(dir string, ignores []ignoreFile, out bool) error {
 	entries, _ := fs.ReadDir(w.fsys, dir) // skip unreadable directories
 	prefix := dir + "/"

@@ -19,7 +19,7 @@ type glob struct {
 	except  bool
 }
 
-// Compile parses globs. Its error names the first invalid one.
+// Compile parses globs. Its error names the first invalid glob.
 func Compile(patterns []string) (Globs, error) {
 	globs := make(Globs, 0, len(patterns))
 	for _, p := range patterns {
@@ -41,7 +41,7 @@ func literal(pattern string) string {
 	return pattern
 }
 
-// errGlob is wrapped by Compile's errors.
+// Compile wraps errGlob in its errors.
 var errGlob = errors.New("worktree: glob")
 
 // Check returns an error if a glob is invalid. The text of the error does not quote the glob.
