@@ -2,7 +2,7 @@ package gitwords
 
 import "strings"
 
-// Meaning names what went wrong according to a message.
+// Meaning names the cause of a failure, according to the message of git.
 type Meaning string
 
 // Meanings of messages. Rows assigns a reason to each of them except Unknown.
@@ -20,7 +20,7 @@ const (
 	NoBranch     Meaning = "no_branch"     // the server lacks the branch
 	NoRepository Meaning = "no_repository" // the server lacks the repository
 	Certificate  Meaning = "certificate"   // the server's certificate is not valid
-	Conflict     Meaning = "conflict"      // others pushed something else
+	Conflict     Meaning = "conflict"      // the push conflicts with other commits or branches on the server
 	NoHost       Meaning = "no_host"       // the server's name does not resolve
 	Network      Meaning = "network"       // the connection or the server failed
 	Unexplained  Meaning = "unexplained"   // the server refused without a known reason
@@ -38,8 +38,8 @@ type Row struct {
 	// a host that the director has reached before. An agent's command can have any argument, and the agent's network
 	// may lack the host.
 	DirectorOnly bool
-	// A message has this meaning if it contains one of the texts, which are in lower case. Plain texts identify it in
-	// the output of any program, the other Texts only in the output of git.
+	// A message has this meaning if it contains one of the texts, which are in lower case. The texts in Plain are
+	// specific enough for the output of any program. The texts in Texts apply only to the output of git.
 	Plain, Texts []string
 	Examples     []string
 }
@@ -55,8 +55,7 @@ var Rows = []Row{
 			"remote: error: object 58a1a2b: hasDotgit: contains '.git'\nremote: fatal: fsck error in packed object",
 		},
 	},
-	// This row precedes the network, because a push that finds a damaged object also ends with "the remote end hung
-	// up".
+	// This row precedes Network, because a push that finds a damaged object also ends with "the remote end hung up".
 	{
 		Meaning: Damaged, Reason: "corrupt_state", Local: true,
 		Texts: []string{
@@ -222,7 +221,7 @@ var Rows = []Row{
 			"fatal: git-http-push failed", " ! [remote failure] main -> main (remote failed to report status)",
 		},
 	},
-	// The reason is a temporary one, because a server also sends these messages after an internal failure.
+	// The reason is a transient one, because a server also sends these messages after an internal failure.
 	{
 		Meaning: Unexplained, Reason: "network_transient",
 		Texts:    []string{"[remote rejected]", "[remote failure]", "remote unpack failed"},
