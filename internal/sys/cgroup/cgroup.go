@@ -58,7 +58,7 @@ func (c Counter) Read(folder string) (uint64, bool) {
 	return 0, false
 }
 
-// throttling lists the counters of the time without a processor because of a quota.
+// throttling lists the counters of the time for which a CPU quota stopped the group.
 var throttling = []struct {
 	Hierarchy
 	Counter
@@ -69,8 +69,8 @@ var throttling = []struct {
 	{Hierarchy{"sys/fs/cgroup/cpu,cpuacct", "cpu"}, Counter{"cpu.stat", "throttled_time"}, time.Nanosecond},
 }
 
-// Throttled returns the total time for which this process's control group got no processor because of its quota, summed
-// over all processors. It returns false if the kernel does not count it.
+// Throttled returns the total time for which the CPU quota stopped this process's control group, summed over all
+// processors. It returns false if the kernel does not count that time.
 func Throttled() (total time.Duration, ok bool) { return throttled("/") }
 
 func throttled(root string) (total time.Duration, ok bool) {

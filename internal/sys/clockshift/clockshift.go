@@ -1,6 +1,6 @@
 // Package clockshift shifts the wall clock of one process, for tests of directors on machines with different times. In
-// ordinary builds it does nothing. With the build tag clockshift, on linux/amd64, the environment shifts the process's
-// time of day:
+// ordinary builds it does nothing. With the build tag clockshift, on linux/amd64, an environment variable shifts the
+// process's time of day:
 //
 //	RETAKE_CLOCK_SHIFT=-5m
 //

@@ -15,7 +15,7 @@ import (
 var clockGettime uintptr
 
 var (
-	original uintptr // the original function
+	original uintptr // address of the original function
 	seconds  int64   // added to the time of day
 )
 

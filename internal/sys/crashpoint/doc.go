@@ -27,8 +27,8 @@ var Points = append([]string{
 	"read_issue", "progress", "read_answers", "read_review", "reply", "reclaim", "tidy", "pause", "resume", "forget",
 )...)
 
-// effects returns the points before and after an external action, by kind. After the action, the journal lacks its
-// outcome.
+// effects returns the points before and after the external action of each kind of effect. At the point after an action,
+// the journal does not contain the outcome yet.
 func effects(kinds ...string) (points []string) {
 	for _, k := range kinds {
 		points = append(points, "effect/"+k+"/before", "effect/"+k+"/after")

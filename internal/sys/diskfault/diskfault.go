@@ -25,7 +25,7 @@ var faults = []struct {
 	words []string
 	is    Fault
 }{
-	// git uses this text for a write of 0 bytes
+	// git prints "out of diskspace" after a write of 0 bytes
 	{syscall.ENOSPC, []string{"no space left on device", "out of diskspace"}, Full},
 	{syscall.EDQUOT, []string{"disk quota exceeded"}, Full},
 	{syscall.EROFS, []string{"read-only file system"}, Failing},

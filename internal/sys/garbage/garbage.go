@@ -25,7 +25,7 @@ type load struct {
 }
 
 // look returns the target for the next period. A busy process becomes quiet after a period without a collection. The
-// collections of the start do not count, because they are small and frequent.
+// collections during the start of the process do not count, because they are small and frequent.
 func (g *load) look(cycles uint64) (percent int) {
 	n := cycles - g.cycles
 	g.cycles = cycles

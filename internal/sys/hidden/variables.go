@@ -13,8 +13,8 @@ var (
 	taken = map[string]string{}
 )
 
-// Variables removes every variable from the environment if is returns true for its name. From then on, only Lookup,
-// Getenv and Environ find them.
+// Variables removes from the environment every variable for which is(name) returns true. From then on, only Lookup,
+// Getenv and Environ find these variables.
 func Variables(is func(name string) bool) error {
 	mu.Lock()
 	defer mu.Unlock()

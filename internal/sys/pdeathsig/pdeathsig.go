@@ -1,8 +1,8 @@
-// Package pdeathsig starts programs that die with this one, regardless of how it ends.
+// Package pdeathsig starts programs that the kernel kills when this process ends for any reason.
 //
-// Linux ends such a program when the thread that started it ends (prctl(2), PR_SET_PDEATHSIG), even if the process
-// continues. Go ends a thread together with a goroutine that has locked it, such as the probe for namespaces. So each
-// program gets its own thread, which exists until the program has ended.
+// The kernel kills such a program when the thread that started it ends (PR_SET_PDEATHSIG in prctl(2)), even if the
+// process continues. Go ends a thread when a goroutine that has locked it returns, as in the probe for namespaces. So
+// Start uses a separate thread for each program, which exists until the program has ended.
 package pdeathsig
 
 import (

@@ -38,7 +38,7 @@ func Boot() (string, error) {
 	return strings.TrimSpace(string(boot)) + "/" + namespace, err
 }
 
-// Find returns the process with a number. A zombie counts as ended.
+// Find returns the process with the given number. lives is false if it does not exist or is a zombie.
 func Find(pid int) (p Process, lives bool) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -108,7 +108,7 @@ func List() ([]Process, error) {
 	return all, nil
 }
 
-// Descendants returns the processes below the roots.
+// Descendants returns the processes that descend from a process for which isRoot returns true.
 func Descendants(all []Process, isRoot func(Process) bool) []Process {
 	byPID := map[int]Process{}
 	for _, p := range all {

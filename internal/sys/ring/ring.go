@@ -17,7 +17,7 @@ type Buffer struct {
 // New returns a Buffer that keeps at most limit bytes, which must be more than zero.
 func New(limit int) *Buffer { return &Buffer{limit: limit} }
 
-// Write never fails.
+// Write stores p, and drops the oldest bytes above the limit. It never fails.
 func (b *Buffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
