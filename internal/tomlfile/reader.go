@@ -75,7 +75,7 @@ func (r *reader) enter(table map[string]any, path, key string, k kind) map[strin
 	return inner
 }
 
-// header follows [a.b] or [[a.b]] to the table whose keys come next.
+// header returns the path and the table that the header [a.b] or [[a.b]] selects for the following keys.
 func (r *reader) header(e *unstable.Node) (path string, table map[string]any) {
 	table = r.Values
 	for it := e.Key(); it.Next() && r.wrong.Text == ""; {
@@ -126,7 +126,7 @@ func (r *reader) keyValue(path string, table map[string]any, e *unstable.Node) {
 	}
 }
 
-// date is the value of every date and time, because the configuration does not use any.
+// date is the text of a date or time. It is not parsed, because the configuration does not use dates or times.
 type date string
 
 func (r *reader) value(path string, v *unstable.Node) any {

@@ -288,7 +288,7 @@ func (f *File) table(path string, table map[string]any, to reflect.Value) {
 	}
 }
 
-// Number returns a whole number or a fraction; ok is false for anything else.
+// Number returns the value of an int64 or float64. ok is false for other types.
 func Number(v any) (n float64, ok bool) {
 	switch v := v.(type) {
 	case int64:
