@@ -17,15 +17,14 @@ const (
 	Failed      Status = "error"
 )
 
-// Cooldown closes a resource until a time.
+// Cooldown is a request to close a resource until a time.
 type Cooldown struct {
 	Resource string
 	Until    time.Time
 	Why      string
 }
 
-// Release gives a lease back. It has no effect unless worker holds the lease. Releasing an expired lease is not an
-// error.
+// Release ends a lease. It has no effect unless worker holds the lease. Releasing an expired lease is not an error.
 func (p *Pool) Release(now time.Time, id, worker string) {
 	p.advance(now)
 	r, i := p.find(id, worker)
@@ -104,8 +103,8 @@ func (p *Pool) Adopt(now time.Time, name, id, worker string, length time.Duratio
 	}
 }
 
-// Drop ends all leases and places of a worker at the end of its attempt or stage. It returns the ids of the unreleased
-// leases.
+// Drop ends all leases of a worker, and removes the worker from all queues, at the end of its attempt or stage. It
+// returns the ids of the ended leases.
 func (p *Pool) Drop(now time.Time, worker string) (held []string) {
 	p.advance(now)
 	for _, r := range p.resources {
@@ -120,8 +119,9 @@ func (p *Pool) Drop(now time.Time, worker string) (held []string) {
 	return held
 }
 
-// Expire removes expired leases and abandoned places. All other methods do so too, so only an owner that closes
-// resources before the first request needs Expire.
+// Expire sets the pool's time, and removes expired leases and abandoned places. Every other method that takes a time
+// also does this. Close does not take a time, so an owner that calls Close before the first request must call Expire
+// before it.
 func (p *Pool) Expire(now time.Time) { p.advance(now) }
 
 // advance moves the pool's time forward, and removes expired leases and places.

@@ -10,13 +10,13 @@ import (
 // Limits apply to each resource of a pool separately.
 type Limits struct {
 	MaxConcurrent int           // leases at the same time; less than 1 counts as 1
-	Spacing       time.Duration // between two grants, at least 0
-	Cooldown      time.Duration // after a failed call without a stated delay, at least 0
+	Spacing       time.Duration // minimum time between two grants, at least 0
+	Cooldown      time.Duration // delay after a failed call, if the report states none; at least 0
 	Lease         time.Duration // duration of a lease; 0 means DefaultLease
 }
 
-// DefaultLease is longer than nearly all model calls. After a longer call's lease has expired, another call may overlap
-// with it.
+// DefaultLease is longer than nearly all model calls. If a call takes longer, its lease expires, and another call may
+// overlap with it.
 const DefaultLease = 2 * time.Minute
 
 // Reasons why a lease was not granted.
@@ -36,7 +36,7 @@ const (
 	pollWait   = time.Second
 	fullWait   = 5 * time.Second  // after WhyFull
 	refuseWait = time.Minute      // after WhyName; asking again does not help
-	placeKept  = 5 * time.Second  // a waiting worker that is later leaves the queue
+	placeKept  = 5 * time.Second  // a waiting worker that asks later than this leaves the queue
 	askAgain   = 30 * time.Second // interval between requests of a worker with a long wait
 	// longestCooldown limits the delay in a report, because quotas renew at least once a day.
 	longestCooldown = 24 * time.Hour
@@ -78,10 +78,10 @@ type Pool struct {
 type resource struct {
 	name    string
 	leases  []Lease // oldest first
-	queue   []place // first come first
+	queue   []place // in the order of the first requests
 	granted time.Time
 	closed  time.Time // no lease is granted before this time
-	careful bool      // no call has succeeded since the resource was closed
+	careful bool      // grant one lease at a time; set after a failure or cooldown, until a call succeeds
 }
 
 // place records that a worker waits in a queue.
