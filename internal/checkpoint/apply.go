@@ -64,9 +64,9 @@ const folderFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_
 // cannot lead it outside.
 type applier struct {
 	top    int // descriptor
-	folder int // descriptor of the last used directory, name
+	folder int // descriptor of the directory that was used last
 	name   string
-	had    map[string]*Entry
+	had    map[string]*Entry // by path
 }
 
 func (a *applier) close() {
@@ -103,8 +103,8 @@ func (a *applier) in(p string) (fd int, name string, err error) {
 	return at, name, nil
 }
 
-// remove deletes entries that the tree lacks or has as another kind. It deletes the content of a directory before the
-// directory.
+// remove deletes entries that the tree lacks or has as another kind, and all links, which place creates again. It
+// deletes the content of a directory before the directory.
 func (a *applier) remove(have, want *Tree) error {
 	wanted := make(map[string]Kind, len(want.Entries))
 	for i := range want.Entries {

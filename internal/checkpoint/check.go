@@ -8,7 +8,7 @@ import (
 	"retake/internal/worktree"
 )
 
-// Malformed reports a manifest that breaks a rule. Retake's own workers never produce one.
+// Malformed reports a manifest that breaks a rule. Retake's own workers never produce such a manifest.
 type Malformed struct{ Text string }
 
 func (e *Malformed) Error() string { return "checkpoint: " + e.Text }

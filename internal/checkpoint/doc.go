@@ -1,6 +1,6 @@
 // Package checkpoint describes the content of a directory in a form that can be sent. A manifest lists names, modes,
-// links and files. The content of files is in chunks that are named by their digest. The package reads a directory
-// (Scanner), writes one (Apply), and checks trees from others (Tree.Check).
+// links and files. Chunks hold the content of the files, and the name of a chunk is its digest. The package reads a
+// directory (Scanner), writes a directory (Apply), and checks trees from untrusted senders (Tree.Check).
 //
 //	directory ──Scan──▶ Tree ──Encode──▶ root ─▶ pages ─▶ chunks ──Load──▶ Tree ──Check, Apply──▶ directory
 //
@@ -27,9 +27,9 @@
 //
 // # Failure policy
 //
-// Errors of the system are returned unchanged. An exceeded limit is *Exceeded and a broken rule is *Malformed, and both
-// name the place. If a directory changes during a scan, the tree may show a state that never existed as a whole. Only a
-// file that a program was writing can be torn.
+// Errors of the system are returned unchanged. An exceeded limit is *Exceeded and a broken rule is *Malformed. Their
+// texts name the path, if one path is the cause. If a directory changes during a scan, the tree may show a state that
+// never existed as a whole. A single file is inconsistent only if a program was writing it.
 //
 // Of this module it imports only safefile and worktree. The worker, the bus and the workspace import it.
 package checkpoint

@@ -75,7 +75,7 @@ func Shortened(path []byte) string {
 		Printable(strings.ToValidUTF8(string(path[len(path)-most/2:]), ""))
 }
 
-// Printable returns a name without control characters. It quotes a name that contains one.
+// Printable returns a name unchanged, or quoted if it contains control characters or is not valid UTF-8.
 func Printable(name string) string {
 	if !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
 		return strconv.QuoteToASCII(name)

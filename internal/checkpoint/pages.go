@@ -11,7 +11,7 @@ import (
 // manifestVersion is the version that Encode writes. Load rejects all others.
 const manifestVersion = 1
 
-// root is the first chunk of a manifest.
+// root is the content of the chunk that names a manifest.
 type root struct {
 	Version int      `json:"version"`
 	Files   int      `json:"files"` // entries of all pages
@@ -27,7 +27,7 @@ type page struct {
 
 type pageEntry struct {
 	Path   []byte     `json:"path"`
-	Kind   Kind       `json:"kind"` // or more, if the parts belong to the entry before
+	Kind   Kind       `json:"kind"` // more if the parts belong to the previous entry
 	Mode   uint32     `json:"mode,omitempty"`
 	Time   int64      `json:"time,omitempty"`
 	Size   int64      `json:"size,omitempty"`
@@ -169,8 +169,9 @@ func verified(d Digest, data []byte, err error) ([]byte, error) {
 // mostPartsOf returns the maximum number of parts of all files. A scan within the limits makes fewer.
 func (l Limits) mostPartsOf() int64 { return 2*int64(l.Files) + 4*(l.Bytes/ChunkBytes+1) }
 
-// Load reads a manifest and gives up once it exceeds the limits. It verifies the digests of all chunks it fetches, but
-// the caller must still Check the tree. Its errors come from fetch, or are *Malformed or *Exceeded.
+// Load reads a manifest, and stops as soon as there are too many entries or parts. It verifies the digests of all
+// chunks that it fetches, but the caller must still Check the tree. Its errors come from fetch, or are *Malformed or
+// *Exceeded.
 func Load(name Digest, l Limits, fetch func(Digest) ([]byte, error)) (*Manifest, error) {
 	data, err := fetch(name)
 	if data, err = verified(name, data, err); err != nil {

@@ -17,12 +17,13 @@ import (
 	"retake/internal/worktree"
 )
 
-// tellable is the minimum age of a file's last change when the scanner reads the file. File systems record times in
-// coarse steps, so two changes within one step may have the same time.
+// tellable is the minimum time from a file's last change until the scanner reads the file. With less time, the next
+// scan reads the file again. File systems record times in coarse steps, so a change after the reading could have the
+// same time as the change before it.
 const tellable = time.Second
 
-// deadBytes limits the unused bytes in a tree's chunks, in addition to the number of used bytes. Above this limit, the
-// scanner packs small files into new chunks.
+// deadBytes is the number of bytes by which the unused bytes in a tree's chunks may exceed the used bytes. Above that,
+// the scanner packs small files into new chunks.
 const deadBytes = 16 << 20
 
 // Scanner reads one directory repeatedly. It is not safe for concurrent use.
@@ -46,7 +47,7 @@ type known struct {
 	entry Entry
 }
 
-// stamp holds the metadata that changes with a file. Unprivileged programs cannot set changed.
+// stamp holds the metadata that changes with a file. Unprivileged programs cannot forge the field changed.
 type stamp struct {
 	size, modified, changed int64
 	ino, dev                uint64
@@ -56,7 +57,7 @@ func stampOf(st *unix.Stat_t) stamp {
 	return stamp{st.Size, st.Mtim.Nano(), st.Ctim.Nano(), st.Ino, st.Dev}
 }
 
-// Begin tells the scanner that the directory contains a tree. The next scan reads only files that have changed since.
+// Begin records that the directory contains the tree t. The next scan reads only files that have changed since.
 func (s *Scanner) Begin(ctx context.Context, t *Tree) error {
 	b := beginning{files: map[string]*Entry{}, last: map[string]known{}, now: time.Now()}
 	for i := range t.Entries {
@@ -72,7 +73,7 @@ func (s *Scanner) Begin(ctx context.Context, t *Tree) error {
 	return nil
 }
 
-// Know tells the scanner where the content of small files is stored. The scanner does not emit this content again.
+// Know records in which chunks the small files of t are stored. The scanner does not emit their content again.
 func (s *Scanner) Know(t *Tree) {
 	if s.sums == nil {
 		s.sums = map[Digest][]Part{}
@@ -84,7 +85,7 @@ func (s *Scanner) Know(t *Tree) {
 	}
 }
 
-// Keep tells the scanner that the last scan is stored. The next scan reads only files that have changed since.
+// Keep records that the tree t of the last scan is stored. The next scan reads only files that have changed since.
 func (s *Scanner) Keep(t *Tree) {
 	s.remember(s.scanned)
 	s.fresh = wasteful(t)
@@ -174,7 +175,7 @@ type scan struct {
 	whole    bool
 	entries  []Entry
 	next     map[string]known
-	packed   map[Digest][]Part // like sums, from this scan
+	packed   map[Digest][]Part // parts of small files in chunks of this scan
 	seen     Seen
 	inFolder []int // entries so far, by depth
 
