@@ -57,7 +57,7 @@ var (
 	jsonReader = reflect.TypeFor[json.Unmarshaler]()
 )
 
-// kinds has the form of each kind that determines it.
+// kinds maps kinds of Go types to forms. typeOf examines a type of any other kind.
 var kinds = map[reflect.Kind]form{
 	reflect.String: word, reflect.Bool: boolean, reflect.Float32: floating, reflect.Float64: floating,
 	reflect.Int: signed, reflect.Int8: signed, reflect.Int16: signed, reflect.Int32: signed, reflect.Int64: signed,
@@ -93,8 +93,8 @@ func (all types) typeOf(of reflect.Type) *Type {
 	return t
 }
 
-// fieldsOf adds the fields of a struct. It returns false if only encoding/json's rules for conflicts make the keys
-// unambiguous.
+// fieldsOf adds the fields of a struct. It returns false if only encoding/json can read the struct, because two fields
+// have the same key, a field has the option string, or an embedded field is not a plain struct.
 func (all types) fieldsOf(t *Type, of reflect.Type, at []int) bool {
 	for i := range of.NumField() {
 		f := of.Field(i)

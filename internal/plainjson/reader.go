@@ -36,7 +36,7 @@ func (r *Reader) Reset(text []byte) { r.data, r.at = text, 0 }
 // End reports whether the whole text was read.
 func (r *Reader) End() bool { return r.at == len(r.data) }
 
-// Literal reads the text s.
+// Literal reads s, if the text continues with s.
 func (r *Reader) Literal(s string) bool {
 	end := r.at + len(s)
 	if end > len(r.data) || string(r.data[r.at:end]) != s {
@@ -46,7 +46,7 @@ func (r *Reader) Literal(s string) bool {
 	return true
 }
 
-// is reads the byte c.
+// is reads the byte c, if it comes next.
 func (r *Reader) is(c byte) bool {
 	if r.at == len(r.data) || r.data[r.at] != c {
 		return false
@@ -81,7 +81,7 @@ func (r *Reader) Text() ([]byte, bool) {
 			}
 		case c == '\\':
 			return r.unquote(begin)
-		default: // the closing quotation mark, or a control character
+		default: // a control character, or the end of the text
 			return nil, false
 		}
 	}

@@ -78,7 +78,7 @@ func (r *Reader) object(t *Type, v reflect.Value, depth int) bool {
 		if !ok || !r.is(':') {
 			return false
 		}
-		if next = t.find(key, next); next < 0 || seen&(1<<next) != 0 { // encoding/json decides
+		if next = t.find(key, next); next < 0 || seen&(1<<next) != 0 { // encoding/json must read the text
 			return false
 		}
 		seen |= 1 << next
