@@ -2,9 +2,9 @@
 // reader sees either the old content or the new. Load sets aside files that are damaged nevertheless. The director and
 // the worker write all their files through this package, as a linter enforces.
 //
-// Some directories belong to agents. Files in them are named relative to an os.Root, so no symbolic link leads a write
-// outside, and a link at the temporary file's path is never followed. Tail reads only regular files there. Walk and
-// RemoveAll handle directories of any depth with a few descriptors and without long paths, because agents can nest
-// directories to any depth. Create is for programs that are run at once, in directories that are discarded after a
-// crash. The package imports only the standard library and x/sys.
+// Some directories belong to agents. Functions for them take an os.Root, so a symbolic link cannot redirect a write to
+// another directory, and a link at the temporary file's path is never followed. Tail reads only regular files there.
+// Walk and RemoveAll handle directories of any depth with a few descriptors and without long paths, because agents can
+// nest directories to any depth. Create writes a file in place and does not sync it. It is for programs that are run at
+// once, in directories that are discarded after a crash. The package imports only the standard library and x/sys.
 package safefile

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// passableLevels is the number of levels below a data directory whose directories other users may enter, if they
-// know a name: workers that are plain processes of another user reach their checkout through them.
+// passableLevels is the number of directory levels below a data directory that other users may enter but not list.
+// Workers that are plain processes of another user need these directories to reach their checkout.
 const passableLevels = 2
 
 // Exposure is a file or directory that users other than its owner can read, write or list.
@@ -25,7 +25,7 @@ func (e Exposure) String() string { return fmt.Sprintf("%s (mode %04o)", e.Name,
 // Exposed lists exposures in a data directory. It does not search directories that other users cannot enter.
 func Exposed(dir string) (found []Exposure, err error) {
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // it is gone, or closed to us as well
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // removed, or inaccessible to us
 			return nil
 		}
 		if err != nil {
@@ -51,7 +51,8 @@ func Exposed(dir string) (found []Exposure, err error) {
 	return found, err
 }
 
-// Restrict removes the exposures of a data directory, and returns them. It does not follow links out of the directory.
+// Restrict removes the excess permissions that Exposed finds in a data directory, and returns the exposures. It does
+// not follow links out of the directory.
 func Restrict(dir string) (found []Exposure, err error) {
 	found, err = Exposed(dir)
 	if err != nil || len(found) == 0 {

@@ -62,7 +62,7 @@ type remover struct {
 	moved uint64
 }
 
-// renameat2 is replaced in tests, by a file system without RENAME_NOREPLACE.
+// renameat2 is a variable, so that a test can simulate a file system without RENAME_NOREPLACE.
 var renameat2 = unix.Renameat2
 
 // batch is the number of names to read at a time.
@@ -81,7 +81,7 @@ func (r *remover) empty(dir *os.File, depth int) (gone int, err error) {
 			}
 			gone++
 		}
-		// another process has removed the directory
+		// ENOENT means that another process has removed the directory.
 		if errors.Is(err, io.EOF) || err == nil && len(names) == 0 || errors.Is(err, unix.ENOENT) {
 			return gone, nil
 		}

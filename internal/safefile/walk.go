@@ -34,8 +34,8 @@ type Visitor interface {
 	Leave(e *Entry) error
 }
 
-// openLevels is the number of innermost directories that stay open. Walk reopens an outer one as "..", and checks that
-// it is the same directory.
+// openLevels is the number of innermost directories that stay open. Walk reopens an outer directory as "..", and checks
+// that it is the same directory.
 const openLevels = 16
 
 // listBytes is the size of the buffer for directory entries.
