@@ -32,15 +32,15 @@ type task struct {
 	spent    []Attribute
 	finished bool
 
-	at   time.Time // time of the last span with an id from its time
-	same int       // number of earlier spans with the same time
+	at   time.Time // time in the last id from timed
+	same int       // number of earlier ids with the same time
 }
 
 // effect is an unfinished effect.
 type effect struct {
 	id   string
 	span Span
-	open bool // its parent span exists
+	open bool // its parent span has been set
 }
 
 // NewBook returns an empty book. It calls done with each span that ends, children before their parents, and with the
@@ -49,7 +49,7 @@ func NewBook(fleet string, done func(at time.Time, s Span)) *Book {
 	return &Book{fleet: fleet, tasks: map[fsm.IssueKey]*task{}, done: done}
 }
 
-// phases lists the states with a span. With within, the span is a child of the attempt's span.
+// phases lists the states that have a span. If within is set, the span is a child of the attempt's span.
 var phases = map[fsm.State]struct {
 	name   string
 	within bool

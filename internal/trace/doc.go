@@ -15,8 +15,8 @@
 //   - The package is pure. A Book applies the journal's facts and emits each span when it has ended.
 //   - Ids are derived from the fleet, the nonce of the claim, ids of attempts and effects, and the times of facts.
 //     Reading the same journal again, after a restart or on another machine, produces the same spans with the same ids.
-//   - Records may be missing. A span with an unknown start is omitted. Only the task's span starts at the first known
-//     record, with an attribute that says this.
+//   - The beginning of a journal may be missing. The spans of a task and of an attempt that began before the first
+//     record have the attribute retake.incomplete, and start at the earliest known time.
 //
 // # Clock
 //
@@ -24,5 +24,5 @@
 //
 // # Imports
 //
-// fsm, recovery and bus/wire. The exporter is in internal/director.
+// The package imports fsm, projection, recovery and bus/wire. The exporter is in internal/director.
 package trace

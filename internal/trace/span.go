@@ -10,7 +10,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// Span is a completed period of a task's life.
+// Span is a period in the history of a task.
 type Span struct {
 	Context wire.TraceParent // identifies the span; Sampled is not set
 	Parent  [8]byte          // zero means the task's span

@@ -44,7 +44,7 @@ type Event struct {
 	Attributes map[string]any `json:"attributes,omitempty"`
 }
 
-// Collector accepts traces as protobuf over HTTP. The zero value is ready.
+// Collector accepts traces as protobuf over HTTP. The zero value is ready to use.
 type Collector struct {
 	mu      sync.Mutex
 	spans   []Span
