@@ -114,13 +114,13 @@ func begins(then func(*exchange)) answer {
 	}}
 }
 
-// cut closes the connection in the middle.
+// cut closes the connection in the middle of an answer.
 func cut(*exchange) { panic(http.ErrAbortHandler) }
 
 // stall keeps the connection open without sending anything.
 func stall(x *exchange) { x.wait(forever) }
 
-// garbage continues with half a document.
+// garbage continues a stream with half of a JSON document.
 func garbage(x *exchange) {
 	_, _ = io.WriteString(x.w, "data: {\"id\":\"chatcmpl-standin\",\"choices\":[{\"delta\":{\"cont\n\n")
 	x.flush()
@@ -139,7 +139,7 @@ func errs(p perProvider) answer {
 	}}
 }
 
-// hangsUp closes the connection before answering.
+// hangsUp closes the connection before the answer. If reset is set, the client gets a TCP reset.
 func hangsUp(reset bool) answer {
 	return answer{give: func(x *exchange) {
 		c, _, err := http.NewResponseController(x.w).Hijack()
@@ -206,7 +206,7 @@ func (x *exchange) header() {
 	x.w.WriteHeader(http.StatusOK)
 }
 
-// stream sends frames. Gemini without alt=sse gets them as the elements of one array.
+// stream sends frames. For a Gemini request without alt=sse, it sends them as the elements of one JSON array.
 func (x *exchange) stream(frames []frame, whole bool) {
 	if x.talk.bare {
 		var all []json.RawMessage

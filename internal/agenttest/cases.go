@@ -80,7 +80,7 @@ var passedCases = []Case{
 	},
 	{
 		Name: "unknown-tool", About: "the model calls an unknown tool, then continues",
-		Source: "seen of small models", answers: once(callsUnknown()),
+		Source: "observed with small models", answers: once(callsUnknown()),
 	},
 	{
 		Name: "rate-limit-twice", About: "429 with Retry-After of a second, twice", Source: limitDocs,
@@ -114,7 +114,7 @@ var passedCases = []Case{
 // requestCases are errors in the request.
 var requestCases = []Case{
 	{
-		Name: "bad-request", About: "400: the conversation has no valid form", Source: docs,
+		Name: "bad-request", About: "400: the conversation is malformed", Source: docs,
 		Reason: recovery.AgentCrash, // a fresh session helps
 		Or:     []recovery.Reason{recovery.Validation},
 		answers: always(fails(perProvider{
@@ -129,7 +129,7 @@ var requestCases = []Case{
 		})),
 	},
 	{
-		Name: "bad-parameter", About: "400: a parameter that the model does not take", Source: docs,
+		Name: "bad-parameter", About: "400: a parameter that the model does not support", Source: docs,
 		Reason: recovery.Validation, Or: []recovery.Reason{recovery.InvalidConfig},
 		answers: always(fails(perProvider{
 			openAI(400, "invalid_request_error", "unsupported_parameter", "Unsupported parameter: 'max_tokens' is "+
@@ -160,7 +160,7 @@ var requestCases = []Case{
 		})),
 	},
 	{
-		Name: "too-large", About: "413 of the provider", Source: docs, Reason: recovery.ContextOverflow,
+		Name: "too-large", About: "413 from the provider", Source: docs, Reason: recovery.ContextOverflow,
 		answers: always(fails(perProvider{
 			openAI(413, "invalid_request_error", "request_too_large",
 				"Request too large. The request body exceeds the maximum allowed size."),
@@ -170,7 +170,7 @@ var requestCases = []Case{
 		})),
 	},
 	{
-		Name: "context-overflow", About: "the prompt is too long, however short it gets", Source: docs,
+		Name: "context-overflow", About: "every prompt is refused as too long", Source: docs,
 		Reason:  recovery.ContextOverflow,
 		answers: always(fails(promptTooLong)),
 	},
@@ -232,7 +232,7 @@ var accountCases = []Case{
 		})),
 	},
 	{
-		Name: "forbidden-scope", About: "403: the key may not do that", Source: docs, Reason: recovery.PermissionDenied,
+		Name: "forbidden-scope", About: "403: the key lacks a scope", Source: docs, Reason: recovery.PermissionDenied,
 		answers: always(fails(perProvider{
 			openAI(403, "invalid_request_error", "missing_scope",
 				"You have insufficient permissions for this operation. Missing scopes: model.request. Check that you "+
@@ -295,7 +295,7 @@ var addressCases = []Case{
 		answers: always(redirects(307, "redirect-loop")),
 	},
 	{
-		Name: "portal", About: "200 with the page of a captive portal", Source: "seen in networks with a login page",
+		Name: "portal", About: "200 with the page of a captive portal", Source: "networks with a login page",
 		Reason: recovery.NetworkPermanent,
 		Or: []recovery.Reason{
 			recovery.InvalidConfig, recovery.NoProgress, recovery.NetworkTransient,
@@ -346,7 +346,7 @@ var quotaCases = []Case{
 		})),
 	},
 	{
-		Name: "daily-limit", About: "429: so many requests a day", Source: limitDocs +
+		Name: "daily-limit", About: "429: the daily limit is reached", Source: limitDocs +
 			"; github.com/google-gemini/gemini-cli/issues/10925", Reason: recovery.QuotaExhausted,
 		answers: always(fails(perProvider{
 			openAI(429, "requests", "rate_limit_exceeded",
@@ -365,7 +365,7 @@ var quotaCases = []Case{
 		})),
 	},
 	{
-		Name: "plan-limit", About: "429: the plan's usage of a week is used up, with the time of its reset",
+		Name: "plan-limit", About: "429: the plan's weekly limit is reached, and the answer states its reset time",
 		Source: "github.com/earendil-works/pi/issues/4172 (usage_limit_reached); " +
 			"github.com/anthropics/claude-code/issues/19673", Reason: recovery.QuotaExhausted,
 		Wait: 13872 * time.Second,
@@ -378,7 +378,7 @@ var quotaCases = []Case{
 		})),
 	},
 	{
-		Name: "spend-cap", About: "400: the cap that the organisation has set is reached, until a date",
+		Name: "spend-cap", About: "400: the organisation's spending cap is reached until a given date",
 		Source: "github.com/anthropics/claude-code/issues/38035; platform.openai.com/docs/guides/rate-limits " +
 			"(project limits)", Reason: recovery.QuotaExhausted,
 		answers: always(fails(perProvider{

@@ -94,7 +94,7 @@ var providerCases = []Case{
 		})),
 	},
 	{
-		Name: "gateway-timeout", About: "504 of the provider", Source: docs, Reason: recovery.Timeout,
+		Name: "gateway-timeout", About: "504 from the provider", Source: docs, Reason: recovery.Timeout,
 		answers: always(fails(perProvider{
 			// an Envoy in front of Anthropic
 			wireError{status: 504, body: "upstream request timeout"}.with("Content-Type", "text/plain"),
@@ -147,7 +147,7 @@ var providerCases = []Case{
 			"network and the origin web server timed out. As a result, the web page can not be displayed.")),
 	},
 	{
-		Name: "edge-523", About: "Cloudflare: no way to the server", Source: edgeDocs,
+		Name: "edge-523", About: "Cloudflare: the server is unreachable", Source: edgeDocs,
 		Reason:  recovery.NetworkTransient,
 		Or:      []recovery.Reason{recovery.Overloaded},
 		answers: always(cloudflare(523, "523", "Origin is unreachable", "The origin web server is not reachable.")),
@@ -201,28 +201,28 @@ var streamCases = []Case{
 		answers: always(begins(stall)),
 	},
 	{
-		Name: "stream-garbage", About: "half a document in the stream", Source: "seen of proxies that cut",
+		Name: "stream-garbage", About: "half a document in the stream", Source: "observed with truncating proxies",
 		Reason: recovery.NetworkTransient, Or: []recovery.Reason{recovery.ContractViolation, recovery.NoProgress},
 		answers: always(begins(garbage)),
 	},
 }
 
-// oddCases are responses that are not answers.
+// oddCases are unusable answers, and answers in which the model does not do the task.
 var oddCases = []Case{
 	{
-		Name: "empty-200", About: "200 with an empty body", Source: "seen of proxies",
+		Name: "empty-200", About: "200 with an empty body", Source: "observed with proxies",
 		Reason:  recovery.NetworkTransient,
 		Or:      []recovery.Reason{recovery.NoProgress, recovery.ContractViolation},
 		answers: always(page(200, "application/json", "")),
 	},
 	{
-		Name: "malformed-200", About: "200 with half a document", Source: "seen of proxies that cut",
+		Name: "malformed-200", About: "200 with half a document", Source: "observed with truncating proxies",
 		Reason: recovery.NetworkTransient, Or: []recovery.Reason{recovery.NoProgress, recovery.ContractViolation},
 		answers: always(page(200, "application/json",
 			`{"id":"standin","choices":[{"index":0,"message":{"role":"assist`)),
 	},
 	{
-		Name: "wrong-type", About: "a good answer, labelled text/plain", Source: "seen of proxies",
+		Name: "wrong-type", About: "a good answer with the content type text/plain", Source: "observed with proxies",
 		Or: []recovery.Reason{
 			recovery.NetworkTransient, recovery.InvalidConfig, recovery.NoProgress,
 			recovery.ContractViolation,
@@ -236,7 +236,7 @@ var oddCases = []Case{
 		answers: always(ends("", finishFilter)),
 	},
 	{
-		Name: "refusal", About: "the model says that it won't", Source: "seen of every model",
+		Name: "refusal", About: "the model refuses to do the task", Source: "observed with every model",
 		Reason: recovery.PolicyViolation, Or: []recovery.Reason{recovery.NoProgress, recovery.NeedsHuman},
 		answers: always(ends("I'm sorry, but I can't help with that request.", finishStop)),
 	},
@@ -252,7 +252,7 @@ var oddCases = []Case{
 		})),
 	},
 	{
-		Name: "endless-tools", About: "the model calls the same tool endlessly", Source: "seen of every model",
+		Name: "endless-tools", About: "the model calls the same tool endlessly", Source: "observed with every model",
 		Reason: recovery.NeedsHuman, Or: []recovery.Reason{recovery.NoProgress, recovery.Timeout}, Long: true,
 		answers: always(repeats()),
 	},

@@ -127,7 +127,7 @@ func (f frame) String() string {
 	return "event: " + f.event + "\ndata: " + f.data + "\n\n"
 }
 
-// named returns a frame whose data also names its type.
+// named returns a frame with the type of its data as the event name.
 func named(data object) frame { return frame{event: fmt.Sprint(data["type"]), data: encode(data)} }
 
 func unnamed(data any) frame { return frame{data: encode(data)} }
@@ -163,7 +163,7 @@ func (p perProvider) ofOpenAI() wireError    { return p.openAI }
 func (p perProvider) ofAnthropic() wireError { return p.anthropic }
 func (p perProvider) ofGemini() wireError    { return p.gemini }
 
-// texts returns the texts of a field, which is a text or a list of parts with texts.
+// texts returns the text of a field. The field is a string, an object with the field text, or a list of these.
 func texts(v any) string {
 	switch v := v.(type) {
 	case string:

@@ -44,7 +44,7 @@ type Served struct {
 	In, Out int // tokens, 0 for a refused request
 }
 
-// run returns the run of a case named in the path. A path without a label names the only run.
+// run returns the key of a run, as in paths. An empty label stands for the only run of the case.
 func (c *Case) run(label string) string {
 	if label == "" {
 		return c.Name

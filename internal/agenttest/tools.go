@@ -110,7 +110,7 @@ func (t tool) with(given object) call {
 	return call{name: t.name, args: args}
 }
 
-// shaped turns a command into a list where the schema wants one.
+// shaped turns a command into an argument list if the schema requires an array.
 func shaped(schema object, v any) any {
 	if s, ok := v.(string); ok && text(schema, "type") == "array" {
 		return []string{"sh", "-c", s}
@@ -136,7 +136,7 @@ func filler(schema object) any {
 	return "a step of the stand-in's script"
 }
 
-// folder returns the working directory that an agent tells its model, or "".
+// folder returns the working directory that an agent's prompt states, or "".
 func folder(text string) string {
 	m := folderForm.FindStringSubmatch(text)
 	if m == nil {

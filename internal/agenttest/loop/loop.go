@@ -28,7 +28,7 @@ type Options struct {
 	Backoff     time.Duration // first wait before a retry, unless the provider states one; default 500 ms
 }
 
-// Profile is the row of the program (cmd/agentloop) in a file of agents.
+// Profile is the content of an agents file that describes this agent, cmd/agentloop.
 const Profile = `[[agent]]
 name = "agentloop"
 program = "agentloop"
@@ -62,7 +62,7 @@ type block struct {
 	IsError   bool            `json:"is_error,omitempty"`
 }
 
-// loop is one run.
+// loop is the state of one run.
 type loop struct {
 	Options
 	tools    *tools
@@ -70,7 +70,7 @@ type loop struct {
 	messages []message
 }
 
-// Run works until the model stops calling tools. The last line that it prints repeats its error.
+// Run works until the model stops calling tools. If it fails, it prints its error and then a final event with ok false.
 func Run(ctx context.Context, o Options) error {
 	o.Tries, o.Turns = cmp.Or(o.Tries, 4), cmp.Or(o.Turns, 20)
 	o.LongestWait, o.Idle, o.Backoff = cmp.Or(o.LongestWait, 20*time.Second), cmp.Or(o.Idle, time.Minute),
@@ -199,7 +199,7 @@ func (l *loop) use(ctx context.Context, content []block) []block {
 // stepOf describes a tool call by the tool's name and the path or command.
 func stepOf(b block) string {
 	var in input
-	_ = json.Unmarshal(b.Input, &in) // other values have no text
+	_ = json.Unmarshal(b.Input, &in) // without a path or command, the step has only the tool's name
 	return strings.TrimSpace(b.Name + " " + cmp.Or(in.Path, in.Command))
 }
 

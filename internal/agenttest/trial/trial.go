@@ -84,7 +84,7 @@ func (r Result) Cause() string {
 // Retry reports whether the director may try again.
 func (r Result) Retry() bool { return recovery.Assert(r.Reason()).Retry }
 
-// paths of a run, below its checkout.
+// Names of the worker's directory in a checkout, and of the files in that directory.
 const (
 	ownFolder  = ".retake"
 	planName   = "plan.json"

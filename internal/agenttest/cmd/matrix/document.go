@@ -15,7 +15,7 @@ import (
 func readingOf(r trial.Result) string { return cmp.Or(string(r.Reason()), "succeeded") }
 
 // mark compares the classification of a run with the table. If the table expects a failure and the run succeeded, the
-// agent avoided the failure, which is right as well.
+// agent avoided the failure, which also counts as right.
 func mark(r trial.Result) string {
 	switch {
 	case r.Case.Right(r.Reason()):
@@ -78,7 +78,7 @@ func document(agents []installed, limit, took time.Duration) string {
 	return b.String()
 }
 
-// table writes the cases with a column for each agent, then the wrong readings.
+// table writes the cases with a column for each agent, and then the wrongly classified runs.
 func table(b *strings.Builder, agents []installed) {
 	if len(agents) == 0 {
 		return

@@ -57,7 +57,7 @@ func parse() settings {
 	flag.StringVar(&s.out, "o", "docs/specs/agents-matrix.md", "`file` to write; - means standard output")
 	flag.StringVar(&s.only, "only", "", "run only these `agents`, e.g. agentloop,crush")
 	flag.StringVar(&s.cases, "cases", "", "run only these `cases`")
-	flag.DurationVar(&s.limit, "limit", 40*time.Second, "how long an agent may take for one case; ending it takes "+
+	flag.DurationVar(&s.limit, "limit", 40*time.Second, "time limit of an agent for one case; ending the agent takes "+
 		"up to 4 s more")
 	flag.IntVar(&s.parallel, "parallel", 12, "number of concurrent runs; they mostly wait")
 	flag.BoolVar(&s.verbose, "v", false, "print the output of each misread run")
@@ -65,7 +65,7 @@ func parse() settings {
 	return s
 }
 
-// installed is an agent that find found.
+// installed is an installed agent with the results of its runs.
 type installed struct {
 	name, path, version string
 	results             []trial.Result
@@ -117,7 +117,7 @@ func run(ctx context.Context, s settings) error {
 	return os.WriteFile(s.out, []byte(page), 0o644)
 }
 
-// find finds every agent of the table.
+// find returns the agents of the table that are installed on this machine.
 func (s settings) find(ctx context.Context, table *agent.Table) ([]installed, error) {
 	var out []installed
 	for _, name := range table.Names() {
