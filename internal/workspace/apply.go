@@ -177,7 +177,7 @@ func (u *treeUpdate) replaceable(c change) (bool, error) {
 	return free, err
 }
 
-// apply carries out the changes, deletions first. It may be repeated after an interruption at any point.
+// apply carries out the changes, deletions first. After an interruption at any point, it may be called again.
 func (u *treeUpdate) apply() error {
 	for _, c := range u.changes {
 		if c.mode == modeNone {

@@ -9,10 +9,10 @@ import (
 	"retake/internal/safefile"
 )
 
-// Request names a checkout.
+// Request identifies a checkout and its remote.
 type Request struct {
 	Nonce      string // claim nonce, the checkout's permanent name
-	Repo       string // owner/name, and the mirror's name
+	Repo       string // owner/name; the mirror has the same name
 	RemoteURL  string // http(s):// or an absolute path, without credentials
 	BaseBranch string // already validated with the configuration
 	Task       string // issue key
@@ -43,9 +43,9 @@ const (
 )
 
 // Checkout creates the task's checkout from the current base branch of the remote. If an earlier attempt of the task
-// left a checkout, Checkout returns that checkout. It then only corrects the owner of files and the .retake directory,
-// and finishes an interrupted merge. ErrLost means that the checkout is damaged beyond repair, and that the next call
-// creates a new one.
+// left a checkout, Checkout returns that checkout. In this case it only corrects the owner of files and the .retake
+// directory, and finishes an interrupted merge. ErrLost means that the checkout is damaged beyond repair, and that the
+// next call creates a new one.
 func (w *Workspaces) Checkout(ctx context.Context, q Request) (Checkout, error) {
 	op := "checkout " + q.Nonce
 	r, err := q.check(op)
@@ -152,8 +152,8 @@ func (w *Workspaces) newCheckout(ctx context.Context, t *task, q Request, r remo
 }
 
 // Fresh discards a task's work tree, so that the next Checkout starts from the then current base branch. The record
-// keeps pushed commits, and a later delivery is a child of them. A missing checkout is not an error. No worker may be
-// running in the checkout.
+// still names the pushed commits, and a later delivery becomes a child of them. A missing checkout is not an error. No
+// worker may be running in the checkout.
 func (w *Workspaces) Fresh(ctx context.Context, nonce string) error {
 	t, err := w.tasks.lock(ctx, "discard "+nonce, nonce)
 	if err != nil {

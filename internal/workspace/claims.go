@@ -9,14 +9,14 @@ import (
 	"go.uber.org/zap"
 )
 
-// Claim is a claim that has a checkout.
+// Claim identifies a claim that has a checkout on this machine.
 type Claim struct {
 	Nonce, Repo string
 	Task        string // issue key; empty in records of older versions
 	Attempt     int    // the last attempt that used the checkout, or zero
 }
 
-// Claims lists the claims that have a checkout, by nonce. Checkouts with unreadable records are omitted.
+// Claims lists the claims that have a checkout, sorted by nonce. It logs and omits checkouts with unreadable records.
 func (w *Workspaces) Claims() (all []Claim, err error) {
 	nonces, err := w.tasks.nonces()
 	if err != nil {
@@ -34,8 +34,8 @@ func (w *Workspaces) Claims() (all []Claim, err error) {
 	return all, nil
 }
 
-// Pushed returns, by branch, the last commit that was or may have been pushed from a checkout. It returns an empty map
-// if there is no checkout.
+// Pushed returns the last commit that was pushed from a checkout to each branch. The push itself may have failed,
+// because the record is written first. Pushed returns an empty map if there is no checkout.
 func (w *Workspaces) Pushed(nonce string) (map[string]string, error) {
 	t := w.tasks.at("list pushes", nonce)
 	if err := t.load(); err != nil && !errors.Is(err, ErrNoCheckout) {
@@ -48,7 +48,7 @@ func (w *Workspaces) Pushed(nonce string) (map[string]string, error) {
 	return last, nil
 }
 
-// Branches returns the sorted names of a remote's branches below a folder, which is "retake" for "retake/21-a1".
+// Branches returns the sorted names of a remote's branches below a folder, such as "retake" for "retake/21-a1".
 func (w *Workspaces) Branches(ctx context.Context, remoteURL, folder string) ([]string, error) {
 	op := "list branches"
 	r, err := parseRemote(op, remoteURL)

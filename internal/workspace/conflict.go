@@ -22,8 +22,8 @@ const (
 // merge is a merge that git has computed and that the work tree is about to receive. Applying it turns the work tree
 // from Ours into Merged. After an interruption, the work tree may have only some of the changes.
 type merge struct {
-	Ours      string     `json:"ours"`   // tree
-	Merged    string     `json:"merged"` // tree
+	Ours      string     `json:"ours"`   // SHA of the tree before the merge
+	Merged    string     `json:"merged"` // SHA of the resulting tree
 	To        string     `json:"to"`     // the new base commit
 	Branch    string     `json:"branch,omitempty"`
 	Tip       string     `json:"tip,omitempty"` // commit of Branch that the work tree will contain
@@ -113,7 +113,7 @@ func (o objects) merge(ctx context.Context, mine, theirs, label string) (merge, 
 	return m, o.describe(ctx, m.Conflicts)
 }
 
-// describe finds the files with conflict markers and adds a note to each file without them.
+// describe sets Marked and Note of each file, from the file's content in the merged tree.
 func (o objects) describe(ctx context.Context, files []leftover) error {
 	for i := range files {
 		l := &files[i]

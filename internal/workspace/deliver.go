@@ -29,11 +29,11 @@ type DeliverRequest struct {
 	// the branch's head. If Sync has merged the base branch since, it is also a child of the base commit. Empty means a
 	// first delivery.
 	Onto    string
-	Message string // of the commit
+	Message string // commit message
 	// Unfinished allows conflict markers in the work, so that a person can see the current state.
 	Unfinished bool
-	// Shown is a commit that is already visible on GitHub, or empty. If the work tree equals it, there is nothing to
-	// deliver.
+	// Shown is a commit that is already visible on GitHub, or empty. If the work tree equals the tree of that commit,
+	// there is nothing to deliver.
 	Shown string
 	// Validated is the attempt that validated the work. Deliver returns ErrNotValidated unless the tree equals the
 	// result of Validation. Empty allows any tree.
@@ -87,7 +87,7 @@ func (w *Workspaces) Deliver(ctx context.Context, q DeliverRequest) (Delivery, e
 	})
 }
 
-// delivery is one run of Deliver.
+// delivery is the state of one call of Deliver.
 type delivery struct {
 	q      DeliverRequest
 	remote remote

@@ -9,7 +9,7 @@ import (
 
 // Drift measures how far a checkout's base is behind the remote's base branch.
 type Drift struct {
-	HeadSHA string // the current base branch
+	HeadSHA string // current commit of the base branch
 	Commits int    // commits of the branch that the base lacks
 	// Behind is the age of the oldest of those commits on the branch's first-parent line, according to its committer
 	// date. It is zero if Commits is zero or that date is in the future.
@@ -25,7 +25,7 @@ type SyncPolicy struct {
 // BehindMain is the reason for a Sync of a checkout that has drifted too far.
 const BehindMain = "behind_main"
 
-// Reason returns why the drift requires a Sync, or "". It tolerates a drift equal to the policy's values.
+// Reason returns why the drift requires a Sync, or "". A value that equals its limit does not require a Sync.
 func (p SyncPolicy) Reason(commits int, behind time.Duration) string {
 	if commits > p.MaxCommits || behind > p.MaxBehind {
 		return BehindMain

@@ -44,7 +44,7 @@ type program struct {
 	path   string
 	env    []string
 	limits Limits
-	config [][2]string // for every run
+	config [][2]string // configuration for every run
 	merges bool        // git is new enough for Sync
 	server serverLimit
 	log    *zap.Logger
@@ -52,7 +52,7 @@ type program struct {
 
 // call describes one run of git.
 type call struct {
-	op      string      // for errors
+	op      string      // name of the operation, for errors
 	dir     string      // working directory, never in a checkout that a worker has touched
 	gitDir  string      // git directory, always explicit so that git does not search for it
 	env     []string    // more environment
@@ -65,7 +65,7 @@ type call struct {
 	most    int       // bytes of output to keep; zero keeps all of it, and fails if it exceeds maxAnswer
 	remote  bool      // talks to a server, so exceeding a limit is not the fault of the agent's work
 	base    bool      // reads only objects that no agent has made
-	// unbounded output is processed record by record and not stored
+	// unbounded is set if the output has no limit, because it is processed record by record and not stored.
 	unbounded bool
 }
 
@@ -278,13 +278,14 @@ func (p *program) feed(ctx context.Context, c call, out answer) error {
 	}
 	failed := gitFailed(c.op, said, slices.Contains(c.args, "push"), err)
 	p.server.read(failed, c, trace, started)
-	if !exit.Exited() { // this process did not kill it
+	if !exit.Exited() { // a signal that this process did not send has killed git
 		failed.Kind, failed.Detail = Transient, strings.TrimSpace("git was killed: "+exit.String()+"\n"+said)
 	}
 	return failed
 }
 
-// head keeps the first max bytes. If max is zero, it keeps the whole output, and fails beyond maxAnswer.
+// head keeps the first max bytes of git's output. If max is zero, it keeps the whole output, and fails if the output
+// exceeds maxAnswer.
 type head struct {
 	kept bytes.Buffer // not embedded, since its ReadFrom would bypass Write
 	max  int

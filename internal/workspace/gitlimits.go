@@ -49,7 +49,7 @@ func (p *program) start(cmd *exec.Cmd, c call) error {
 	return nil
 }
 
-// bound lowers the limits of a process that has just started.
+// bound lowers the resource limits of a process that has just started.
 func (p *program) bound(pid int, c call) error {
 	for _, l := range []struct {
 		resource int
@@ -83,9 +83,9 @@ func (c call) beyond(format string, args ...any) error {
 	return tooMuch(c.op, format, args...)
 }
 
-// tookTooLong returns the error about a git that exceeded its deadline. used is git's processor time. If that is
-// below half of the deadline, the error blames other load, because git gets half of the time even when one other
-// process competes.
+// tookTooLong returns the error about a run of git that exceeded its deadline. used is git's processor time. If used is
+// below half of the deadline, the error blames other load, because git gets half of the processor time even if another
+// process competes with it.
 func (p *program) tookTooLong(c call, used time.Duration) error {
 	switch {
 	case c.remote:

@@ -28,14 +28,14 @@ var ErrLimitTooLow = errors.New("workspace: a limit is too low for the repositor
 var ErrSlow = errors.New("workspace: git was slow")
 
 // Limits are the maximum content of an agent's checkout, and the maximum resources that our git may spend on it. Zero
-// means the default.
+// means the default, which is given at the end of each comment.
 type Limits struct {
 	Files     int   // files, links and directories; 500,000
 	Entries   int   // entries of one directory; 100,000
 	Depth     int   // nesting of directories; 200
-	PathBytes int   // length of a path relative to the checkout; 1024, at most 4000, which is git's maximum
+	PathBytes int   // length of a path relative to the checkout, at most git's maximum of 4000; 1024
 	Bytes     int64 // total of all files, apparent or on disk, whichever is more; 20 GiB
-	// total of files that git would store, which excludes ignored files and agents' state; 4 GiB
+	// WorkBytes is the total of the files that git would store, without ignored files and agents' state; 4 GiB
 	WorkBytes int64
 	GitTime   time.Duration // wall time of a local git, which may use twice as much processor time; 5 minutes
 	GitMemory int64         // address space of a git process; 4 GiB

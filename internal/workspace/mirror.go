@@ -22,7 +22,7 @@ type remotes struct {
 	auth func(ctx context.Context) (user, token string, err error)
 }
 
-// run runs a call that talks to r's server.
+// run runs a git command that talks to the server of r.
 func (s *remotes) run(ctx context.Context, c call, r remote) (string, error) {
 	var user, token string
 	if s.auth != nil && r.origin != "" {
@@ -112,7 +112,7 @@ func (m *mirrors) lock(ctx context.Context, repo string) (*fileLock, error) {
 	return lockFile(ctx, filepath.Join(m.dir, "locks", "mirror-"+strings.ReplaceAll(repo, "/", "+")))
 }
 
-// head updates the mirror and returns the commit of a branch. Calls for the same repository take turns.
+// head updates the mirror and returns the commit of a branch. Concurrent calls for one repository run one at a time.
 func (m *mirrors) head(ctx context.Context, repo, branch string, r remote) (sha string, err error) {
 	lock, err := m.lock(ctx, repo)
 	if err != nil {

@@ -24,8 +24,8 @@ type record struct {
 	// Task is the issue key. Attempt is the last attempt that the checkout was prepared for. Older records lack both.
 	Task    string `json:"task,omitempty"`
 	Attempt int    `json:"attempt,omitempty"`
-	// Pushed lists, by branch, the commits that we may have pushed. They are recorded before the push, to tell our
-	// branch from someone else's of the same name.
+	// Pushed lists, by branch, the commits that we have pushed or tried to push. A commit is recorded before its push.
+	// A branch on the remote is ours if its head is in this list.
 	Pushed map[string][]string `json:"pushed,omitempty"`
 	// Tips names, by branch, the newest commit that the work tree contains. This is our last push, or the commit that
 	// Join merged.
@@ -35,19 +35,18 @@ type record struct {
 	Known string `json:"known,omitempty"`
 	// Conflicts are the files in which merges left conflicts.
 	Conflicts []leftover `json:"conflicts,omitempty"`
-	// Fresh says that the work tree was discarded and the next checkout creates another.
+	// Fresh is set if the work tree was discarded, so that the next Checkout creates a new one.
 	Fresh bool `json:"fresh,omitempty"`
 	// Validation is the tree that the last validating attempt received.
 	Validation *validation `json:"validation,omitempty"`
 	// Manifest describes the work tree as last published or received. It is nil if the checkout does not travel.
 	Manifest *checkpoint.Digest `json:"manifest,omitempty"`
-	// Changed says that a merge or a new checkout has changed the work tree since Manifest.
+	// Changed is set if a merge or a new checkout has changed the work tree since Manifest.
 	Changed bool `json:"changed,omitempty"`
 	// Remade counts how often a director with other storage has restored the checkout. The record with the higher count
 	// is the newer one.
 	Remade int `json:"remade,omitempty"`
-	// Merge is a merge whose changes may be in the work tree already, at least in part. workTrees.settle finishes
-	// it.
+	// Merge is an unfinished merge. Some or all of its changes may be in the work tree. workTrees.settle finishes it.
 	Merge *merge `json:"merge,omitempty"`
 }
 

@@ -60,7 +60,7 @@ func (s *snapshots) take(ctx context.Context, t *task, base string) (shot snapsh
 	if err != nil {
 		return shot, err
 	}
-	// This exclusion leaves a .retake of the base unchanged.
+	// Because of this exclusion, a .retake directory of the base stays unchanged in the index.
 	if _, err := t.git.run(ctx, t.staged("", "add", "--all", "--", ".", ":(exclude,top)"+retakeDir)); err != nil {
 		return shot, err
 	}
@@ -109,7 +109,7 @@ func (s *snapshots) leaveOut(ctx context.Context, t *task, base string) (func(na
 // copyLimit is the maximum number of bytes to copy from one checkout, not counting holes.
 type copyLimit struct {
 	bytes int64
-	key   string // from the configuration
+	key   string // configuration key of the limit
 }
 
 // copyLimit returns the size of the checkout's own file system or checkout.max_bytes, whichever is smaller. Files of a
@@ -126,8 +126,8 @@ func (s *snapshots) measure(ctx context.Context, t *task) error {
 	return system(t.op, safefile.Walk(ctx, t.checkout(), &size{limits: s.limits, op: t.op}))
 }
 
-// measureBase measures a new checkout. The checkout contains only the base, so an exceeded limit is not the agent's
-// fault but ErrLimitTooLow.
+// measureBase measures a new checkout. The checkout contains only the base, so no agent has caused an exceeded limit,
+// and the error is ErrLimitTooLow.
 func (s *snapshots) measureBase(ctx context.Context, t *task) error {
 	counted := size{limits: s.limits, op: t.op}
 	err := system(t.op, safefile.Walk(ctx, t.checkout(), &counted))

@@ -29,7 +29,7 @@ const (
 // issues, reports and the environment. Readers ignore unknown fields. Times are UTC, to the millisecond.
 type State struct {
 	SchemaVersion string        `json:"schema_version"` // set by WriteState
-	CreatedAt     time.Time     `json:"created_at"`     // of the file; set by WriteState
+	CreatedAt     time.Time     `json:"created_at"`     // creation time of the file; set by WriteState
 	UpdatedAt     time.Time     `json:"updated_at"`     // time at which the state was current
 	LastSeen      LastSeen      `json:"last_seen"`
 	Director      DirectorState `json:"director"`
@@ -38,8 +38,8 @@ type State struct {
 
 // LastSeen is the director's last view of the repository and the issue.
 type LastSeen struct {
-	BaseSHA        string    `json:"base_sha,omitempty"`        // the checkout's base
-	MainSHA        string    `json:"main_sha,omitempty"`        // the base branch on the remote
+	BaseSHA        string    `json:"base_sha,omitempty"`        // base commit of the checkout
+	MainSHA        string    `json:"main_sha,omitempty"`        // head of the base branch on the remote
 	IssueUpdatedAt time.Time `json:"issue_updated_at,omitzero"` // by GitHub's clock
 }
 
@@ -148,7 +148,7 @@ func readState(dir *os.Root) (s State, err error) {
 	return s, err
 }
 
-// replaceState writes STATE.json. It renames a directory of that name out of the way.
+// replaceState writes STATE.json. If there is a directory of that name, replaceState renames the directory first.
 func replaceState(dir *os.Root, data []byte) error {
 	if info, err := dir.Lstat(stateFile); err == nil && info.IsDir() {
 		if err := dir.Rename(stateFile, fmt.Sprintf("%s.in-the-way-%08x", stateFile, rand.Uint32())); err != nil {

@@ -7,7 +7,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// SyncOptions are the options of Sync for conflicts.
+// SyncOptions control how Sync handles conflicts.
 type SyncOptions struct {
 	// KeepConflicts leaves git's conflict markers in the files for the next attempt to resolve, and still moves the
 	// base. Deliver refuses the work until the attempt has resolved them. Without KeepConflicts, a conflict is an error
@@ -152,10 +152,10 @@ func (s *snapshots) mergeBase(ctx context.Context, t *task, to string) (m merge,
 }
 
 // Join merges the commits that people pushed to one of our branches into the task's work tree, like Sync with
-// KeepConflicts. That includes the base branch, as far as people have merged it. From is the commit of the branch that
-// the work contained, or empty if unknown. To is the current commit, which is DeliverRequest.Onto of the next delivery.
-// If the record lacks the branch, as after a push by another director, Join merges all of it. ErrNotThere means that
-// the branch is gone.
+// KeepConflicts. If people have merged the base branch into our branch, Join includes those commits. In the result,
+// From is the commit of the branch that the work contained, or empty if unknown. To is the branch's current commit,
+// which the next delivery needs as DeliverRequest.Onto. If the record does not have the branch, as after a push by
+// another director, Join merges the whole branch. ErrNotThere means that the branch was deleted.
 func (w *Workspaces) Join(ctx context.Context, q Request, branch string) (Synced, error) {
 	return onFetched(ctx, w, "join "+q.Nonce, q, func(t *task, base string) (Synced, error) {
 		r, err := parseRemote(t.op, q.RemoteURL)

@@ -128,7 +128,7 @@ func (s *stager) link(e *safefile.Entry) error {
 
 func (s *stager) file(e *safefile.Entry) error {
 	if !s.root && e.Stat.Mode&0o400 == 0 {
-		if err := e.MakeReadable(); err != nil { // necessary only if not root
+		if err := e.MakeReadable(); err != nil { // root can read the file anyway
 			return err
 		}
 	}
@@ -221,7 +221,7 @@ type LeftOut struct {
 // LeftKind is the reason why a commit cannot contain a file.
 type LeftKind int
 
-// The reasons.
+// The reasons why a commit cannot contain a file.
 const (
 	RefusedName   LeftKind = iota // git refuses the name
 	InSubmodule                   // the file is in the directory of a submodule
@@ -231,8 +231,8 @@ const (
 // maxLeftOut is the maximum length of a list of files left out.
 const maxLeftOut = 1000
 
-// nestedIn returns the .git of each nested repository that contains one of the changed files. A nested repository in an
-// ignored directory never contains one.
+// nestedIn returns the .git of each nested repository that contains at least one of the changed files. So it omits
+// nested repositories in ignored directories.
 func nestedIn(nested map[string]string, changes []change) (left []LeftOut) {
 	if len(nested) == 0 {
 		return nil

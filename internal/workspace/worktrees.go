@@ -65,7 +65,7 @@ func (s *workTrees) handOver(ctx context.Context, t *task) error {
 	if err := makeRetakeDir(t.checkout()); err != nil {
 		return err
 	}
-	if s.passable { // the directory of git stays private
+	if s.passable { // the git directory stays private
 		if err := errors.Join(os.Chmod(t.gitDir, 0o700), os.Chmod(t.dir, passable)); err != nil {
 			return err
 		}
