@@ -234,7 +234,7 @@ func addresses(texts []string) (all []netip.Addr) {
 func (f *firewall) rules(ctx context.Context, id string) (r rules, workers int, err error) {
 	info, err := f.api.NetworkInspect(ctx, id, network.InspectOptions{})
 	if cerrdefs.IsNotFound(err) {
-		return r, 0, err // tells the caller to recreate the missing network
+		return r, 0, err // the caller recreates the missing network
 	}
 	if err != nil {
 		return r, 0, failure("network "+f.net.name, err)

@@ -21,12 +21,11 @@
 // Stop succeeds only after the daemon has confirmed that no container of that name exists. Otherwise it returns a
 // transient error, and keeps the streams and the sent signals for the next call.
 //
-// A runtime lists, stops and watches only its fleet. Docker uses the label retake.fleet, processes use the record in
-// their directory. "Gone" includes all processes that the worker has started.
+// A runtime lists, stops and watches only workers of its fleet. Docker uses the label retake.fleet, processes use the
+// record in their directory. "Gone" includes all processes that the worker has started.
 //
 // The package imports its own subpackages, crashpoint, diskfault, procfs, publicaddr, ring and safefile. It never
-// imports another adapter or a part of the core. The director knows the purpose of an attempt and the meaning of its
-// end.
+// imports another adapter or a part of the core. Only the director interprets the end of an attempt.
 //
 // # Plain processes
 //
@@ -89,7 +88,7 @@
 // # Clock
 //
 // This process's monotonic clock measures grace periods and limits. How an attempt ended never depends on a comparison
-// with the daemon's clock. The event stream resumes by the daemon's timestamps.
+// with the daemon's clock. After a reconnection, Watch requests events by the daemon's timestamps.
 //
 // # Failure policy
 //

@@ -17,21 +17,21 @@ import (
 var (
 	// ErrDaemon means that the daemon did not answer, failed temporarily, or could not confirm an operation.
 	ErrDaemon = errors.New("container: Docker daemon")
-	// ErrHost means that this machine failed temporarily or could not confirm an operation. It is also an ErrDaemon,
-	// because plain processes use the machine instead of a daemon.
+	// ErrHost means that this machine failed temporarily or could not confirm an operation. It wraps ErrDaemon, because
+	// plain processes use the machine instead of a daemon.
 	ErrHost error = hostError{}
 	// ErrCluster means that the API of Kubernetes did not answer, failed temporarily, or could not confirm an
-	// operation. It is also an ErrDaemon.
+	// operation. It wraps ErrDaemon.
 	ErrCluster error = clusterError{}
-	// ErrNoRoom means that a quota is exhausted. It is also an ErrCluster.
+	// ErrNoRoom means that a quota is exhausted. It wraps ErrCluster.
 	ErrNoRoom error = noRoomError{}
-	// ErrDisk means that a disk of this machine or of the daemon is full. It is also an ErrDaemon.
+	// ErrDisk means that a disk of this machine or of the daemon is full. It wraps ErrDaemon.
 	ErrDisk error = diskError{}
-	// ErrSpec means that the daemon or this package refuses the request, now and later.
+	// ErrSpec means that the daemon or this package refuses the request permanently.
 	ErrSpec = errors.New("container: refused")
 	// ErrImageMissing means that the daemon lacks the image and could not pull it.
 	ErrImageMissing = errors.New("container: image missing")
-	// ErrImagePull means that a pull failed. It is also an ErrImageMissing.
+	// ErrImagePull means that a pull failed. It wraps ErrImageMissing.
 	ErrImagePull error = imagePullError{}
 	// ErrUnconfirmed means that the runtime of an attempt does not answer and cannot confirm the attempt's end. The
 	// request to end it has been sent.

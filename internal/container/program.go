@@ -72,8 +72,8 @@ func (s *programs) of(spec Spec) (program, error) {
 // prefix begins the names of the fleet's volumes.
 func (s *programs) prefix() string { return "retake-worker-" + s.fleet + "-" }
 
-// mount mounts the program at WorkerPath. NoCopy excludes the content of Dir in the image, and a read-only mount keeps
-// workers from filling the disk there.
+// mount returns a mount of the program's volume at Dir. NoCopy keeps the image's content of Dir out of the volume. A
+// read-only mount prevents workers from filling the disk there.
 func (p program) mount(fleet string, readOnly bool) mount.Mount {
 	return mount.Mount{
 		Type: mount.TypeVolume, Source: p.volume, Target: Dir, ReadOnly: readOnly,

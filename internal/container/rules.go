@@ -178,7 +178,7 @@ func (h hook) add(chain *nftables.Chain, does []expr.Any, parts ...[]expr.Any) {
 	h.c.AddRule(&nftables.Rule{Table: chain.Table, Chain: chain, Exprs: append(slices.Concat(parts...), does...)})
 }
 
-// door marks matching packets.
+// door adds a rule that marks matching packets.
 func (h hook) door(parts ...[]expr.Any) {
 	set := []expr.Any{
 		&expr.Meta{Key: expr.MetaKeyMARK, Register: 1},
@@ -191,7 +191,7 @@ func (h hook) door(parts ...[]expr.Any) {
 	h.add(h.first, set, parts...)
 }
 
-// drop drops matching packets.
+// drop adds a rule that applies the verdict no to matching packets.
 func (h hook) drop(parts ...[]expr.Any) {
 	h.add(h.last, []expr.Any{h.no}, parts...)
 }

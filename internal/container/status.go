@@ -43,7 +43,7 @@ type Status struct {
 // Exit is the end of an attempt's container.
 type Exit struct {
 	Known    bool // the runtime knows how it ended; if false, only the streams may be set
-	ExitCode int  // 128+n after signal n to PID 1, or if the program returned that code
+	ExitCode int  // of PID 1; 128+n if signal n ended it
 	// the kernel killed a process of the container, not necessarily PID 1, for lack of memory; kills may be missed
 	OOM        bool
 	Signal     string // name of the signal in ExitCode, such as "SIGKILL", or empty

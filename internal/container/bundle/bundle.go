@@ -40,7 +40,8 @@ type File struct {
 // partBytes is the size of a part. Kubernetes limits a Secret to 1 MiB.
 const partBytes = 1_000_000
 
-// Pack splits a bundle and its checksum into parts of at most partBytes. Unpack refuses a mixture of two bundles.
+// Pack splits a bundle and its checksum into parts of at most partBytes. Unpack uses the checksum to detect parts of
+// different bundles.
 func Pack(b Bundle) ([][]byte, error) {
 	data, err := json.Marshal(b)
 	if err != nil {
@@ -75,8 +76,8 @@ func unpack(dir string) (b Bundle, err error) {
 	return b, json.Unmarshal(all[sha256.Size:], &b)
 }
 
-// Input returns a reader of a standard input. If the input is a file, the reader truncates it at the end, because
-// another process, such as a debugger, could still open it.
+// Input returns a reader for the standard input of an attempt. If file is a regular file, the reader truncates it at
+// the end, because another process, such as a debugger, could still open it.
 func Input(file *os.File) io.Reader { return &input{file} }
 
 type input struct{ file *os.File }

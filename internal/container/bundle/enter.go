@@ -63,7 +63,7 @@ func enter(dir string, argv []string) error {
 	return nil
 }
 
-// takeAway opens a file and removes its name.
+// takeAway opens a file and then removes it from its directory. The returned file remains usable.
 func takeAway(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {

@@ -15,11 +15,11 @@ import (
 
 // Capabilities are a runtime's promises beyond running, stopping and listing.
 type Capabilities struct {
-	Adoption    bool // attempts outlive the Runtime; a new Runtime lists and stops them, and has their tails
+	Adoption    bool // attempts outlive the Runtime; a new Runtime lists them, stops them and returns their output
 	MemoryLimit bool // Spec.Memory is enforced and visible inside, and a kill for memory is reported as OOM
 	Pause       bool // Subject.Freeze works, and a paused attempt can be stopped
 	Confinement bool // a separate user, no capabilities, no new privileges, a private executable /tmp
-	Images      bool // Spec.Image matters; the runtime refuses absent images and runs any present one
+	Images      bool // the runtime uses Spec.Image, and refuses a missing image
 	Streams     bool // stdout and stderr are separate; otherwise both are stdout
 	Starts      bool // Ensure returns when the first process runs, or fails; otherwise List reports a failure
 	KillsAtOnce bool // a stop without grace does not send a SIGTERM

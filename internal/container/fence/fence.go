@@ -31,8 +31,8 @@ type Done struct {
 	Nameservers []string `json:"nameservers,omitempty"` // from this machine's resolv.conf
 }
 
-// Args returns the arguments after Command for Main to apply the first batch that the kernel accepts. A batch consists
-// of netlink messages in wire format.
+// Args returns the arguments that follow Command. Main applies the first of the batches that the kernel accepts. A
+// batch consists of netlink messages in wire format.
 func Args(batches ...[]byte) (args []string) {
 	for _, b := range batches {
 		args = append(args, base64.StdEncoding.EncodeToString(b))

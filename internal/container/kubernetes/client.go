@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// client uses only the rest package, because the clientset would make the director's binary half as large again.
+// client uses only the rest package, because the clientset would make the director's binary 50 % larger.
 type client struct {
 	core, batch *rest.RESTClient
 	namespace   string

@@ -16,23 +16,23 @@
 //	        running      -> ended, collected, recorded, removed
 //	        ended        -> collected, recorded, removed
 //
-// An interruption never leaves permanent objects. The cluster deletes Secrets with their Job. A pod that never starts
-// or never ends has a deadline (Spec.Life), and a time to live removes the Job.
+// An interruption never leaves permanent objects. The cluster deletes Secrets with their Job. The deadline Spec.Life
+// ends a pod that never starts or never ends, and the Job is then removed after its time to live.
 //
 // # Ending a pod
 //
 // Deleting a pod also removes its exit code and log, which would be lost if the director was killed before it read
 // them. Stop therefore sets the pod's deadline to one second and marks the pod. The kubelet sends SIGTERM, and SIGKILL
-// after Options.Grace. It keeps the pod, its exit code and its log (the status of an obedient pod took 0.9 s in
-// measurements). Stop collects and records them before it deletes the Job with all its objects.
+// after Options.Grace. It keeps the pod, its exit code and its log. In measurements, the status of a pod that obeyed
+// SIGTERM arrived after 0.9 s. Stop collects and records them before it deletes the Job with all its objects.
 //
 // A stop with a shorter grace deletes the pod at once, and reads the log during the deletion. The kubelet then also
 // sends SIGTERM, and waits at least two seconds. Deleting a pod that is already ending does not shorten its grace
 // (containerd 1.6), so pods always have Options.Grace.
 //
-// Stop never deletes a pod without its kubelet's confirmation (grace 0), so "gone" means that the kubelet has confirmed
-// the end. If the kubelet does not answer, Stop fails with ErrUnconfirmed after a bounded wait, and can be called
-// again.
+// Stop never deletes a pod with grace 0, because the API would not wait for the kubelet. So "gone" means that the
+// kubelet has confirmed the end. If the kubelet does not answer, Stop fails with ErrUnconfirmed after a bounded wait,
+// and can be called again.
 //
 // # The list
 //

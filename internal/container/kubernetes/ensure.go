@@ -61,7 +61,7 @@ func (k *Kubernetes) ensure(ctx context.Context, a *attempt, s container.Spec) e
 		if i == partsOf(j) { // an interrupted start created the Job with fewer parts, which remain valid
 			break
 		}
-		// An existing Secret comes from an interrupted start, and its input is equally valid.
+		// A Secret that already exists comes from an interrupted start, and its content is valid.
 		err := k.objects.createSecret(ctx, k.objects.secretOf(s, j, i, data))
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return failure("create the secret of "+s.AttemptID, err)

@@ -85,8 +85,8 @@ func withoutFirst(log io.Reader) io.Reader {
 	return io.MultiReader(&before, r)
 }
 
-// mixed is the number of lines, or pieces of long ones, in which our first line is expected. A node reads the two
-// streams of a container concurrently, so early output on the other stream may come before it.
+// mixed is the number of lines, or pieces of long lines, that are searched for our first line. A node reads the two
+// streams of a container concurrently, so early output on the other stream may precede that line.
 const mixed = 16
 
 // last returns the newest output of an attempt that does not run. It fails only if the API does not answer, because an

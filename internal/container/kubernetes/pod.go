@@ -21,7 +21,7 @@ import (
 // Names in a pod.
 const (
 	workerName = "worker"       // the attempt's container
-	filesName  = "retake-files" // the init container that unpacks
+	filesName  = "retake-files" // the init container that unpacks the bundle
 
 	inVolume     = "retake-in"     // the Secrets, for the init container only
 	memoryVolume = "retake-memory" // the unpacked bundle, /tmp and the like
@@ -94,7 +94,7 @@ func (m *manifests) jobOf(s container.Spec, parts int) *batchv1.Job {
 	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: jobName(s.AttemptID), Labels: label, Annotations: note}}
 	j.Spec = batchv1.JobSpec{
 		BackoffLimit: to(int32(0)), Parallelism: to(int32(1)), Completions: to(int32(1)),
-		// The other policy would start a second pod while a lost node may still run the first.
+		// With the default policy, the Job would start a second pod while a lost node may still run the first one.
 		PodReplacementPolicy:    to(batchv1.Failed),
 		TTLSecondsAfterFinished: to(int32(keptFor.Seconds())),
 		// This policy does not cause retries. With it, the Job's conditions show that the cluster ended the pod, even
@@ -155,8 +155,8 @@ func workerOf(own corev1.Container, s container.Spec) corev1.Container {
 	own.Name, own.Image, own.WorkingDir = workerName, s.Image, s.Workdir
 	own.Command = literal(append([]string{container.WorkerPath, bundle.EnterCommand, container.Dir}, s.Entrypoint...))
 	own.SecurityContext = confined(s.ReadOnly)
-	// With this policy, the pod's status contains the last 2 KB of the log, for the case that the pod is removed with
-	// its log.
+	// With this policy, the pod's status contains the last 2 KB of the log, which are then available even if the pod
+	// and its log are removed.
 	own.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
 	own.Resources = resources(own.Resources, s)
 	own.VolumeMounts = append(own.VolumeMounts,

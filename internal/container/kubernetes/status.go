@@ -140,8 +140,8 @@ func causeOf(p *corev1.Pod) (container.EndCause, string) {
 // stopped is the annotation of pods that Stop has asked to end.
 const stopped = "retake.stopped"
 
-// neverStarted lists reasons for a container's end that mean that its program never ran. endUnknown is the reason if
-// the kubelet did not observe the end.
+// neverStarted lists the reasons of a terminated container that show that its program never ran. endUnknown is the
+// reason if the kubelet did not observe the end.
 var neverStarted = []string{"StartError", "ContainerCannotRun"}
 
 const endUnknown = "ContainerStatusUnknown"

@@ -216,8 +216,8 @@ func (s *stopping) ask(ctx context.Context) error {
 	return nil
 }
 
-// kill deletes the pod of an attempt that does not end or has no time to end. The deletion removes the log, so kill
-// starts reading it first.
+// kill deletes a pod that has not ended after ask, or that has a grace shorter than Options.Grace. The deletion removes
+// the log, so kill starts reading it first.
 func (s *stopping) kill(ctx context.Context) error {
 	s.view.mu.Lock()
 	pod, over := s.pod, s.over()

@@ -52,7 +52,7 @@ func leave(env []string, setsid bool, what string) int {
 	return 0
 }
 
-// readOnly leaves a directory in its home that not even its owner may change.
+// readOnly creates directories without write permission below HOME.
 func readOnly([]string) int {
 	dir := os.Getenv("HOME") + "/go/pkg/mod/m"
 	err := os.MkdirAll(dir, 0o755)
