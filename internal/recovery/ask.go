@@ -23,7 +23,7 @@ type Case struct {
 	Alike    int    // number of tasks with this failure, including this one
 	File     string // name of the director's configuration file
 
-	AtOnce func(key string) bool // reports whether a key applies without a restart; nil if unknown
+	AtOnce func(key string) bool // reports whether a configuration key takes effect without a restart; may be nil
 }
 
 // Topic is the subject of a question that is not about the failure itself: a budget's guard, or one of the topics
@@ -40,7 +40,7 @@ const (
 type Words struct {
 	Title   string // at most TitleLimit characters of Markdown, without a full stop
 	Ask     string // instructions in Markdown for the comment, which also shows the output
-	Alone   string // the same instructions in other views
+	Alone   string // the same instructions for views that do not show the output
 	Command string // the recommended comment, in which the person replaces <…>
 }
 
@@ -60,7 +60,7 @@ const (
 
 	isAsked     = "question" // a question written by the agent
 	isStale     = "stale"
-	inCheckout  = "checkout" // the repository lacks something
+	inCheckout  = "checkout" // the missing program has a path in the checkout
 	isSecret    = "secret"   // a secret in a patch
 	isOwnSecret = "own secret"
 	isLarge     = "large file"
@@ -82,7 +82,7 @@ const (
 	isPushed     = "pushed secret"  // GitHub's push protection refused a secret
 	isWatchdog   = "watchdog"       // the attempt as a whole took too long
 	isOwnLimit   = "own limit"      // a program gave up at a limit that Retake did not set
-	isQuoted     = "quoted"         // the cause quotes the program
+	isQuoted     = "quoted"         // the cause quotes the program's output
 	isRepeated   = "repeated"       // another unchanged attempt would fail in the same way
 	isTurnLimit  = "turns"          // the agent's own limit
 	isCutOff     = "cut off"

@@ -21,8 +21,8 @@ type Backoff struct {
 // Jitter selects the random part of a delay d.
 type Jitter string
 
-// Full draws from [0, d], and Equal from [d/2, d]. None is d itself. Around draws from [d - spread×d, d + spread×d],
-// and Additive from [d, d + spread×d + add].
+// FullJitter draws from [0, d], EqualJitter from [d/2, d], AroundJitter from [d - spread×d, d + spread×d], and
+// AdditiveJitter from [d, d + spread×d + add]. NoJitter returns d.
 const (
 	FullJitter     Jitter = "full"
 	EqualJitter    Jitter = "equal"
@@ -31,7 +31,8 @@ const (
 	AdditiveJitter Jitter = "additive"
 )
 
-// DefaultBackoff comes from the founding harness, except for factor and jitter.
+// DefaultBackoff has the waits of the founding harness (docs/specs/requirements.md), which does not define factor and
+// jitter.
 var DefaultBackoff = Backoff{Initial: time.Second, Max: 30 * time.Second, Factor: 2, Jitter: FullJitter}
 
 // Longest returns the longest possible delay, which is the cap plus any jitter beyond it.

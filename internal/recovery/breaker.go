@@ -30,8 +30,8 @@ const (
 	breakerThreshold = 3             // number of failed tasks that opens a breaker
 	breakerWindow    = 2 * time.Hour // older failures do not count
 	breakerOpenFor   = time.Minute   // duration of the first opening
-	// breakerFactor multiplies the duration at each consecutive opening. The breaker therefore blocks work for about
-	// one and a half times as long as the outage lasted.
+	// breakerFactor multiplies the duration at each consecutive opening. The breaker therefore blocks work for at most
+	// about one and a half times the duration of the outage.
 	breakerFactor   = 1.5
 	breakerOpenMost = time.Hour
 	rampStep        = time.Minute

@@ -84,11 +84,11 @@ type Scope string
 // The scopes.
 const (
 	OneTask  Scope = "task"  // each task fails separately, even with equal texts
-	OneModel Scope = "model" // the agent's model, for any text
-	// OneRemote is the called service, for any text. An unknown service has no scope.
+	OneModel Scope = "model" // the agent's model, even with different texts
+	// OneRemote is the called service, even with different texts. An unknown service has no scope.
 	OneRemote  Scope = "remote"
-	OneHost    Scope = "host"    // the director's host, for any text
-	OneCluster Scope = "cluster" // the workers' cluster, for any text
+	OneHost    Scope = "host"    // the director's host, even with different texts
+	OneCluster Scope = "cluster" // the workers' cluster, even with different texts
 	// OneRepository is the repository's base branch or stages, if the signatures are equal.
 	OneRepository Scope = "repository"
 )

@@ -2,8 +2,8 @@
 // the provider and whether it refused, the variables with the credential, the runtime, and the limit that was reached.
 //
 // The process that observes the failure writes the record: a worker in its report, or the director for failures that
-// only the director sees. The texts of questions and explanations depend on the record, so that their writers need not
-// infer these circumstances from names.
+// only the director observes. Questions and explanations use the record, and do not infer these circumstances from
+// names.
 //
 // Go code cannot build a record: its fields are unexported, no function returns a new one, and the only source is the
 // JSON on the wire. A worker encodes its own struct, and the director does so in internal/director/internal/witness,

@@ -18,7 +18,7 @@ import (
 	"retake/internal/tomlfile"
 )
 
-// Classifier reads evidence by rules. It is immutable and safe for concurrent use.
+// Classifier classifies evidence by rules. It is immutable and safe for concurrent use.
 type Classifier struct {
 	rules    []rule
 	status   []statusRow
@@ -34,7 +34,7 @@ type Classifier struct {
 
 // New returns a classifier of the built-in rules and of extra documents in the format of rules.toml. Later documents
 // take precedence. A rule replaces an earlier rule with the same id. New checks every rule. With extra documents it
-// also checks that each example is classified as its rule's reason, which a test does for the built-in rules. The error
+// also checks that each example gets the reason of its rule. For the built-in rules, a test checks that. The error
 // wraps ErrRules and reports all faults at once.
 func New(extra ...[]byte) (*Classifier, error) {
 	files := []*ruleFile{parseRules("built-in", embeddedRules), parseRules("providers", embeddedProviders)}

@@ -117,8 +117,8 @@ var ofCommands = func() []recovery.Reason {
 	return all
 }()
 
-// check reads the failure of a user's command as a failed check. The last line is the cause. Exit code 1 without output
-// does not count here, because tests often fail like that.
+// check treats the failure of a user's command as a failed check. The last line is the cause. Exit code 1 without
+// output does not count here, because tests often fail like that.
 func (q *classification) check() (recovery.Finding, bool) {
 	quote := q.quote()
 	silent := quote == "" && q.e.ExitCode != nil
@@ -142,7 +142,8 @@ func (q *classification) check() (recovery.Finding, bool) {
 	return f, q.commandFailed() && !likeTests
 }
 
-// Confidence of an exit code alone, and of the last line of a command that failed. TestCalibration checks them.
+// Confidences of a finding from only an exit code, and from only the last line of a failed command. TestCalibration
+// checks them.
 const (
 	confidenceOfExit  = 0.7
 	confidenceOfCheck = 0.3
@@ -155,7 +156,7 @@ const (
 )
 
 // codesOfCrashes are the exit codes of a command that crashed: SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV. In a
-// check, the tested program crashed.
+// check, such a code means that the tested program crashed.
 var codesOfCrashes = []int{132, 133, 134, 135, 136, 139}
 
 var (
@@ -210,7 +211,7 @@ func (q *classification) verdict() (recovery.Finding, bool) {
 // gateCodes maps the documented exit codes of checks to reasons.
 var gateCodes = map[int]recovery.Reason{90: recovery.ScopeViolation, 91: recovery.ContractViolation}
 
-// gate reads the statement of a failed check: a JSON object in its last line, or a documented exit code.
+// gate reads the reason that a failed check states, as a JSON object in its last line or by a documented exit code.
 func (q *classification) gate() (recovery.Finding, bool) {
 	if !q.commandFailed() {
 		return recovery.Finding{}, false
@@ -254,7 +255,7 @@ func (q *classification) answer() (recovery.Finding, bool) {
 	return f, f.Reason == recovery.PolicyViolation || f.Reason == recovery.NeedsHuman
 }
 
-// hung reports whether the program was killed without reporting an error.
+// hung reports whether the program was ended by force without an exit code or a signal.
 func (q *classification) hung() bool {
 	return q.e.Unended && q.e.ExitCode == nil && q.e.Signal == ""
 }

@@ -23,7 +23,7 @@ func HintsAtLimit(text string) bool {
 	return slices.ContainsFunc(limitHints, func(h string) bool { return strings.Contains(text, h) })
 }
 
-// maxLastLines bounds the number of lines that count as last words.
+// maxLastLines is the maximum number of lines at the end of an output that StatedLimit examines.
 const maxLastLines = 8
 
 func lastLines(text string) []string {
@@ -37,7 +37,7 @@ func lastLines(text string) []string {
 }
 
 var (
-	// limitPrefix matches what programs print before a message: a time, a level, their name.
+	// limitPrefix matches the time, the level and the program's name that may precede a message.
 	limitPrefix = regexp.MustCompile(`^[\s│┃█■▌✗✘×⚠❌⏳🛑]*(?:\[?\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)?\]?\s*)?` +
 		`(?i:(?:\[?(?:api error|error|err|fatal|exception|failed|failure|stopped|aborted)\b[\]:!]*\s*(?:-\s)?|` +
 		`[a-z][a-z0-9_-]{1,30}:\s+)*)`)

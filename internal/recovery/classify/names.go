@@ -9,8 +9,8 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// inName reports whether the literal that ends at end of line is part of a name: of a file, of a test, or of a package
-// with its version.
+// inName reports whether the literal that ends at the offset end is part of a name: of a file, of a test, or of a
+// package with its version.
 func inName(line string, end int) bool {
 	from, to := end, end
 	for from > 0 && end-from < maxNameLength && inToken(line[from-1]) {
@@ -36,7 +36,7 @@ var codeEndings = []string{
 	"vue", "svelte", "dart", "cs", "fs", "hs", "ml", "t", "bats", "gz", "whl", "gem", "jar",
 }
 
-// isName reports whether a token is a name. The rest of its line may state a version.
+// isName reports whether a token is a name. rest is the remaining line, which may begin with a version.
 func isName(token, rest string) bool {
 	if len(rest) > 2 && rest[0] == ' ' && rest[1] == 'v' && plaintext.IsDigit(rest[2]) || endsInVersion(token) {
 		return true
@@ -76,8 +76,8 @@ var ofNames = []recovery.Reason{
 	recovery.BuildFailed, recovery.LintFailed, recovery.TestsFailed, recovery.ToolNotFound, recovery.InvalidConfig,
 }
 
-// inNames reports whether every literal of r on a line is inside a name. One literal ends at end. For rules about names
-// it returns false.
+// inNames reports whether every literal of r on a line is inside a name. A literal of r ends at the offset end. For
+// rules about names, inNames returns false.
 func (r *rule) inNames(line string, end int) bool {
 	if tiers[r.tier].first || slices.Contains(ofNames, r.Reason) || !inName(line, end) {
 		return false

@@ -31,7 +31,8 @@ type providerError struct {
 	Examples []string        `toml:"examples"`
 }
 
-// rank orders matching rows: codes before words, words before types, types before a status.
+// rank returns the specificity of a row. A code counts more than a phrase, a phrase more than a type, and a type more
+// than a status.
 func (p *providerError) rank() (n int) {
 	for _, given := range []bool{len(p.Code) > 0, len(p.Says) > 0, len(p.Type) > 0, len(p.Status) > 0} {
 		n <<= 1
@@ -133,8 +134,8 @@ func (p *providerError) rule(f *ruleFile, i int) rule {
 // plainWord matches a name that could be a word of a sentence, or a number.
 var plainWord = regexp.MustCompile(`^(?:[A-Z]?[a-z]+|[A-Z]+|[0-9]+)$`)
 
-// nameExpression matches a line with a whole name, and with a phrase on either side if there are phrases. A plain word
-// must be the value of a field.
+// nameExpression returns an expression that matches a line with a whole name, and with a phrase on either side of the
+// name if there are phrases. A name that is a plain word must be the value of a field.
 func nameExpression(names, says []string) string {
 	var plain, marked []string
 	for _, n := range names {
@@ -181,7 +182,7 @@ func (c *Classifier) like() {
 	}
 }
 
-// noWait reports whether to ignore a wait stated with this rule's error.
+// noWait reports whether the classifier must ignore a wait that this rule's error states.
 func (c *Classifier) noWait(ruleID string) bool {
 	id := strings.TrimPrefix(ruleID, "event/")
 	for i := range c.rules {

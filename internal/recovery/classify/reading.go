@@ -131,8 +131,8 @@ func (rd *reading) keep(n int) {
 	}
 }
 
-// transfers reports whether a line states that a transfer failed. Package managers only warn about it, and their error
-// states the consequence.
+// transfers reports whether a line states that a transfer failed. Package managers only warn about a failed transfer,
+// and their error names only its consequence.
 func transfers(line string) bool {
 	return strings.Contains(line, "ould not transfer ") || strings.Contains(line, "ransfer failed for ") ||
 		strings.Contains(line, "ailed to fetch http")
@@ -182,7 +182,7 @@ func describesOption(line string) bool {
 	return len(t) < len(line) && strings.HasPrefix(t, "-") && !strings.HasPrefix(t, "- ") && strings.Contains(t, "  ")
 }
 
-// isFor reports whether r counts for evidence of this stage and exit code.
+// isFor reports whether r applies to evidence of this stage, tool and exit code.
 func (r *rule) isFor(e *recovery.Evidence) bool {
 	return (len(r.Stages) == 0 || e.Stage == "" || slices.Contains(r.Stages, e.Stage)) &&
 		(len(r.Tools) == 0 || e.Tool == "" || slices.ContainsFunc(r.Tools, func(name string) bool {
@@ -209,7 +209,7 @@ func (rd *reading) best(t *tierRow, in *places, only []recovery.Reason) (best ma
 	return best, ok
 }
 
-// all returns each rule's best line within a tier, in the order in which they would decide.
+// all returns the best match of each rule within a tier. The match that decides comes first.
 func (rd *reading) all(t *tierRow) (ms []match) {
 	rd.each(t, &rd.places, nil, func(m match) bool {
 		if !slices.ContainsFunc(ms, func(known match) bool { return known.rule == m.rule }) {

@@ -213,7 +213,7 @@ func (r *rule) compile() {
 	}
 }
 
-// checkLiterals records literals that no line can contain. Lines are searched in lower case.
+// checkLiterals records literals that cannot match, because the search compares them with a single lower-case line.
 func (f *ruleFile) checkLiterals(path string, literals []string) {
 	for i, l := range literals {
 		if l == "" || l != strings.ToLower(l) || strings.ContainsAny(l, "\n\r") {
@@ -245,8 +245,8 @@ func (r *rule) check() {
 	}
 }
 
-// merge combines two files. A rule of over replaces the rule of base with the same id. On the same line, rules of over
-// win.
+// merge combines two files. A rule of over replaces the rule of base with the same id. If rules of both files match the
+// same line, the rule of over decides.
 func merge(base, over *ruleFile) *ruleFile {
 	out := &ruleFile{Status: slices.Concat(over.Status, base.Status), Exit: slices.Concat(over.Exit, base.Exit)}
 	out.Chatter.Any = slices.Concat(over.Chatter.Any, base.Chatter.Any)

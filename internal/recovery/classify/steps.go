@@ -35,11 +35,11 @@ func (c *Classifier) stepsOf(stage string) []step {
 // commandStages run the user's commands.
 var commandStages = []string{"START", "CONTEXT_LOAD", "VALIDATE", "DONE"}
 
-// vagueSteps are skipped for a user's own command, because its incidental output and tracebacks prove nothing.
+// vagueSteps are skipped for a user's own command, because incidental output and tracebacks are not evidence there.
 var vagueSteps = []string{"text crash", "retries and advice", "text guess", "lines below error level"}
 
-// stepsForCommands are the steps for stages that run the user's commands. Without specific evidence, the command itself
-// failed.
+// stepsForCommands returns the steps for stages that run the user's commands. Without more specific evidence, the step
+// check reports that the command itself failed.
 func stepsForCommands() []step {
 	all := slices.DeleteFunc(stepsFor(tiers[:]), func(s step) bool { return slices.Contains(vagueSteps, s.name) })
 	all = slices.Insert(all, len(all)-1, step{name: "check", judge: (*classification).check})
@@ -220,7 +220,8 @@ func (q *classification) deadline() (recovery.Finding, bool) {
 	return recovery.Finding{Reason: recovery.Timeout, Cause: q.e.Message, Rule: "deadline", Confidence: 0.8}, true
 }
 
-// missingProgram combines the shell's exit code with its text. Consequences of the missing program weigh less.
+// missingProgram searches the text for a missing program if the exit code is 127. It precedes other errors, which are
+// usually consequences.
 func (q *classification) missingProgram() (recovery.Finding, bool) {
 	if q.e.ExitCode == nil || *q.e.ExitCode != 127 {
 		return recovery.Finding{}, false
@@ -266,7 +267,7 @@ func (rd *reading) names(line int) bool {
 // transport lists the reasons that rule out an answer from a provider.
 var transport = []recovery.Reason{recovery.NetworkPermanent, recovery.NetworkTransient}
 
-// answered are signs that the provider did answer.
+// answered lists texts that show that the provider answered.
 var answered = []string{"429", "_exhausted"}
 
 // decisive returns the deciding match of a tier. If that match is an agent's claim, a transport failure in the text may
@@ -293,8 +294,8 @@ func (rd *reading) quotedCause(claim match) match {
 	return claim
 }
 
-// fetched explains a package manager's summary by the retries of its downloads. Other lines about retries do not count,
-// because the tested program may have written them.
+// fetched replaces a package manager's summary with the failure that its announced retries state. For a user's command,
+// retries count only here, because the tested program may also announce retries.
 func (q *classification) fetched(summary match) match {
 	rd := q.text()
 	for _, in := range []*places{&rd.chatter, &rd.retried} {
@@ -343,7 +344,8 @@ func (q *classification) advice(order []tierRow) (recovery.Finding, bool) {
 	return rd.weakest(order, &rd.advice, nil)
 }
 
-// weakest returns the first match of the lines in weak evidence, tier by tier, with half of the tier's confidence.
+// weakest returns the best match of the first tier that has one, with half of that tier's confidence, because the lines
+// are only weak evidence.
 func (rd *reading) weakest(order []tierRow, in *places, only []recovery.Reason) (recovery.Finding, bool) {
 	for _, b := range order {
 		if m, ok := rd.best(&b, in, nil); ok && (only == nil || slices.Contains(only, m.reason)) {

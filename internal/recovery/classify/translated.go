@@ -63,7 +63,7 @@ var folded = func() (to [256]byte) {
 	return to
 }()
 
-// english returns the text with English phrases. The cost is linear in the text.
+// english returns the text with all known phrases translated to English. The cost is linear in the text.
 func (t *translations) english(text string) string {
 	var out strings.Builder
 	done, key := 0, uint64(0)

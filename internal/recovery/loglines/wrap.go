@@ -343,7 +343,7 @@ func beginAlike(line, next string) bool {
 	return before == first && len(first) > 1
 }
 
-// startsAnew reports whether next, without its indentation, begins a line of a list.
+// startsAnew reports whether next, without its indentation, begins an entry instead of continuing the previous line.
 func startsAnew(next string) bool {
 	if slices.ContainsFunc(startsBy[next[0]], func(p string) bool { return strings.HasPrefix(next, p) }) ||
 		isPlace(next) || plainLevel.match(next) != nil {

@@ -101,7 +101,7 @@ var suspect = func() (is [256]bool) {
 type page struct {
 	out      []byte
 	row      int
-	returned bool // to the beginning of the row, so the next text overwrites it
+	returned bool // the cursor is at the beginning of the row, so the next text overwrites the row
 }
 
 func (p *page) put(c byte) {

@@ -7,7 +7,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// DecisionInput contains everything except the finding that a decision depends on.
+// DecisionInput contains the inputs of a decision in addition to the finding and the tally.
 type DecisionInput struct {
 	HasAlternative   bool   // another model is configured
 	AlreadyCompacted bool   // an earlier attempt had a shortened context

@@ -9,7 +9,7 @@ import (
 )
 
 // Guards limit all rows of a policy together. Each guard can veto another attempt, and the verdict then names the
-// guard. A limit of 0 or less means unlimited. For MaxRetries, only a negative value does.
+// guard. A limit of 0 or less means unlimited. For MaxRetries, only a negative value means unlimited.
 type Guards struct {
 	// MaxRetries is the number of re-dispatches over all causes. Waits for rate limits do not count.
 	MaxRetries int `toml:"max_retries"`

@@ -42,7 +42,8 @@ type Rung struct {
 type Wait struct {
 	Default time.Duration // first wait without a stated wait, doubled each time; 0 means a minute
 	Cap     time.Duration // limit on unstated waits; 0 means an hour
-	// Longest is the longest stated wait to obey, or 0 for no limit. A longer wait removes the step.
+	// Longest is the longest stated wait to obey. If a longer wait is stated, steps that use the same provider again do
+	// not apply. If Longest is 0, stated waits are ignored.
 	Longest time.Duration
 	Backoff bool // the backoff's first step is added to the wait
 }

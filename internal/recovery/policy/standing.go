@@ -4,7 +4,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// Standing describes the origin of a row and the failures that it still decides.
+// Standing is a row with its origin and the rows that override it.
 type Standing struct {
 	Row
 	Name string `json:"-"` // "<policy>.<on>[@caller]", as in verdicts

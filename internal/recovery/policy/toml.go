@@ -145,7 +145,7 @@ func (s *seconds) DecodeTOML(f *tomlfile.File, path string, v any) {
 // MarshalJSON writes a number of seconds.
 func (s seconds) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(s).Seconds()) }
 
-// Backoff is a backoff in the form of documents and JSON.
+// Backoff is a recovery.Backoff that documents and JSON represent with the keys of a policy document.
 type Backoff recovery.Backoff
 
 type backoffForm struct {

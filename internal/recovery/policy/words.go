@@ -77,7 +77,7 @@ var conditionWords = map[Condition]string{
 	"!" + ResetStated:      "no reset is stated",
 }
 
-// NotRepeated ends the explanation of a verdict if no policy would retry unchanged.
+// NotRepeated ends the explanation of a verdict if another unchanged attempt would fail in the same way.
 const NotRepeated = "; the same again fails the same way"
 
 // describeExhausted explains why the ladder does not have a step for the failure. It only states that a repetition

@@ -58,8 +58,8 @@ func words(s string) []string { return strings.Fields(s) }
 // ownTry lists words with which a program announces its next retry.
 var ownTry = words("will ll to gonna max total")
 
-// ongoing marks lines of a program that is still retrying. Their waits belong to its earlier retries, so they count
-// only if the text states no other wait.
+// ongoing lists texts that mark a line of a program that is still retrying. The waits on such lines belong to earlier
+// retries of the program, so they count only if the text does not state another wait.
 var ongoing = []string{
 	"retrying", "will retry", "trying again in", "reconnecting", "api_retry", "auto_retry",
 	"_retry\"", "retry attempt", "backing off",
