@@ -65,7 +65,7 @@ func remotes() (all []string) {
 	return all
 }
 
-// bus talks to the bus without a credential.
+// bus tries to use the bus with wrong or missing credentials.
 func bus([]string) (string, error) {
 	var out strings.Builder
 	id := os.Getenv("RETAKE_ATTEMPT_ID")

@@ -174,7 +174,7 @@ func times([]string) (string, error) {
 			return "", err
 		}
 		ts := [2]syscall.Timespec{{Sec: seconds}, {Sec: seconds}}
-		if e := syscall.UtimesNano(name, ts[:]); e != nil { // the kernel truncates impossible times
+		if e := syscall.UtimesNano(name, ts[:]); e != nil { // the system refuses the time, so use a possible one
 			_ = os.Chtimes(name, time.Unix(1<<32, 0), time.Unix(1<<32, 0))
 		}
 	}

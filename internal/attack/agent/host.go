@@ -61,7 +61,7 @@ func root(paths []string) (string, error) {
 }
 
 // beside PID TEXT tries to access a process on this machine by /proc, signals and ptrace. It also searches /proc of all
-// processes for the text. The argument is the reversed text.
+// processes for the text. The argument is the reversed text, so that the search does not find the argument itself.
 func beside(args []string) (string, error) {
 	var out strings.Builder
 	pid := int(count(args[0]))

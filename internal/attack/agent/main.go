@@ -1,6 +1,6 @@
 // Command agent is a hostile coding agent. As a stage, it asks the suite at ATTACK_AT for its orders, reports its
-// findings there, and ends as ordered. With arguments, it carries out one action in the current directory, as user
-// -uid.
+// findings there, and exits with the ordered code. With arguments, it carries out one action in the current directory,
+// as user -uid.
 package main
 
 import (
