@@ -24,7 +24,8 @@ const (
 // part describes the agent's task. The text of the issue contains it.
 type part struct {
 	Seconds float64 `json:"seconds"` // duration of the work
-	// First is the agent's result until a person has answered: fails or asks. By default the agent succeeds.
+	// First is "fails" if the first attempt fails, "asks" if the agent asks a question until a person has answered, or
+	// empty if the agent succeeds.
 	First string `json:"first,omitempty"`
 }
 

@@ -14,8 +14,8 @@ import (
 // excuse is the time that a worker needs to report finished work. A worker that ends sooner may not have reported.
 const excuse = time.Second
 
-// excused reports whether work finished at the given time may have gone unreported because its worker ended around
-// then.
+// excused reports whether the report of work that finished at the given time may be missing, because a fault ended the
+// worker at about that time.
 func (w auditor) excused(r *agentRun, at time.Time) bool {
 	return slices.ContainsFunc(w.harmed, func(h harm) bool {
 		return (h.attempt == "" || h.attempt == r.attempt) && h.at.After(at.Add(-excuse/2)) &&
