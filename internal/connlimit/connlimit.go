@@ -273,7 +273,7 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// CloseWrite ends the direction to the client.
+// CloseWrite closes the sending direction. It returns errors.ErrUnsupported if the inner connection cannot do that.
 func (c *conn) CloseWrite() error {
 	half, ok := c.Conn.(interface{ CloseWrite() error })
 	if !ok {
