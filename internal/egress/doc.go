@@ -5,7 +5,8 @@
 //
 // Clients sign in with the token of a running attempt. An attempt may reach a host by name if Options.Hosts lists the
 // name and port and the name resolves to a public address. The proxy dials the address that it checked, so DNS
-// rebinding does not help an attacker. IP addresses are not hosts. Options.Doors are reached without these checks.
+// rebinding does not help an attacker. IP addresses are refused as hosts. Options.Doors are reached without these
+// checks.
 //
 //	CONNECT name:443                        a tunnel; its content is opaque
 //	GET http://name/…                       forwarded without the hop-by-hop headers

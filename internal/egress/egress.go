@@ -274,7 +274,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.forward.ServeHTTP(w, r.WithContext(ctx))
 }
 
-// attemptKey is the context key of the attempt for which a host is dialled.
+// attemptKey is the context key of the attempt that a request belongs to.
 type attemptKey struct{}
 
 // tunnel copies data between a worker and a host until one side closes the connection, or both are idle for too long.

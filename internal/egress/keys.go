@@ -45,8 +45,8 @@ var keyHeaders = []struct{ name, before string }{
 	{"X-Goog-Api-Key", ""},
 }
 
-// keyParameter is Google's alternative to keyParameterHeader. The proxy never puts the key into an address, because
-// providers repeat addresses in redirects and error pages.
+// keyParameter is the query parameter that Google's APIs accept instead of keyParameterHeader. The proxy never puts the
+// key into an address, because providers repeat addresses in redirects and error pages.
 const (
 	keyParameter       = "key"
 	keyParameterHeader = "X-Goog-Api-Key"

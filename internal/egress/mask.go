@@ -12,7 +12,8 @@ import (
 	"retake/internal/secrets/redact"
 )
 
-// keyMethods are the methods of requests with keys. TRACE would return the request's headers, including the key.
+// keyMethods are the methods that requests with keys may use. TRACE would return the request's headers, including the
+// key.
 var keyMethods = map[string]bool{
 	http.MethodGet: true, http.MethodHead: true, http.MethodPost: true, http.MethodPut: true,
 	http.MethodPatch: true, http.MethodDelete: true, http.MethodOptions: true,
@@ -49,7 +50,8 @@ func (p *Proxy) maskKeys(a *http.Response) error {
 	return nil
 }
 
-// decoded returns the text of an answer. Providers should not compress, since withKey asks them not to.
+// decoded returns a reader of the decompressed body. Compressed answers are rare, because withKey asks for identity
+// encoding.
 func decoded(a *http.Response) (io.Reader, error) {
 	body := a.Body // the caller replaces it
 	switch encoding := a.Header.Get("Content-Encoding"); encoding {
@@ -87,7 +89,7 @@ type maskedBody struct {
 	text   io.Reader
 	stream redact.Stream
 	answer *http.Response
-	ready  []byte // masked
+	ready  []byte // masked text that Read has not returned yet
 	err    error  // of text, returned after ready
 	buffer [16 << 10]byte
 }
@@ -109,7 +111,7 @@ func (b *maskedBody) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close also discards the trailers, which are known only now. Providers' APIs do not use them.
+// Close also discards the trailers, which arrive after the body. Providers' APIs do not use trailers.
 func (b *maskedBody) Close() error {
 	err := b.from.Close()
 	b.answer.Trailer = nil
