@@ -179,7 +179,7 @@ func (p *Process) KilledItself() bool {
 	return ended && wasKilled(state)
 }
 
-// wasKilled reports whether a process died by SIGKILL.
+// wasKilled reports whether SIGKILL ended a process.
 func wasKilled(s *os.ProcessState) bool {
 	status, ok := s.Sys().(syscall.WaitStatus)
 	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
