@@ -65,7 +65,7 @@ func read(own, other string) (*files, error) {
 		}
 		return match("LICENSE*", path)
 	})
-	if f.openAPI == "" { // a reference, so other may lack it
+	if f.openAPI == "" { // the description is only a reference, so other may lack it
 		f.openAPI = filepath.Join(own, "github", "github-openapi-subset.json")
 	}
 	return f, nil
@@ -231,7 +231,7 @@ func (f *files) readCorpus(path string) bool {
 	return true
 }
 
-// unknownField returns the name of a field of an object that the type of to lacks.
+// unknownField decodes an object into to. It returns the name of a field that the type of to lacks, or "".
 func unknownField(raw json.RawMessage, to any) string {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
