@@ -58,7 +58,7 @@ type State struct {
 	Failed error  // set if the disk cannot be written
 	Note   string // set if the disk is writable, but fuller than the watermark
 	Wrote  bool   // the check made a test write, successful or not
-	Late   error  // set if the disk has not answered, so whether it is writable is unknown
+	Late   error  // set if the check timed out, so it is unknown whether the disk is writable
 
 	since time.Time // when the disk became unwritable, or zero
 }
@@ -84,8 +84,8 @@ func (l State) After(last State) State {
 }
 
 // look checks the disk of the data directory, and the free space of the checkouts' disk if that is another one. It
-// makes a test write if write is set or the disk is full. It also maintains the reserve. It blocks while the disk
-// hangs.
+// makes a test write if write is set or the disk is fuller than the watermark. It also maintains the reserve. It blocks
+// while the disk hangs.
 func (g *Guard) look(write bool) (l State) {
 	dir, watermark := g.Dir, g.Watermark()
 	if err := g.Renew(); err != nil {
@@ -123,7 +123,7 @@ func Probe(dir string) error {
 		return err
 	}
 	_, err = f.Write(make([]byte, probeBytes))
-	// remove the file: its space belongs to the journal
+	// remove the file, because the journal may need its space
 	return errors.Join(cmp.Or(err, f.Sync()), f.Close(), os.Remove(name))
 }
 

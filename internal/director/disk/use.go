@@ -16,8 +16,8 @@ const (
 // Use is the used and free amount of each kind on a file system, as df shows it to users other than root.
 type Use [kinds]struct{ Used, Free int64 }
 
-// limits has thresholds for bytes and for inodes. A disk with more than room left is not full, at any percentage.
-// growth is the smallest increase that matters, and on a smaller disk a hundredth of its size.
+// limits has thresholds for bytes and for inodes. A disk with more than room left does not count as full, even above
+// the watermark. growth is the smallest increase that matters. On a small disk, a hundredth of its size is enough.
 var limits = [kinds]struct{ room, growth int64 }{{8 << 30, 1 << 30}, {500_000, 50_000}}
 
 // UseOf returns the use of the file system that holds dir.

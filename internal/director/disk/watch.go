@@ -7,8 +7,8 @@ import (
 )
 
 // Watch decides which attempt to stop when the disk fills up. It must not blame an attempt for files that already
-// existed, so it compares with its first measurement of the disk and of the attempt. It measures both again whenever
-// the free space has halved or doubled.
+// existed, so it compares the use of the disk and of each attempt with an earlier measurement. It replaces that
+// measurement whenever the free space has halved or doubled.
 type Watch struct {
 	Watermark float64 // maximum use in percent
 	Of        string  // the configuration key that names the directory on the disk
@@ -36,8 +36,8 @@ type Blame struct {
 type Measure func(worker string) (own [kinds]int64, whole bool)
 
 // Look compares the use of the disk and of the running attempts with earlier measurements. full reports that the disk
-// is full and has grown. b names the attempt that grew most, provided that it caused at least half of the growth, and
-// that stopping it would help.
+// is full and its use has grown. b names the attempt that grew most. The attempt must have caused at least half of the
+// growth, and its checkout must be larger than the space that is missing.
 func (w *Watch) Look(now Use, running []string, measure Measure) (b Blame, full bool) {
 	kind := -1
 	again := !w.seen
@@ -68,7 +68,7 @@ func (w *Watch) Look(now Use, running []string, measure Measure) (b Blame, full 
 		}
 		own, whole := measure(worker)
 		if !known {
-			if whole { // an incomplete measurement cannot be compared
+			if whole { // later measurements cannot be compared with a lower bound
 				w.attempts[worker] = mark{disk: now, own: own}
 			}
 			continue

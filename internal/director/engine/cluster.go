@@ -17,8 +17,8 @@ import (
 	"retake/internal/sys/hidden"
 )
 
-// ClusterOptions returns the options for the cluster. They include a sample attempt, so that a start already shows
-// the cluster's objections.
+// ClusterOptions returns the options for the cluster. They include a sample attempt. If the cluster rejects the sample,
+// the director fails at its start instead of at the first attempt.
 func ClusterOptions(c config.Config, owner string) kubernetes.Options {
 	sample := container.Spec{
 		AttemptID: "sample-0", Task: "sample", Image: c.Containers.Image, Workdir: c.Containers.Workdir, Checkout: "/",
@@ -42,7 +42,7 @@ func wholeSeconds(d time.Duration) time.Duration {
 	return max(time.Second, (d + time.Second - 1).Truncate(time.Second))
 }
 
-// cluster identifies a cluster in which our attempts may be running. Its file exists during that time.
+// cluster identifies a cluster in which our attempts may be running. It is the content of clusterFile.
 type cluster struct {
 	Namespace   string `json:"namespace"`
 	Kubeconfig  string `json:"kubeconfig"`

@@ -33,7 +33,7 @@ func NewEnviron(c config.Containers) (Environ, error) {
 	return e, errors.Join(missing, proxied)
 }
 
-// AllSecrets returns the secret values of workers, including the keys that only the proxy knows.
+// AllSecrets returns the secret values of workers, and the keys that only the proxy has.
 func (e Environ) AllSecrets() []string {
 	all := slices.Clone(e.Secrets)
 	for _, name := range slices.Sorted(maps.Keys(e.Keys)) {

@@ -60,8 +60,8 @@ func (a *Access) Denied(attempt string) (lines []string) {
 	return lines
 }
 
-// Environ adds the variables that lead an attempt's programs to the proxy. For agents, it also adds placeholders for
-// the keys.
+// Environ returns before with the variables added that make an attempt's programs use the proxy. If agent is set, it
+// also adds placeholders for the keys that the proxy inserts.
 func (a *Access) Environ(attempt string, before []string, agent bool) []string {
 	if a == nil {
 		return before
@@ -82,7 +82,7 @@ func (a *Access) Environ(attempt string, before []string, agent bool) []string {
 		}
 	}
 	none := "localhost,127.0.0.1," + a.url.Hostname()
-	for _, v := range before { // the user's variables for a proxy may have exceptions
+	for _, v := range before { // keep the exceptions in the user's own NO_PROXY
 		if name, hosts, _ := strings.Cut(v, "="); strings.EqualFold(name, "NO_PROXY") && hosts != "" {
 			none += "," + hosts
 		}

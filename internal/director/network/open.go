@@ -75,8 +75,8 @@ func Open(ctx context.Context, o Options) (a *Access, err error) {
 	return a, nil
 }
 
-// doors returns the addresses that workers may always reach: the bus and the configured ones. It also returns the
-// bus's ports, for a server that replaces the bus on the workers' network.
+// doors returns the addresses that workers may always reach, which are the configured ones and those of the bus. It
+// also returns the bus's ports, which workers may reach on other members of their network, such as a relay.
 func (o *Options) doors(ctx context.Context) (doors []netip.AddrPort, ports []uint16, err error) {
 	doors = o.Config.Containers.Doors()
 	for one := range strings.SplitSeq(o.BusURL, ",") {
@@ -116,7 +116,7 @@ func (o *Options) openProxy(ctx context.Context) (*Access, error) {
 	listen := c.ProxyListen
 	if listen == "auto" {
 		listen = net.JoinHostPort(o.Gateway, strconv.Itoa(config.ProxyPort))
-		if o.Config.OnCluster() { // pods connect from anywhere, and a Service may own the address
+		if o.Config.OnCluster() { // pods connect from any node, and the gateway may be the address of a Service
 			listen = net.JoinHostPort("", strconv.Itoa(config.ProxyPort))
 		}
 	}
@@ -154,8 +154,8 @@ func (o *Options) openProxy(ctx context.Context) (*Access, error) {
 	return a, nil
 }
 
-// secret returns the proxy's secret, and creates it if necessary. It is permanent, so that workers keep their tokens
-// when the next director adopts them.
+// secret returns the proxy's secret, and creates it if necessary. The secret is permanent, so that the tokens of
+// running workers stay valid after a restart.
 func (o *Options) secret() ([]byte, error) {
 	file := filepath.Join(o.Config.SharedDir(), "egress.key")
 	secret, err := os.ReadFile(file)

@@ -23,9 +23,9 @@ import (
 	"retake/internal/safefile"
 )
 
-// With opens only the journal, passes its bus to use, and closes it. It locks the data directory against directors,
-// except to read a shared bus. If readOnly is set, it opens a copy of an embedded bus, because a server writes to its
-// files. To change a shared bus, it takes the lease.
+// With opens the journal, passes its bus to use, and closes it. It locks the data directory, so that directors cannot
+// start there, unless it only reads a shared bus. If readOnly is set, With opens a copy of an embedded bus, because a
+// server writes to its files. To change a shared bus, it takes the lease.
 func With(ctx context.Context, c config.Config, readOnly bool, use func(context.Context, *bus.Bus) error) (err error) {
 	if c.Director.DataDir, err = filepath.Abs(c.Director.DataDir); err != nil {
 		return fmt.Errorf("director: director.data_dir: %w", err)
@@ -85,8 +85,8 @@ func With(ctx context.Context, c config.Config, readOnly bool, use func(context.
 	return use(t.Context(), b)
 }
 
-// copyBus copies the files of a bus that no director uses, and journal.head, and points the options to the copy. It
-// does not copy the archive, because the archive is only read.
+// copyBus copies the files of an embedded bus and journal.head to a directory, and sets the options to the copy. A
+// director must not be using the bus. copyBus does not copy the archive, because a server does not write to it.
 func copyBus(to string, o *bus.Options) error {
 	dir, mirror := filepath.Join(to, "bus"), filepath.Join(to, lead.MirrorFile)
 	err := os.CopyFS(dir, os.DirFS(o.Dir))

@@ -24,7 +24,8 @@ type WhatIf struct {
 	Config config.Config // the configuration of the journal's director
 	Export string        // a file of `director journal export` to read instead of the journal
 	Other  config.Config // the configuration to decide by
-	// the current configuration, which marks cases that it already decides the same way; nil skips this comparison
+	// Today is the current configuration. The report marks the cases that appear under it as well, because Other does
+	// not cause them. Nil skips this comparison.
 	Today  *config.Config
 	Reread bool      // classify stored reports again by Other's rules; exports have no reports
 	Since  time.Time // report only verdicts since then; zero reports all
@@ -69,7 +70,7 @@ func (q WhatIf) Ask(ctx context.Context) (*whatif.Report, error) {
 	return r, err
 }
 
-// decidesBy returns the part of a configuration by which the machine decides.
+// decidesBy returns the machine's configuration for c.
 func decidesBy(c config.Config) (fsm.Config, error) {
 	in, err := inforce.New(c, nil)
 	if err != nil {
@@ -139,7 +140,8 @@ func (q WhatIf) see(records []fsm.Record) {
 	}
 }
 
-// evidenceOf reads the evidence of a stored report. It rejects a report if the journal has another digest for it.
+// evidenceOf reads the evidence of a stored report. It returns bus.ErrNoReport if the stored report is not the one in
+// the journal, according to its digest.
 func evidenceOf(ref fsm.ReportRef, report func(seq uint64) (bus.StoredReport, error)) (recovery.Evidence, error) {
 	stored, err := report(ref.Seq)
 	if err != nil {

@@ -70,7 +70,7 @@ func (d *dockerSeen) Try(ctx context.Context, t doctor.Trial) (found doctor.Trie
 func tryIn(ctx context.Context, in container.Runtime, spec container.Spec, t doctor.Trial, found doctor.Tried, gateway,
 	listen string,
 ) (doctor.Tried, error) {
-	asked := map[string]string{} // by address for the container: the trial's address
+	asked := map[string]string{} // by the address that the container dials: the trial's address
 	var dials []string
 	for _, address := range t.Addresses {
 		host, port, err := net.SplitHostPort(address)
@@ -101,7 +101,7 @@ func tryIn(ctx context.Context, in container.Runtime, spec container.Spec, t doc
 	return found, nil
 }
 
-// Confine sets up the firewall on a temporary network.
+// Confine tests the firewall: it installs the rules on a temporary network, and removes the network.
 func (d *dockerSeen) Confine(ctx context.Context) (err error) {
 	binary, err := engine.FindWorker(d.p.o.WorkerBinary)
 	if err != nil {

@@ -38,7 +38,7 @@ type Options struct {
 	Config config.Config
 	Token  func(context.Context) (string, error) // GitHub's token
 	Login  func(context.Context) (string, error) // login of the token's account; nil asks GitHub
-	// Rights returns a GitHub App's permissions. It is nil without an App.
+	// Rights returns the permissions of the GitHub App. It is nil if the director does not use an App.
 	Rights       func(context.Context) (map[string]string, error)
 	WorkerBinary string            // default: the file "worker" in this program's directory
 	Transport    http.RoundTripper // to GitHub; nil means the default transport
@@ -46,8 +46,9 @@ type Options struct {
 	volumes bool // a trial may create volumes by mounting them
 }
 
-// Connect connects the adapters to the checks of `director doctor`: a GitHub client that may not write, Docker apart
-// from all fleets, and the data directory, which stays unchanged. The caller sets World's other fields.
+// Connect connects the adapters to the checks of `director doctor`. The GitHub client cannot write, trial containers
+// belong to a separate fleet, and the data directory stays unchanged, except for temporary files. The caller sets the
+// other fields of World.
 func Connect(o Options, w doctor.World) doctor.World {
 	p := preflight{o}
 	w.Config, w.Machine = o.Config, p
@@ -223,7 +224,7 @@ func (p preflight) engine(ctx context.Context) (doctor.Engine, error) {
 	return &dockerSeen{Docker: docker, p: p}, nil
 }
 
-// docker opens the engine under a separate fleet, so that no director takes the trial's containers for attempts.
+// docker opens the engine under a separate fleet, so that a director does not take the trial's containers for attempts.
 func (p preflight) docker(ctx context.Context, network, nonce string) (*container.Docker, error) {
 	return container.OpenDocker(ctx, container.Options{
 		Fleet: trialFleet + nonce, Owner: trialFleet + nonce,

@@ -26,7 +26,7 @@ const SearchEvery = time.Minute
 const searchLimit = 3 * time.Minute
 
 // Programs searches the attempts' environment for the programs of the stages. It searches once for each
-// configuration, and repeats a search that failed or missed a program.
+// configuration, and repeats a search that failed or did not find a program.
 type Programs struct {
 	Owner  *loop.Owner
 	Setup  func() *inforce.Setup
@@ -109,7 +109,7 @@ func placeOf(c config.Config) string {
 	return "in the image " + c.Containers.Image
 }
 
-// missing returns which of the programs are missing where attempts run.
+// missing returns the programs that do not exist where attempts run.
 func (p preflight) missing(ctx context.Context, names []string) ([]string, error) {
 	c := p.o.Config
 	if len(names) == 0 {

@@ -32,7 +32,7 @@ type Reader struct {
 	Again           func() (config.Config, config.Problems) // nil disables reloading
 	File            string                                  // the configuration file, or ""
 	Every           time.Duration                           // pause between two checks of the files
-	LongestWatchdog time.Duration                           // limit of an attempt's life, set by workers' keys
+	LongestWatchdog time.Duration                           // longest allowed watchdog, because workers' keys expire
 	Image           func() string                           // the workers' image
 	LeaveOut        func(worktree.Globs)                    // passes the patterns of state files to the workspace
 	Since           time.Time                               // when the director started
@@ -78,7 +78,8 @@ func (r *Reader) Reread(by string) operator.Reading {
 	return read
 }
 
-// next returns the setup that follows the current one. An error means that the configuration is rejected.
+// next derives the next setup from a configuration that was read, and describes the change. An error means that the
+// configuration is rejected.
 func (r *Reader) next(next config.Config,
 	problems config.Problems,
 ) (now *inforce.Setup, change config.Change, err error) {

@@ -86,7 +86,8 @@ func (r *Reader) rereadChanged() {
 	}
 }
 
-// fileWatch watches the directories of files. Editors replace files, so a watch on a file would stay on the old one.
+// fileWatch watches the directories of files. It does not watch the files themselves, because many editors replace a
+// file, and a watch would then stay on the old file.
 type fileWatch struct {
 	notify *fsnotify.Watcher // nil if the kernel refuses to watch
 	dirs   []string
@@ -134,8 +135,8 @@ func (w *fileWatch) errors() <-chan error {
 	return w.notify.Errors
 }
 
-// rest returns true after a moment without changes, or after too long a time with changes. It returns false if ctx is
-// done.
+// rest waits until the files have not changed for fileRest, or until fileMost has passed. It returns false if ctx is
+// done first.
 func (w *fileWatch) rest(ctx context.Context) bool {
 	most := time.NewTimer(fileMost)
 	defer most.Stop()

@@ -206,7 +206,7 @@ func (t *Exporter) attributes(list []trace.Attribute) []attribute.KeyValue {
 	return out
 }
 
-// givenIDs are the IDs that spans get from the context. The type is also the context key.
+// givenIDs is an ID generator that takes a span's IDs from the context. The type is also the context key.
 type givenIDs struct{}
 
 func (givenIDs) NewIDs(ctx context.Context) (oteltrace.TraceID, oteltrace.SpanID) {

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// tracedAgain is the part at the journal's end that a new process exports again, because the previous one may not
-	// have. Span IDs are stable, so duplicates do no harm.
+	// tracedAgain is the last part of the journal, as a duration. A new process exports the spans of that part again,
+	// because the previous process may have ended before the export. Span IDs are stable, so duplicates do no harm.
 	tracedAgain = time.Minute
 	// recordsMost limits the follower's queue. The follower falls behind only while it reads a long journal.
 	recordsMost = 65_536
@@ -39,7 +39,7 @@ type Follower struct {
 
 	snapshot []byte    // the machine's snapshot at the start of the session
 	before   uint64    // the journal's last sequence at the start of the session
-	since    time.Time // newer records may not be exported so far
+	since    time.Time // the follower exports only spans that ended after this time
 
 	mu      sync.Mutex
 	records []fsm.Record

@@ -43,7 +43,7 @@ type spanQueue struct {
 	sending int // number of waiting spans that are being sent
 	dropped int // spans dropped since the collector last accepted some
 
-	away bool // the last export failed and was logged; only run uses this, then Shutdown
+	away bool // the last export failed and was logged; used by run, and by Shutdown after run has returned
 }
 
 var _ sdk.SpanProcessor = (*spanQueue)(nil)
@@ -127,7 +127,7 @@ func (q *spanQueue) run() {
 	}
 }
 
-// outOfReach reports whether an export failed without an answer.
+// outOfReach reports whether an export failed without an answer from the collector.
 func outOfReach(err error) bool {
 	_, network := errors.AsType[net.Error](err)
 	return network || errors.Is(err, context.DeadlineExceeded)

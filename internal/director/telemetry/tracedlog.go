@@ -29,7 +29,7 @@ func (t *Exporter) Log(to *zap.Logger) *zap.Logger {
 	}))
 }
 
-// With remembers the issue, because its trace may begin later.
+// With stores the issue instead of its trace ID, because the trace may begin later.
 func (c *tracedLines) With(fields []zapcore.Field) zapcore.Core {
 	return &tracedLines{Core: c.Core.With(fields), traces: c.traces, issue: issueIn(fields, c.issue)}
 }

@@ -64,11 +64,12 @@ func (u *Upkeep) Verify(ctx context.Context) {
 	}
 }
 
-// retireMost is the longest pause between two calls of retireJournal after a failure, because each may read much.
+// retireMost is the longest pause between two calls of retireJournal after a failure. It is long, because each call may
+// read a large part of the journal.
 const retireMost = 10 * time.Minute
 
-// retries schedules the next call of retireJournal, with doubling pauses after failures. Only housekeeping uses it.
-// Each session begins with a call, because the previous session's may have failed.
+// retries schedules the next call of retireJournal, with doubling pauses after failures. Only Begin and Run use it. In
+// each session the first call is due at once, because the last call of the previous session may have failed.
 type retries struct {
 	at    time.Time     // time of the next call
 	pause time.Duration // the last pause; 0 after a success
@@ -87,7 +88,7 @@ func (r *retries) ended(now time.Time, first time.Duration, err error) {
 	r.at, r.done = now.Add(r.pause), false
 }
 
-// retireJournal moves batches that no restart needs out of the live journal.
+// retireJournal moves the batches that a restart does not need out of the live journal.
 func (u *Upkeep) retireJournal(ctx context.Context) {
 	err := u.Journal.Retire(ctx, time.Now())
 	if ctx.Err() != nil {

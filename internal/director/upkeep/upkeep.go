@@ -95,8 +95,8 @@ type savedState struct {
 	data []byte // nil if no snapshot is due
 }
 
-// stateToSave returns what to save. It runs on the owner's goroutine. The state is empty while some decisions are not
-// in the journal.
+// stateToSave returns the snapshot to save. It returns an empty state if none is due, or while some decisions are not
+// in the journal. It runs on the owner's goroutine.
 func (u *Upkeep) stateToSave(d *fsm.Driver, now bool) savedState {
 	last := d.Last()
 	due := last >= u.saved+snapshotEvery || last > u.saved && (now || time.Since(u.savedAt) >= snapshotAfter)

@@ -123,7 +123,7 @@ func (v *Model) Follow(ctx context.Context) error {
 		v.state = nil
 	case ctx.Err() == nil:
 		v.log.Warn("history before this run not read; explain and events show less", zap.Error(missing))
-		if !errors.Is(missing, bus.ErrDamaged) { // a retry cannot heal damage
+		if !errors.Is(missing, bus.ErrDamaged) { // damage is permanent, so a retry cannot help
 			readAgain(v.state)
 		}
 	}

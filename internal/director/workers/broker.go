@@ -15,9 +15,9 @@ import (
 	"retake/internal/recovery/retryafter"
 )
 
-// Broker grants leases on models to all workers of the fleet. A restart forgets the leases. Until workers get new
-// leases, their own limiters apply. Cooldowns survive a restart, because the machine journals them. Create it with
-// NewBroker.
+// Broker grants leases on models to all workers of the fleet. A restart of the director loses the leases. Until workers
+// get new ones, each worker limits its own calls. Cooldowns survive a restart, because the machine journals them.
+// Create it with NewBroker.
 type Broker struct {
 	ctx   context.Context // the session's context
 	owner *loop.Owner
@@ -62,7 +62,8 @@ func (b *Broker) Release(worker string, r wire.BudgetRelease) {
 	b.pool.Release(b.now(), r.GrantID, worker)
 }
 
-// Report records the result of a call. The machine decides how long it closes the resource for other workers.
+// Report records the result of a call, and reports a limit to the machine. The machine decides how long the resource
+// stays closed for other workers.
 func (b *Broker) Report(worker string, r wire.BudgetReport) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 // a fetch.
 const DriftEvery = 10 * time.Minute
 
-// Checkouts compares and annotates the checkouts of running attempts.
+// Checkouts compares the checkouts of running attempts with the base branch, and writes the director's state into them.
 type Checkouts struct {
 	Owner     *loop.Owner
 	Workspace *workspace.Workspaces
@@ -29,8 +29,8 @@ type Checkouts struct {
 	Log       *zap.Logger
 }
 
-// WatchDrift warns running workers about checkouts that have fallen behind, until ctx is done. The workers continue,
-// and the next attempt begins with a merge.
+// WatchDrift warns workers when their checkouts have fallen behind the base branch, until ctx is done. The workers
+// continue, and the next attempt begins with a merge.
 func (c *Checkouts) WatchDrift(ctx context.Context) error {
 	warned := map[string]string{} // by worker: the base of the last warning
 	for {

@@ -1,5 +1,5 @@
-// Package workers holds the director's side of its conversation with running workers: heartbeats, hellos, control
-// messages, leases on models, and warnings. Package reports reads the reports that end attempts.
+// Package workers exchanges messages with running workers: heartbeats, hellos, control messages, leases on models, and
+// warnings. Package reports reads the reports that end attempts.
 //
 // Messages to a worker are hints, and the runtime enforces decisions. An event from the runtime only makes the
 // director read the list of containers, because only that list is authoritative.

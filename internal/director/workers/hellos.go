@@ -35,13 +35,13 @@ type waitingHello struct {
 	answer chan wire.Payload // with room for one
 }
 
-// lateAnswer is an answer that came between two requests of a worker.
+// lateAnswer is an answer to a request of a worker that had already timed out.
 type lateAnswer struct {
 	payload wire.Payload
 	at      time.Time
 }
 
-// lateFor is the time for which a late answer stays valid. A worker asks again within it.
+// lateFor is the time for which a late answer stays valid. A worker sends its next request within that time.
 const lateFor = 30 * time.Second
 
 // Serve answers hellos until ctx is done.
@@ -77,8 +77,8 @@ func (h *Hellos) exchange(ctx context.Context, worker string, m wire.Hello) wire
 	}
 }
 
-// wait makes a request wait for its answer. If an earlier request of the worker got a late answer, wait returns that
-// answer instead.
+// wait registers a request that waits for its answer. If the answer to an earlier request of the worker came too late,
+// wait returns that answer instead.
 func (h *Hellos) wait(token uint64, w waitingHello) wire.Payload {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -101,9 +101,9 @@ func (h *Hellos) forget(token uint64) {
 	delete(h.waiting, token)
 }
 
-// answer answers the request with the given token. If that request has timed out, it answers the worker's later
-// requests, or the next one, because on a slow disk every decision may come after its request's time. A nil payload
-// fences the worker. It never blocks.
+// answer sends p to the request with the given token. If that request has timed out, the worker's later requests get p.
+// If none is waiting, answer stores p for the next request, because on a slow disk every decision may take longer than
+// a request waits. A nil payload fences the worker. answer never blocks.
 func (h *Hellos) answer(token uint64, worker string, p wire.Payload) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

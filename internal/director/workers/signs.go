@@ -45,8 +45,8 @@ func (s *Signs) seen(w fsm.WorkerSeen) {
 const probeMost = 5 * time.Second
 
 // Probe asks a silent worker for a heartbeat, and the runtime for its list. A missing answer counts against the worker,
-// except after a lost connection, or if this process was too slow to read an answer in time. A director that is late
-// waits that much longer.
+// except after a lost connection, or if this process was too slow to read an answer in time. If the director is late,
+// Probe waits longer by the same time, up to probeMost.
 func (s *Signs) Probe(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	s.List.Hint()
 	sent, began, wait := s.Owner.Clock.Now(), time.Now(), min(probeMost, s.TTL/4)+min(probeMost, s.Owner.Late().By)

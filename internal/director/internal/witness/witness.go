@@ -1,5 +1,5 @@
 // Package witness records the circumstances of failures that only the director observes: attempts without a report of
-// their worker, and failures of the director itself. Workers record all others.
+// their worker, and failures of the director itself. For all other failures, the worker records the circumstances.
 package witness
 
 import (
@@ -24,8 +24,9 @@ type onWire struct {
 	Limit       *circumstances.Limit `json:"limit,omitempty"`
 }
 
-// Own returns the circumstances of a failure of the director itself, which only GitHub can have refused. GitHub is
-// the named provider only for github.com, because people make the tokens of other servers elsewhere.
+// Own returns the circumstances of a failure of the director itself. They name the credential for GitHub, because only
+// GitHub can have refused a credential of the director. They name GitHub as the provider only for github.com, because
+// people create the tokens of other servers elsewhere.
 func Own(c config.Config) circumstances.Record {
 	w := onWire{Refused: true, Runtime: c.Containers.Runtime}
 	w.Credentials = []string{cmp.Or(c.GitHub.TokenEnv, "github.token_file")}
@@ -38,8 +39,8 @@ func Own(c config.Config) circumstances.Record {
 	return w.record()
 }
 
-// Exit returns the circumstances of an attempt without a report from its worker. The runtime knows outOfMemory, and
-// the director tooLong.
+// Exit returns the circumstances of an attempt without a report from its worker. outOfMemory means that the container
+// exceeded its memory limit, and tooLong that the watchdog ended the attempt.
 func Exit(c config.Config, outOfMemory, tooLong bool) circumstances.Record {
 	w := onWire{Runtime: c.Containers.Runtime}
 	switch {

@@ -1,5 +1,5 @@
-// Command netagent is an agent that asks a provider for text and writes it to a file. Its errors are those of net/http
-// and encoding/json, as of many agents in Go.
+// Command netagent is an agent that asks a provider for text and writes it to a file. Like many agents in Go, it prints
+// the errors of net/http and encoding/json.
 package main
 
 import (
