@@ -14,14 +14,14 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// Claims makes, shows and ends claims.
+// Claims makes claims, updates their comments, and ends them.
 type Claims struct {
 	conn      *api.Conn
 	read      *tracker.Reader
 	write     *tracker.Writer
 	text      *pages.Text
-	claims    api.Memory[claimComment] // by issue and nonce
-	unsettled api.Memory[unsettled]    // issues with label changes during a claim
+	claims    api.Memory[claimComment] // cache, by issue and nonce
+	unsettled api.Memory[unsettled]    // by issue
 }
 
 // New returns a Claims.
@@ -32,19 +32,19 @@ func New(conn *api.Conn, read *tracker.Reader, write *tracker.Writer, text *page
 	}
 }
 
-// Outcome of a claim.
+// Outcome is the result of an attempt to claim an issue.
 type Outcome string
 
 // All outcomes of a claim.
 const (
-	Won         Outcome = "won"          // the issue is ours: labels, comment and read-back agree
+	Won         Outcome = "won"          // this claim holds the issue: it has read back its labels and its comment
 	Lost        Outcome = "lost"         // another claim holds the issue; see Result.Winner
 	NotEligible Outcome = "not_eligible" // closed, a pull request, not labelled as work, blocked or in review
 )
 
-// Request asks for the claim of an issue. A repeated request, after a crash or an error, continues the last one. If the
-// claim was already won, the request restores the claimed label, so that a task can continue after a human unblocked
-// it.
+// Request asks for a claim of an issue. After a crash or an error, the caller repeats the request, which then continues
+// the interrupted claim. If the claim was already won, the request restores the claimed label, so that a task can
+// continue after a person has unblocked it.
 type Request struct {
 	Key   string
 	Nonce string // 8 characters of [a-z0-9], unique per claim
@@ -52,7 +52,8 @@ type Request struct {
 	// Unblock removes the blocked or review label if this claim holds the issue. The caller sets it after a human's
 	// answer, or if the work in review needs another attempt.
 	Unblock bool
-	// Answers, with Unblock, is the number of answers before the claim. A newer question stays.
+	// Answers, with Unblock, is the number of answers that the task had received. If the task has asked another
+	// question since then, Claim changes nothing and returns NotEligible.
 	Answers int
 }
 
@@ -70,9 +71,9 @@ type Result struct {
 }
 
 // Claim runs the claim protocol: add the claimed label, post the claim comment, read the issue back, remove the task
-// label. The order matters because a claim may stop at any step. At every step, the issue has a label, and an issue
-// without the task label has a comment that names its owner. The loser deletes its comment and does not change the
-// labels.
+// label. The order matters because a crash may interrupt Claim after any step. At every step, the issue has a label,
+// and an issue without the task label has a comment that names its owner. If another claim holds the issue, Claim
+// deletes its own comment and does not change the labels.
 func (c *Claims) Claim(ctx context.Context, req Request) (Result, error) {
 	if err := c.conn.CheckWrites("claim", req.Key, zap.String("task", req.Nonce)); err != nil {
 		return Result{}, err
@@ -92,7 +93,7 @@ func (c *Claims) Claim(ctx context.Context, req Request) (Result, error) {
 	if holder, ok := t.Holder(); ok && !t.IsOwnClaim(c.read.Fleet, holder, req.Nonce) {
 		return c.withdraw(ctx, t, m, Result{Outcome: Lost, Winner: holderOf(holder)})
 	}
-	if req.Unblock && c.asksNewer(t, req) { // keep the labels, because they belong to our successor
+	if req.Unblock && c.asksNewer(t, req) { // keep the labels, because they belong to the newer question
 		return Result{Outcome: NotEligible, Why: "a newer question waits for a person"}, nil
 	}
 	why, err := c.ineligible(ctx, t, req)
@@ -125,8 +126,8 @@ func (c *Claims) Claim(ctx context.Context, req Request) (Result, error) {
 	return c.verify(ctx, t.Place, req, m)
 }
 
-// asksNewer reports whether the claim's latest question followed at least req.Answers answers. Then the request is
-// older than the question. A question's block is named "<attempt>" or, after n answers, "<attempt>.<n>".
+// asksNewer reports whether the claim asked its latest question after at least req.Answers answers, so that the request
+// is older than the question. Marker.Attempt of a question is "<attempt>" or, after n answers, "<attempt>.<n>".
 func (c *Claims) asksNewer(t tracker.Thread, req Request) bool {
 	questions := t.OwnComments(tracker.Marker{Kind: tracker.MarkBlocked, Fleet: c.read.Fleet, Nonce: req.Nonce})
 	if len(questions) == 0 {
@@ -137,7 +138,7 @@ func (c *Claims) asksNewer(t tracker.Thread, req Request) bool {
 	return known >= req.Answers
 }
 
-// verify reads back the claim comments of this claim and of all competitors.
+// verify reads the issue again to find out whether this claim holds it, and then completes or withdraws the claim.
 func (c *Claims) verify(ctx context.Context, p api.Place, req Request, m tracker.Marker) (Result, error) {
 	t, err := c.read.Thread(ctx, gate.Claim, p.Key())
 	if err != nil {
@@ -179,16 +180,16 @@ func (c *Claims) verify(ctx context.Context, p api.Place, req Request, m tracker
 	return c.takeTask(ctx, t, m)
 }
 
-// takeTask removes the task label, which wins the claim. If the claimed label was removed in the meantime, the issue
-// was still on offer, so takeTask restores the offer.
+// takeTask removes the task label, which completes the claim. If another client removed the claimed label before that,
+// takeTask adds the task label again.
 func (c *Claims) takeTask(ctx context.Context, t tracker.Thread, m tracker.Marker) (Result, error) {
 	now, err := c.write.Mutate(ctx, gate.Claim, t, tracker.Bundle{Off: []string{c.read.Labels.Task}})
 	if err != nil {
 		return Result{}, err
 	}
 	if !now.Issue.Has(c.read.Labels.Task) && !now.Issue.Has(c.read.Labels.Claimed) {
-		// After a removal by another account, the issue was still offered. The owner of our account may have removed
-		// both labels by hand, so that the next poll ends the claim.
+		// Offer the issue again if another account removed the claimed label. If our own account did, its owner may
+		// have removed both labels by hand. The next poll then ends the claim.
 		h, err := c.read.LabelHistory(ctx, gate.Claim, t.Place)
 		if err != nil {
 			return Result{}, err
@@ -212,7 +213,7 @@ func (c *Claims) takeTask(ctx context.Context, t tracker.Thread, m tracker.Marke
 	return Result{Outcome: Won}, nil
 }
 
-// offerAgain adds the task label that takeTask has removed.
+// offerAgain adds the task label that takeTask has removed, and returns the outcome of the claim.
 func (c *Claims) offerAgain(ctx context.Context, t tracker.Thread, m tracker.Marker) (Result, error) {
 	if err := c.write.AddLabel(ctx, gate.Claim, t, c.read.Labels.Task); err != nil {
 		return Result{}, err
@@ -221,7 +222,7 @@ func (c *Claims) offerAgain(ctx context.Context, t tracker.Thread, m tracker.Mar
 	return c.labelsChanged(ctx, t, m)
 }
 
-// States in which a claim can take its issue back on request.
+// States of an issue that only Request.Unblock can end, for the claim that holds the issue.
 const (
 	waitsForHuman = "blocked: waits for a person"
 	inReview      = "in review"
@@ -242,12 +243,12 @@ func (c *Claims) unclaimable(i tracker.Issue) string {
 	return ""
 }
 
-// ineligible returns the reason that prevents our claim of an issue without another holder. An issue without the task
-// label is eligible in three cases:
+// ineligible returns the reason that prevents this claim of an issue, or "". The issue must not have another holder. An
+// issue without the task label is eligible in three cases:
 //
-//   - We already hold it.
-//   - An earlier claim stopped between labels and comment. The comment then decides.
-//   - Our credential removed the label, so a claim stopped between its two labels.
+//   - This claim already holds it.
+//   - It has the claimed label, so an earlier claim stopped before its comment. The comments then decide.
+//   - Our account removed the task label, so an earlier claim stopped while it changed the labels.
 func (c *Claims) ineligible(ctx context.Context, t tracker.Thread, req Request) (string, error) {
 	holder, ok := t.Holder()
 	ok = ok && t.IsOwnClaim(c.read.Fleet, holder, req.Nonce)
@@ -273,9 +274,8 @@ func (c *Claims) ineligible(ctx context.Context, t tracker.Thread, req Request) 
 	return "the label " + c.read.Labels.Task + " is not there", nil
 }
 
-// takenBack returns a reason if the claimed label was removed after an earlier attempt at this claim, or "". If the
-// issue has any label of the director, a person has not taken it back, and the claim continues. Later changes of the
-// other labels were answers.
+// takenBack returns a reason if a person removed the claimed label after the comment of this claim was written, or "".
+// If the issue still has one of our labels, or if one of them was changed after the removal, the claim continues.
 func (c *Claims) takenBack(ctx context.Context, t tracker.Thread, req Request) (string, error) {
 	if slices.ContainsFunc(c.read.Labels.Others(""), t.Issue.Has) {
 		return "", nil
@@ -296,8 +296,8 @@ func (c *Claims) claimRemoved() string {
 	return "the label " + c.read.Labels.Claimed + " was removed during the claim"
 }
 
-// tookTaskLabel reports whether our removal was the last change of the issue's task label, and came after every claim
-// that has ended.
+// tookTaskLabel reports whether the last change of the task label was a removal by our account, and whether all ended
+// claims of the issue ended before that.
 func tookTaskLabel(t tracker.Thread, h tracker.LabelHistory) bool {
 	at := h.Last(h.Labels.Task)
 	if at < 0 || h.Events[at].GetEvent() != "unlabeled" || !h.ByUs(h.Events[at]) {
@@ -310,9 +310,9 @@ func tookTaskLabel(t tracker.Thread, h tracker.LabelHistory) bool {
 	})
 }
 
-// claimTakenOff reports whether a person has removed the claimed label since the issue was offered. Our account's
-// removal counts only after the claim comment. Before that, another director with our account may have mistaken the
-// claim for an abandoned one (see Free).
+// claimTakenOff reports whether a person has removed the claimed label since the issue was offered. A removal by our
+// account counts only if it is newer than the claim comment. Before that, another director with our account may have
+// removed the label because the claim looked abandoned (see Free).
 func (c *Claims) claimTakenOff(ctx context.Context, t tracker.Thread, m tracker.Marker) (bool, error) {
 	h, err := c.read.LabelHistory(ctx, gate.Claim, t.Place)
 	at := h.TakenOff(c.read.Labels.Claimed)
@@ -323,7 +323,7 @@ func (c *Claims) claimTakenOff(ctx context.Context, t tracker.Thread, m tracker.
 	return !h.ByUs(h.Events[at]) || len(own) > 0 && !h.Events[at].GetCreatedAt().Before(own[0].At), nil
 }
 
-// withdraw deletes this claim's comments and keeps the labels. A comment that has reported progress stays.
+// withdraw deletes the comments of this claim and keeps the labels. It does not delete a comment that shows progress.
 func (c *Claims) withdraw(ctx context.Context, t tracker.Thread, m tracker.Marker, result Result) (Result, error) {
 	result.Offered = t.Issue.IsOffered(c.read.Labels)
 	for _, r := range t.OwnComments(m) {
@@ -343,8 +343,8 @@ func (c *Claims) isFreshClaim(r tracker.Comment) bool {
 	return err == nil && tracker.SameText(fresh, r.Body)
 }
 
-// undo ends a claim of an issue that agents must not work on. If the claim is fresh, the claimed label is ours as well.
-// undo removes it first, so a repetition still finds the comment and undoes the rest.
+// undo ends a claim of an issue that agents must not work on. If the claim is fresh, it also added the claimed label,
+// so undo removes the label. It does this before it deletes the comment, because a repeated undo needs the comment.
 func (c *Claims) undo(ctx context.Context, t tracker.Thread, m tracker.Marker, why string) (Result, error) {
 	if holder, ok := t.Holder(); ok && t.IsOwnClaim(c.read.Fleet, holder, m.Nonce) && c.isFreshClaim(holder) {
 		if err := c.write.ChangeLabels(ctx, gate.Claim, t, "", c.read.Labels.Claimed); err != nil {

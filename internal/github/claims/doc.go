@@ -1,2 +1,3 @@
-// Package claims makes, shows and ends claims of issues. The claim comment is the lock; see package github.
+// Package claims makes claims of issues, updates their comments, and ends them. The claim comment is the lock; see
+// package github.
 package claims

@@ -15,17 +15,17 @@ import (
 type ProgressPage struct {
 	pages.ProgressView
 	Nonce string
-	Asked pages.Asked // the question, for Blocked; or zero
+	Asked pages.Asked // the open question of a blocked task; otherwise zero
 }
 
-// claimComment is a claim comment by our account, cached after the last read or write.
+// claimComment is a claim comment by our account. The cache has its text after the last read or write.
 type claimComment struct {
 	api.Place
 	tracker.Comment
 }
 
-// Progress updates the claim comment with a task's state. It returns not_found if the comment does not exist. After the
-// task's delivery it has no effect.
+// Progress updates the claim comment with a task's state. It does nothing if the marker says that the claim has ended.
+// It returns a not_found *api.Error if the comment does not exist.
 func (c *Claims) Progress(ctx context.Context, key, nonce string, v pages.ProgressView) error {
 	if err := c.conn.CheckWrites("progress", key, zap.String("task", nonce), zap.String("to", v.State)); err != nil {
 		return err
@@ -51,7 +51,7 @@ func (c *Claims) Progress(ctx context.Context, key, nonce string, v pages.Progre
 			c.text.Page("progress", ProgressPage{v, nonce, open}))
 		if api.IsGone(err) {
 			c.Forget(key, nonce)
-			continue // the comment was deleted, or a repeated claim replaced it
+			continue // the cached comment was deleted, and a repeated claim may have written a new one
 		}
 		if err == nil {
 			c.claims.Put(key+" "+nonce, own)
@@ -61,7 +61,7 @@ func (c *Claims) Progress(ctx context.Context, key, nonce string, v pages.Progre
 	return &api.Error{Kind: api.KindNotFound, Message: "the claim comment of " + key + " is gone"}
 }
 
-// claimComment finds the comment of a claim in the cache, or on GitHub.
+// claimComment returns the comment of a claim from the cache, or else from GitHub.
 func (c *Claims) claimComment(ctx context.Context, key, nonce string) (claimComment, error) {
 	if own, ok := c.claims.Get(key + " " + nonce); ok {
 		return own, nil

@@ -12,14 +12,15 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// ErrAlive is returned for a reclaim if the claim has made progress since Stale, or no longer holds the issue.
+// ErrAlive is returned for a reclaim if the claim comment was edited after LastSeen, or if another claim holds the
+// issue.
 var ErrAlive = errors.New("github: the claim is not stale")
 
 // ReleaseRequest ends a claim.
 type ReleaseRequest struct {
 	Key, Nonce  string
 	Why         string // one line
-	RestoreTask bool   // offers the issue again; otherwise Release removes all our labels
+	RestoreTask bool   // add the task label, so that the issue can be claimed again
 	// Reclaim ends a stale claim, possibly of another fleet or credential. Nonce must then be the nonce of Stale's
 	// holder.
 	Reclaim bool
@@ -31,8 +32,8 @@ type ReleaseRequest struct {
 	Ended       string
 	Won         bool   // the claim was won, so its comment counts even with an edited marker
 	PullRequest int    // existing pull request with the work, or 0
-	By          string // login, or "" if unknown
-	Taken       string // login of the person who takes over, which the comment shows instead of Why
+	By          string // login of the merger, or "" if unknown
+	Taken       string // login of the person who takes over the issue, or ""; the comment then omits Why
 	Branch      string // branch with the work so far, if any
 	Kept        string // why newer work was not pushed, one line; empty if Branch has all work
 	Attempt     string // attempt that made the patch in Kept
@@ -84,7 +85,7 @@ func (c *Claims) Release(ctx context.Context, req ReleaseRequest) error {
 		return nil
 	}
 	goal := ""
-	// The label is a person's new request, or the claim ended before it removed the label.
+	// Keep the task label if a person added it again, or if the claim ended before it removed the label.
 	if req.RestoreTask || t.Issue.IsOffered(c.read.Labels) || !req.Won && t.Issue.Has(c.read.Labels.Task) {
 		goal = c.read.Labels.Task
 	}
@@ -103,9 +104,9 @@ func (c *Claims) Release(ctx context.Context, req ReleaseRequest) error {
 	return nil
 }
 
-// endMerged removes our labels and reports the merge in the claim comment. The edit of the comment comes last, because
-// its marker ends the claim, and a repeated call then does nothing. The task label stays, because a human added it for
-// a new task.
+// endMerged removes our labels and reports the merge in the claim comment. It edits the comment last, because the new
+// marker ends the claim, after which a repeated call does nothing. It keeps the task label, because a person must have
+// added it for a new task.
 func (c *Claims) endMerged(ctx context.Context, t tracker.Thread, req ReleaseRequest) error {
 	m := tracker.Marker{Kind: tracker.MarkClaim, Fleet: c.read.Fleet, Nonce: req.Nonce, Ended: tracker.EndedMerged}
 	claims := t.OwnComments(m)
@@ -127,10 +128,11 @@ func (c *Claims) endMerged(ctx context.Context, t tracker.Thread, req ReleaseReq
 	return err
 }
 
-// reclaimed reports whether another director already ended the claim. It returns ErrAlive if the claim must continue.
+// reclaimed reports whether another director has already ended the claim. It returns ErrAlive if the caller must not
+// end it.
 func (c *Claims) reclaimed(t tracker.Thread, m tracker.Marker, lastSeen time.Time) (done bool, err error) {
 	if len(t.OwnComments(m)) > 0 {
-		return false, nil // the release is ours, but its label changes may be missing
+		return false, nil // we released it, but may have crashed before the label changes
 	}
 	if t.WasReleased(m.Nonce) {
 		return true, nil
@@ -142,9 +144,9 @@ func (c *Claims) reclaimed(t tracker.Thread, m tracker.Marker, lastSeen time.Tim
 	return false, nil
 }
 
-// Stale returns the holder of an issue, and the last edit of its claim comment, in whole seconds of GitHub's clock. ok
-// is false without a holder. A director edits the comment at every change of the task's state or stage. So a comment
-// that is older than issue_claim_stale_seconds suggests an abandoned claim. The caller decides.
+// Stale returns the holder of an issue and the time of the last edit of its claim comment, in whole seconds of GitHub's
+// clock. ok is false if the issue is not claimed. A director edits the comment at every change of the task's state or
+// stage, so the claim is probably abandoned if the last edit is older than issue_claim_stale_seconds.
 func (c *Claims) Stale(ctx context.Context, key string) (h Holder, last time.Time, ok bool, err error) {
 	t, err := c.read.Thread(ctx, gate.Reads, key)
 	if err != nil {
@@ -157,14 +159,15 @@ func (c *Claims) Stale(ctx context.Context, key string) (h Holder, last time.Tim
 	return holderOf(holder), holder.Edited, true, nil
 }
 
-// halfClaimed is the age from which an incomplete claim counts as ended. Such a claim has added the claimed label, but
-// has written no comment and not removed the task label.
+// halfClaimed is the age after which an incomplete claim counts as ended. Such a claim has added the claimed label, but
+// has neither written its comment nor removed the task label.
 const halfClaimed = time.Minute
 
-// Free offers an open issue again if it has the claimed label without a claim, and our account added the label at least
-// stale ago. Either our claim ended before its comment, or the comment was deleted. Free restores the task label if we
-// removed it. It reports whether it changed the issue. If not, due is the time when it may do so, or zero for never. An
-// issue that still carries its task label belongs to an unfinished claim, and can be freed after a minute.
+// Free removes the claimed label from an open issue without a claim if our account added the label at least stale ago.
+// Such a label remains if a claim was interrupted before its comment, or if the comment was deleted. Free adds the task
+// label if our account removed it. freed reports whether Free changed the issue. If it did not, due is the time at
+// which a later call may do so, or zero if it must never do so. If the issue still has the task label, halfClaimed
+// replaces a longer stale.
 func (c *Claims) Free(ctx context.Context, key string, stale time.Duration) (freed bool, due time.Time, err error) {
 	t, err := c.read.Thread(ctx, gate.Reads, key)
 	if err != nil {
@@ -187,7 +190,7 @@ func (c *Claims) Free(ctx context.Context, key string, stale time.Duration) (fre
 	if due = h.Events[at].GetCreatedAt().Add(stale); time.Now().Before(due) {
 		return false, due, nil
 	}
-	if err := c.conn.CheckWrites("free", key, zap.String("reason", "nobody's claim")); err != nil {
+	if err := c.conn.CheckWrites("free", key, zap.String("reason", "claimed label without a claim")); err != nil {
 		return false, due, err
 	}
 	offer := ""
@@ -201,7 +204,7 @@ func (c *Claims) Free(ctx context.Context, key string, stale time.Duration) (fre
 	if _, held := now.Holder(); err != nil || !held {
 		return err == nil, due, err
 	}
-	// Another director with our account has claimed the issue in the meantime. It would take the missing label for a
-	// person's decision.
+	// Another director with our account has claimed the issue in the meantime. Restore the label, because that director
+	// would conclude that a person removed it.
 	return false, time.Time{}, c.write.AddLabel(ctx, gate.Completion, now, c.read.Labels.Claimed)
 }

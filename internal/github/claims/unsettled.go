@@ -11,17 +11,17 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// unsettledTries is the number of claims after which the director leaves an issue with changing labels to people. Two
-// automations in conflict would never stop.
+// unsettledTries limits the number of successive claims during which the labels of an issue change. After that, the
+// director leaves the issue to people. Without a limit, it could compete with another automation forever.
 const unsettledTries = 3
 
-// unsettled counts the label changes of an issue during our claims.
+// unsettled counts the successive claims of an issue during which its labels changed.
 type unsettled struct {
 	times   int
 	offered int64 // id of the last event that added the task label before we gave up
 }
 
-// labelsChanged returns the outcome of a claim that lost its claimed label while the issue was still offered.
+// labelsChanged returns the outcome of a claim after another client removed the claimed label but not the task label.
 func (c *Claims) labelsChanged(ctx context.Context, t tracker.Thread, m tracker.Marker) (Result, error) {
 	u, _ := c.unsettled.Get(t.Key())
 	if u.times++; u.times < unsettledTries {
@@ -29,7 +29,7 @@ func (c *Claims) labelsChanged(ctx context.Context, t tracker.Thread, m tracker.
 		return Result{}, labelsChanging(t)
 	}
 	h, err := c.read.LabelHistory(ctx, gate.Claim, t.Place)
-	if err == nil && h.TakenOff(c.read.Labels.Claimed) < 0 { // GitHub accepted the label, but did not add it
+	if err == nil && h.TakenOff(c.read.Labels.Claimed) < 0 { // it was not removed, so GitHub never added it
 		err = labelsChanging(t)
 	}
 	if err != nil {
@@ -55,8 +55,8 @@ func (c *Claims) leavesAlone(u unsettled) string {
 		u.times, c.read.Labels.Task)
 }
 
-// leftToPeople returns the reason for leaving an issue to people. It returns "" for other issues, and after a new
-// offer.
+// leftToPeople returns the reason if the director must not claim an issue after unsettledTries, or "". If the task
+// label was added again since then, the director may claim the issue.
 func (c *Claims) leftToPeople(ctx context.Context, t tracker.Thread) (string, error) {
 	u, known := c.unsettled.Get(t.Key())
 	if !known || u.times < unsettledTries {

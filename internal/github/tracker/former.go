@@ -16,7 +16,7 @@ func (f formerLabels) Same(onGitHub, name string) bool {
 // Recognise makes the labels of earlier configurations count as the current labels. Work continues on an issue that was
 // claimed, blocked or delivered under other names, and the former labels are removed together with the current labels.
 // A former task label does not offer work, because a new offer needs the current label. It still approves the text that
-// was offered with it. A name with a different meaning today has only today's meaning.
+// was offered with it. A name that is a current label counts only as that label.
 func (c *Reader) Recognise(earlier []Labels) {
 	former, offers := formerLabels{}, map[string]bool{}
 	for _, l := range earlier {

@@ -26,17 +26,17 @@ type Issue struct {
 	Author        string // login
 	Trusted       bool   // the author is one of Options.TrustedAuthors
 
-	BlockedBy, SubIssues bool // number of open issues that block it; see Blockers
+	BlockedBy, SubIssues bool // the issue has open blocking issues, or open sub-issues; see Blockers
 	former               formerLabels
 	Node                 string            // id in GraphQL
 	labelNodes           map[string]string // node ids of its labels, by name
 }
 
-// Has reports whether the issue carries a label under its current or a former name (see Reader.Recognise). Case is
-// ignored.
+// Has reports whether the issue has a label under its current or a former name (see Reader.Recognise). It ignores case.
 func (i Issue) Has(label string) bool { return len(i.Named(label)) > 0 }
 
-// Named returns the issue's names for a label, as written on GitHub.
+// Named returns the issue's labels that count as the given label, under its current or a former name. The names are
+// spelled as on GitHub.
 func (i Issue) Named(label string) (all []string) {
 	for _, l := range i.Labels {
 		if i.former.Same(l, label) {
@@ -47,8 +47,8 @@ func (i Issue) Named(label string) (all []string) {
 }
 
 // Issue reads one issue. For an issue that was deleted, or transferred to another repository or number, it returns a
-// not_found *Error with Status 404, 410 or 301 and, if known, MovedTo. It follows a renamed repository. The
-// request goes ahead of claims, because a claimed task or a person waits for the answer.
+// not_found *api.Error with Status 404, 410 or 301 and, if known, MovedTo. It follows a renamed repository. The request
+// has priority over claims, because a claimed task or a person waits for the answer.
 func (c *Reader) Issue(ctx context.Context, key string) (Issue, error) {
 	p, err := api.ParseKey(key)
 	if err != nil {
@@ -75,8 +75,9 @@ func (c *Reader) IssueAt(ctx context.Context, l gate.Lane, p api.Place) (Issue, 
 	return c.ToIssue(p, raw), nil
 }
 
-// renamed accepts an issue at another address if the whole repository moved. The number is then unchanged, and the
-// repository redirects to the same address.
+// renamed returns nil if an issue has another address because its repository was renamed or transferred. The number is
+// then unchanged, and GitHub redirects the old name of the repository to the new one. Otherwise the issue itself was
+// transferred, and renamed returns a not_found error with the new address.
 func (c *Reader) renamed(ctx context.Context, l gate.Lane, asked, found api.Place) error {
 	moved := &api.Error{
 		Kind: api.KindNotFound, Status: http.StatusMovedPermanently, Message: "the issue was transferred",
@@ -129,8 +130,9 @@ func (c *Reader) ToIssue(p api.Place, raw *RawIssue) Issue {
 	return i
 }
 
-// missing interprets the error of a request about an issue. GitHub also answers "not found" if we may not read the
-// issue, or if the server's replica lags behind. Its answers for deleted (410) and transferred issues are distinct.
+// missing interprets the error of a request for an issue. GitHub also answers 404 if the credential may not read the
+// issue, or if a replica is outdated. So missing makes a 404 transient until GitHub has repeated it often enough. The
+// answers for deleted and transferred issues, 410 and 301, count at once.
 func (c *Reader) missing(p api.Place, err error) error {
 	e := api.Detail(err)
 	if e.Kind != api.KindNotFound || e.Status != http.StatusNotFound {
@@ -148,7 +150,7 @@ func (c *Reader) missing(p api.Place, err error) error {
 	return api.Doubted(e, d)
 }
 
-// IsOffered reports whether the issue carries the task label without any other of our labels.
+// IsOffered reports whether the issue has the task label and none of the other three labels.
 func (i Issue) IsOffered(l Labels) bool {
 	return i.Has(l.Task) && !i.Has(l.Claimed) && !i.Has(l.Blocked) && !i.Has(l.Review)
 }

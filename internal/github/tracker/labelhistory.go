@@ -12,7 +12,7 @@ import (
 	"retake/internal/github/gate"
 )
 
-// LabelHistory lists the label events of one issue, oldest first. It keeps only the latest two pages of a long history.
+// LabelHistory has the events of one issue, oldest first. Of a long history, it has only the last two pages.
 type LabelHistory struct {
 	Labels Labels
 	Former formerLabels
@@ -21,7 +21,8 @@ type LabelHistory struct {
 	Events []*gh.IssueEvent
 }
 
-// LabelHistory reads the history. It costs a request, so callers that need only the current labels should not use it.
+// LabelHistory reads the events of an issue. It needs extra requests, so callers that need only the current labels
+// should not use it.
 func (c *Reader) LabelHistory(ctx context.Context, l gate.Lane, p api.Place) (LabelHistory, error) {
 	h, err := c.NoHistory(ctx, l)
 	if err != nil {
@@ -44,7 +45,7 @@ func (c *Reader) LabelHistory(ctx context.Context, l gate.Lane, p api.Place) (La
 	}
 }
 
-// NoHistory returns a LabelHistory without events.
+// NoHistory returns a LabelHistory without events, to which the caller can add events from another source.
 func (c *Reader) NoHistory(ctx context.Context, l gate.Lane) (h LabelHistory, err error) {
 	h = LabelHistory{Labels: c.Labels, Former: c.formerLabels()}
 	if offers := c.offers.Load(); offers != nil {
@@ -58,7 +59,7 @@ func (h LabelHistory) is(e *gh.IssueEvent, event, label string) bool {
 	return e.GetEvent() == event && h.Former.Same(e.GetLabel().GetName(), label)
 }
 
-// ByUs reports whether our own account caused event i.
+// ByUs reports whether our own account caused the event.
 func (h LabelHistory) ByUs(e *gh.IssueEvent) bool {
 	return strings.EqualFold(e.GetActor().GetLogin(), h.Self)
 }
@@ -68,7 +69,7 @@ func (h LabelHistory) Last(label string) int {
 	return max(h.Lastly("labeled", label), h.Lastly("unlabeled", label))
 }
 
-// Lastly returns the index of the last event of the given kind that concerns a label, or -1.
+// Lastly returns the index of the last event for a label of the given type, "labeled" or "unlabeled", or -1.
 func (h LabelHistory) Lastly(event, label string) int {
 	for i, e := range slices.Backward(h.Events) {
 		if h.is(e, event, label) {
@@ -84,7 +85,7 @@ func (h LabelHistory) PutOn(label string) (at int, ok bool) {
 	return at, at >= 0 && h.Events[at].GetEvent() == "labeled" && h.ByUs(h.Events[at])
 }
 
-// At reports whether event i exists and is of the given kind.
+// At reports whether event i exists and has the given type. Indexes below 0 do not exist.
 func (h LabelHistory) At(i int, event string) bool { return i >= 0 && h.Events[i].GetEvent() == event }
 
 // Since reports whether event i exists and happened at the given time or later.
@@ -92,19 +93,19 @@ func (h LabelHistory) Since(i int, at time.Time) bool {
 	return i >= 0 && !h.Events[i].GetCreatedAt().Before(at)
 }
 
-// TakenOff returns the index of the event in which a person removed a label, or -1 if a later event concerns the same
-// label. Every other account counts as a person. So does our own account, if the person who owns the token removed
-// the label by hand. The director, unlike that person, always adds another of our labels before or together with the
-// removal.
+// TakenOff returns the index of the event in which a person removed a label, or -1 if a later event changed the label.
+// A removal by another account always counts. A removal by our own account counts if the owner of the token made it by
+// hand. TakenOff recognises this because the director always adds another of our labels before the removal or together
+// with it.
 func (h LabelHistory) TakenOff(label string) int {
-	at, stands := -1, false // stands is set while the last added label came from our account
+	at, stands := -1, false // stands: our account added the label, and has not added another of our labels since
 	for i, e := range h.Events {
 		switch {
 		case h.is(e, "labeled", label):
 			at, stands = -1, h.ByUs(e)
 		case e.GetEvent() == "labeled" && h.ByUs(e) && h.IsOurs(e):
 			stands = false
-			// all labels were set at once
+			// one request replaced the labels
 			if at >= 0 && h.ByUs(h.Events[at]) && h.Events[at].GetCreatedAt().Equal(e.GetCreatedAt()) {
 				at = -1
 			}
@@ -125,9 +126,9 @@ func (h LabelHistory) IsOurs(e *gh.IssueEvent) bool {
 	return name != "" && (former || h.Labels.names(name) || h.offers[strings.ToLower(name)])
 }
 
-// PutBack reports whether the director itself put the task label back. That offers the work again, but does not
-// approve the issue's text. Either the director removed another of our labels right after it, or a claim removed the
-// task label right before it.
+// PutBack reports whether event at, which added the task label, was caused by the director instead of the token's
+// owner. Such an event offers the work again, but does not approve the issue's text. The director either removes
+// another of our labels right after it, or a claim of the director removed the task label right before it.
 func (h LabelHistory) PutBack(at int) bool {
 	if !h.ByUs(h.Events[at]) {
 		return false
@@ -153,13 +154,13 @@ func (h LabelHistory) PutBack(at int) bool {
 	return false
 }
 
-// IsTask reports whether an event concerns the task label, under its current or a former name.
+// IsTask reports whether an event has the given type and concerns the task label, under its current or a former name.
 func (h LabelHistory) IsTask(e *gh.IssueEvent, event string) bool {
 	name := e.GetLabel().GetName()
 	return e.GetEvent() == event && (strings.EqualFold(name, h.Labels.Task) || h.offers[strings.ToLower(name)])
 }
 
-// goneSince reports whether a label was removed after a time and not added again.
+// goneSince reports whether a label was removed at or after the given time, and was not added again.
 func (h LabelHistory) goneSince(label string, since time.Time) bool {
 	at := h.Last(label)
 	return h.At(at, "unlabeled") && h.Since(at, since)

@@ -16,7 +16,7 @@ import (
 	"retake/internal/github/gate"
 )
 
-// labelPages limits the labels that are read from a repository to 2,000.
+// labelPages is the maximum number of pages of labels to read from a repository, which is 2,000 labels.
 const labelPages = 20
 
 // LabelSpec is a label that we create.
@@ -31,8 +31,8 @@ func (l Labels) specs() []LabelSpec {
 	}
 }
 
-// EnsureLabels creates the labels that a repository lacks and reads them back. With writes off it only reads,
-// and returns ErrWritesDisabled if one is missing.
+// EnsureLabels creates the labels that a repository lacks and reads them back. If writes are disabled and a label is
+// missing, it returns ErrWritesDisabled.
 func (c *Writer) EnsureLabels(ctx context.Context, repo string) error {
 	p, err := api.ParseRepo(repo)
 	if err != nil {
@@ -80,7 +80,7 @@ func (c *Writer) MissingLabels(ctx context.Context, p api.Place) ([]LabelSpec, e
 	return missing, nil
 }
 
-// Names returns the names of labels.
+// Names returns the names of the labels in specs.
 func Names(specs []LabelSpec) []string {
 	var out []string
 	for _, l := range specs {
@@ -89,8 +89,8 @@ func Names(specs []LabelSpec) []string {
 	return out
 }
 
-// ChangeLabels adds a label, if add is not "", and then removes the others under all their names. REST makes the
-// changes that GraphQL did not.
+// ChangeLabels adds the label on, unless it is "", and then removes the labels off under their current and former
+// names. It uses GraphQL first, and then REST for the changes that are still missing.
 func (c *Writer) ChangeLabels(ctx context.Context, l gate.Lane, t Thread, on string, off ...string) error {
 	t, err := c.Mutate(ctx, l, t, Bundle{On: on, Off: off})
 	if err == nil && on != "" {
@@ -105,8 +105,8 @@ func (c *Writer) ChangeLabels(ctx context.Context, l gate.Lane, t Thread, on str
 	return err
 }
 
-// AddLabel adds a label to an issue that lacks it, by REST. go-github would send a bare array where GitHub specifies an
-// object.
+// AddLabel adds a label by REST, unless the issue has it. It does not use go-github's method, which sends an array
+// although GitHub specifies an object.
 func (c *Writer) AddLabel(ctx context.Context, l gate.Lane, t Thread, label string) error {
 	if t.Issue.Has(label) {
 		return nil
@@ -123,7 +123,7 @@ func (c *Writer) AddLabel(ctx context.Context, l gate.Lane, t Thread, label stri
 	return err
 }
 
-// DropLabel removes a label from an issue that carries it, under each of its names, by REST.
+// DropLabel removes a label by REST, under each name under which the issue has it.
 func (c *Writer) DropLabel(ctx context.Context, l gate.Lane, t Thread, label string) error {
 	for _, name := range t.Issue.Named(label) {
 		if _, err := c.RemoveLabel(ctx, l, t, name); err != nil {
@@ -133,8 +133,8 @@ func (c *Writer) DropLabel(ctx context.Context, l gate.Lane, t Thread, label str
 	return nil
 }
 
-// RemoveLabel removes a label and returns the issue with its remaining labels. It returns nil if another client already
-// removed the label (404). go-github's method does not return the labels.
+// RemoveLabel removes a label and returns the issue with its remaining labels. It returns nil if another client has
+// already removed the label (404). It does not use go-github's method, which does not return the labels.
 func (c *Writer) RemoveLabel(ctx context.Context, l gate.Lane, t Thread, name string) (*Issue, error) {
 	path := fmt.Sprintf("repos/%s/%s/issues/%d/labels/%s", t.Owner, t.Repo, t.Number, url.PathEscape(name))
 	var left []gh.Label
@@ -170,14 +170,14 @@ func (c *Writer) DropOthers(ctx context.Context, l gate.Lane, t Thread, kept str
 	return nil
 }
 
-// MovedAway reports whether an issue lacks both the claimed label and the goal of a move. goal is "" for a move without
-// a goal. Either the move was completed and the labels changed since, or the labels never arrived despite GitHub's
-// answer.
+// MovedAway reports whether an issue lacks both the claimed label and the label goal after a call of MoveLabels.
+// Either the call succeeded and the labels have changed since, or GitHub confirmed a change that it did not make.
 func (c *Writer) MovedAway(t Thread, goal string) bool {
 	return !t.Issue.Has(c.read.Labels.Claimed) && (goal == "" || !t.Issue.Has(goal))
 }
 
-// LeftAlone reports whether the label goal was removed after a completed move.
+// LeftAlone reports whether MoveLabels must not be repeated, because an earlier call succeeded and the label goal was
+// removed at or after since. If goal is "", it only reports whether the claimed label is gone.
 func (c *Writer) LeftAlone(ctx context.Context, l gate.Lane, t Thread, goal string, since time.Time) (bool, error) {
 	if goal == "" || !c.MovedAway(t, goal) {
 		return c.MovedAway(t, goal), nil
@@ -186,8 +186,9 @@ func (c *Writer) LeftAlone(ctx context.Context, l gate.Lane, t Thread, goal stri
 	return err == nil && h.goneSince(goal, since), err
 }
 
-// MoveLabels takes an issue from claimed to the label goal ("" for no label). It adds the goal first and reads it back.
-// An interrupted move therefore still shows the claimed label, and a goal that is missing later was removed.
+// MoveLabels replaces all our labels of an issue by the label goal, or only removes them if goal is "". It adds goal
+// first and reads it back. So the issue keeps the claimed label if the call is interrupted, and if goal is missing
+// after a successful call, another client has removed it.
 func (c *Writer) MoveLabels(ctx context.Context, l gate.Lane, t Thread, goal string) error {
 	if err := c.ShowLabel(ctx, l, t, goal); err != nil {
 		return err
@@ -236,9 +237,9 @@ func (c *Writer) Offer(ctx context.Context, key string) error {
 	return c.ChangeLabels(ctx, gate.Claim, Thread{Place: p, Issue: issue}, c.read.Labels.Task)
 }
 
-// KeepLabel restores one label and removes our other labels after people or bots changed them. If the label itself was
-// removed, KeepLabel adds it only if again is set. Otherwise the removal belongs to a larger change, and KeepLabel does
-// nothing. It ignores a closed issue.
+// KeepLabel makes label the only one of our labels on an issue, after people or bots changed the labels. If label
+// itself was removed and again is false, KeepLabel does nothing, because the removal may be a person's decision. It
+// also does nothing if the issue is closed.
 func (c *Writer) KeepLabel(ctx context.Context, key, label string, again bool) error {
 	if err := c.conn.CheckWrites("label", key, zap.String("to", label)); err != nil {
 		return err

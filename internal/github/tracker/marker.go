@@ -13,7 +13,7 @@ import (
 	"retake/internal/github/api"
 )
 
-// Kinds of markers. A marker is the first line of a comment by the director, invisible to people:
+// Kinds of markers. A marker is the first line of a comment by the director. GitHub's pages do not show it:
 //
 //	<!-- retake:claim v1 {"fleet":"default","nonce":"k3v9qx2m","run":"run_20261121-095900Z"} -->
 const (
@@ -33,23 +33,24 @@ const (
 	MarkUnapproved = "unapproved"
 )
 
-// Ends of a claim, in its marker. The task is done, and the claim no longer competes.
+// Values of Marker.Ended. The task of such a claim is done, so the claim no longer holds the issue.
 const (
 	EndedDelivered = "delivered"
 	EndedMerged    = "merged"
 )
 
-// Marker is the content of a marker line. Every field has a narrow alphabet, so a value cannot end the HTML comment.
+// Marker is the content of a marker line. The fields allow only a few characters, so a value cannot end the HTML
+// comment.
 type Marker struct {
 	Kind    string `json:"-"`
 	Fleet   string `json:"fleet"`
 	Nonce   string `json:"nonce,omitempty"`   // nonce of the claim that the comment belongs to
 	Run     string `json:"run,omitempty"`     // claim: the director's run
-	Attempt string `json:"attempt,omitempty"` // blocked, reminder: the question's block
+	Attempt string `json:"attempt,omitempty"` // blocked, reminder: the attempt that asks; after n answers with ".n"
 	Ended   string `json:"ended,omitempty"`   // end of a claim, or empty
 	Since   int64  `json:"since,omitempty"`   // incident: when it began, Unix seconds
 	Comment int64  `json:"comment,omitempty"` // reply: id of the comment that it answers
-	Edit    int64  `json:"edit,omitempty"`    // reply: time of that comment's text, Unix seconds
+	Edit    int64  `json:"edit,omitempty"`    // reply: time of that comment's last edit, Unix seconds
 }
 
 var (
@@ -58,7 +59,7 @@ var (
 	idText     = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,80}$`)
 )
 
-// markerRules check the fields of each kind other than fleet and nonce.
+// markerRules has a check for each kind of marker. It does not cover fleet and nonce, which valid checks.
 var markerRules = map[string]func(Marker) bool{
 	MarkClaim: func(m Marker) bool {
 		ended := m.Ended == "" || m.Ended == EndedDelivered || m.Ended == EndedMerged
@@ -91,7 +92,8 @@ func (m Marker) valid() bool {
 		ok(m)
 }
 
-// Line renders the marker. It returns a permanent error for an invalid one, for example with a malformed nonce.
+// Line formats the marker as an HTML comment. It returns a permanent error for an invalid marker, for example with a
+// malformed nonce.
 func (m Marker) Line() (string, error) {
 	if !m.valid() {
 		return "", api.Permanent("marker %s of fleet %q, nonce %q, run %q, attempt %q: characters that are not allowed",
@@ -104,12 +106,12 @@ func (m Marker) Line() (string, error) {
 	return fmt.Sprintf("<!-- retake:%s v1 %s -->", m.Kind, data), nil
 }
 
-// markerStart begins every comment that a director writes, of any version.
+// markerStart is the beginning of every comment that a director writes, in all versions of Retake.
 const markerStart = "<!-- retake:"
 
 func beginsLikeMarker(body string) bool { return strings.HasPrefix(body, markerStart) }
 
-// ReadMarker reads the marker of a comment. Only the very first line counts, and only the exact form that line writes.
+// ReadMarker reads the marker of a comment. It accepts only the first line, and only the exact form that Line returns.
 func ReadMarker(body string) (Marker, bool) {
 	first, _, _ := strings.Cut(body, "\n")
 	parts := markerLine.FindStringSubmatch(strings.TrimSuffix(first, "\r"))
@@ -135,7 +137,7 @@ func (c *Reader) trusts(self, author, association string) bool {
 		slices.ContainsFunc(c.trusted, func(a string) bool { return strings.EqualFold(a, association) })
 }
 
-// NonceOf derives a marker's nonce from the subject of a comment or an issue.
+// NonceOf derives the nonce of a marker from a text that identifies the subject of the comment.
 func NonceOf(about string) string {
 	sum := sha256.Sum256([]byte(about))
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:5]))

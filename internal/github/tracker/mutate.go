@@ -15,8 +15,8 @@ import (
 	"retake/internal/github/prose"
 )
 
-// Bundle lists the changes of one GraphQL request to an issue, in this order. It adds and removes labels by name, so it
-// does not undo label changes that other people make at the same time.
+// Bundle lists changes to an issue that one GraphQL request makes, in this order. The request adds and removes single
+// labels instead of replacing them, so it does not undo label changes that people make at the same time.
 type Bundle struct {
 	On   string   // label to add, or empty
 	Off  []string // our labels to remove, by their current names
@@ -25,10 +25,10 @@ type Bundle struct {
 	Edit *Comment // comment to edit; nil creates a new one
 }
 
-// graphQLRest is the length of the period after a failure of GraphQL in which only REST is used.
+// graphQLRest is the time for which the Writer uses only REST after GraphQL has failed.
 const graphQLRest = 10 * time.Minute
 
-// labelsWanted selects the labels of an issue to read back. GitHub allows 100.
+// labelsWanted selects the labels of an issue in the answer to a mutation. An issue has at most 100.
 const labelsWanted = `labelable { labels(first: 100) { nodes { name } } }`
 
 // issueMutations are the mutations of a Bundle, in the order of execution.
@@ -46,9 +46,9 @@ type labelableAnswer struct {
 	}
 }
 
-// Mutate makes changes by GraphQL, and returns the changed issue. One request may carry the changes of several issues.
-// Later REST calls make the changes that are still missing and skip the others, so a refused or partial request costs
-// only time. Mutate does not send a request for some time after GraphQL has failed. An error means that the result is
+// Mutate makes changes by GraphQL, and returns the issue with the changes that succeeded. One request may contain the
+// changes of several issues. Callers then make the missing changes by REST, so a refused or partial request only costs
+// time. After GraphQL has failed, Mutate does not send requests for graphQLRest. An error means that the result is
 // unknown.
 func (c *Writer) Mutate(ctx context.Context, l gate.Lane, t Thread, todo Bundle) (Thread, error) {
 	if c.RestAlone() {
@@ -62,7 +62,8 @@ func (c *Writer) Mutate(ctx context.Context, l gate.Lane, t Thread, todo Bundle)
 	return t.changed(todo, body, done), err
 }
 
-// Send sends mutations and returns the results of the successful ones by name. REST must make the other changes.
+// Send sends mutations and returns the results of the successful ones by name. The caller must make the other changes
+// by REST.
 func (c *Writer) Send(ctx context.Context, l gate.Lane, t Thread, mutations []api.Mutation) (
 	done map[string]json.RawMessage, err error,
 ) {
@@ -71,12 +72,12 @@ func (c *Writer) Send(ctx context.Context, l gate.Lane, t Thread, mutations []ap
 		k := api.KindOf(err)
 		resource, _ := gate.CutReserved(api.Detail(err).Resource)
 		if k == api.KindRateLimited && resource == gate.GraphQL {
-			return nil, nil // nothing is changed, and REST has a separate budget
+			return nil, nil // GitHub has changed nothing, and REST has a separate limit
 		}
 		if k != api.KindRateLimited && ctx.Err() == nil && !errors.Is(err, api.ErrNotSent) {
 			c.AvoidGraphQL(t, api.Detail(err).Detail())
 			if k != api.KindTransient {
-				return nil, nil // refused as a whole
+				return nil, nil // GitHub refused the whole request
 			}
 		}
 		return nil, err
@@ -90,7 +91,7 @@ func (c *Writer) Send(ctx context.Context, l gate.Lane, t Thread, mutations []ap
 			zap.String("reason", prose.Clip(prose.Printable(e.Type+": "+e.Message), api.MessageLimit)))
 	}
 	if len(answer.Data) == 0 {
-		c.AvoidGraphQL(t, "it changes nothing")
+		c.AvoidGraphQL(t, "the answer contains no results")
 	}
 	return answer.Data, nil
 }
@@ -101,11 +102,11 @@ func (c *Writer) RestAlone() bool {
 	return until != nil && time.Now().Before(*until)
 }
 
-// AvoidGraphQL restricts the Writer to REST for a while.
+// AvoidGraphQL makes the Writer use only REST for graphQLRest.
 func (c *Writer) AvoidGraphQL(t Thread, why string) {
 	until, known := time.Now().Add(graphQLRest), c.RestAlone()
 	if c.restUntil.Store(&until); known {
-		return // a sibling in the same request made it fail
+		return // another part of the failed request has already logged it
 	}
 	c.conn.Log.Warn("GraphQL failed; using REST for a while", zap.String("issue", t.Key()),
 		zap.Duration("for", graphQLRest), zap.String("reason", prose.Clip(prose.Printable(why), api.MessageLimit)))
@@ -132,8 +133,8 @@ func (c *Writer) mutationInput(ctx context.Context, l gate.Lane, t Thread,
 ) (input map[string]map[string]any, body string, err error) {
 	input = map[string]map[string]any{}
 	if todo.On != "" && !t.Issue.Has(todo.On) {
-		// Read the label each time, because the id of a renamed or deleted label must not be used. The request is free
-		// while the label is unchanged.
+		// Read the label each time, because the label may have been renamed or deleted. GitHub does not count this
+		// conditional request while the label is unchanged.
 		label, _, err := c.conn.Lane(l).Issues.GetLabel(ctx, t.Owner, t.Repo, todo.On)
 		if err = api.UnlessGone(err); err != nil {
 			return nil, "", err
@@ -172,8 +173,8 @@ func (c *Writer) mutationInput(ctx context.Context, l gate.Lane, t Thread,
 	return input, body, nil
 }
 
-// changed returns the issue after the successful changes. Labels that others have added since are missing from it,
-// because we must not remove them.
+// changed returns the issue after the successful changes. It omits labels that other people have added since, because
+// the caller must not remove them.
 func (t Thread) changed(todo Bundle, body string, done map[string]json.RawMessage) Thread {
 	for _, field := range []string{"on", "off"} {
 		var answer *labelableAnswer

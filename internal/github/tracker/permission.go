@@ -13,8 +13,8 @@ import (
 	"retake/internal/github/gate"
 )
 
-// How long an answer about one person's rights is cached, and so how long a change of rights may take to have an
-// effect.
+// Lifetimes of a cached answer about a person's rights, with and without write access. A change of the rights takes
+// effect after at most this time.
 const (
 	rightKept   = 5 * time.Minute
 	noRightKept = time.Minute
@@ -34,7 +34,7 @@ type right struct {
 	asked         time.Time
 }
 
-// stands reports whether the answer is fresh enough for commands from people.
+// stands reports whether the answer is recent enough to decide about commands from people.
 func (r right) stands() bool {
 	kept := noRightKept
 	if r.write {
@@ -45,14 +45,15 @@ func (r right) stands() bool {
 
 func rightKey(p api.Place, login string) string { return strings.ToLower(p.FullName() + " " + login) }
 
-// KnowsRight reports whether a recent answer about a login is cached.
+// KnowsRight reports whether the cache has a recent answer about a login, so that MayWrite and MayTriage do not send a
+// request.
 func (c *Reader) KnowsRight(p api.Place, login string) bool {
 	r, ok := c.rights.Get(rightKey(p, login))
 	return ok && r.stands()
 }
 
-// writers are the permissions that let people change a repository. GitHub reports maintain as write, triage as read,
-// and a custom role as its base role.
+// writers contains the permissions with write access. GitHub reports maintain as write, triage as read, and a custom
+// role as its base role.
 var writers = map[string]bool{"write": true, "maintain": true, "admin": true}
 
 // MayWrite reports whether a login may write to a repository. It caches GitHub's answers for minutes.
@@ -67,8 +68,8 @@ func (c *Reader) MayTriage(ctx context.Context, p api.Place, login string) (bool
 	return r.triage, err
 }
 
-// mayMark is like MayWrite, for the author of a marker. left limits the number of requests. Beyond it, mayMark
-// returns a transient error, and a retry continues with the cached answers.
+// mayMark is like MayWrite, for the author of a marker. left is the number of requests that it may still send. If left
+// is 0, mayMark returns a transient error. A retry of the caller then continues with the cached answers.
 func (c *Reader) mayMark(ctx context.Context, p api.Place, login string, left *int) (bool, error) {
 	r, known := c.rights.Get(rightKey(p, login))
 	if known && (r.stands() || !r.write && time.Since(r.asked) < noMarkerKept) {
@@ -77,7 +78,7 @@ func (c *Reader) mayMark(ctx context.Context, p api.Place, login string, left *i
 	if *left == 0 {
 		return false, &api.Error{
 			Kind: api.KindTransient, Doubtful: true,
-			Message: "many people wrote comments that look like claims; checking their permissions a few at a time",
+			Message: "many people wrote comments that look like claims: Retake checks a few permissions at a time",
 		}
 	}
 	*left--

@@ -13,11 +13,11 @@ import (
 	"retake/internal/github/gate"
 )
 
-// RawIssue is an issue with fields that go-github lacks.
+// RawIssue is an issue with fields that go-github does not support.
 type RawIssue struct {
 	gh.Issue
 	Dependencies struct {
-		BlockedBy int `json:"blocked_by"` // open ones
+		BlockedBy int `json:"blocked_by"` // number of open issues that block this one
 	} `json:"issue_dependencies_summary"`
 	SubIssues struct {
 		Total     int `json:"total"`
@@ -33,7 +33,7 @@ func (c *Reader) RawIssue(ctx context.Context, l gate.Lane, p api.Place) (*RawIs
 	return raw, err
 }
 
-// ReadIssues reads a list of issues.
+// ReadIssues reads one page of a list of issues.
 func (c *Reader) ReadIssues(ctx context.Context, l gate.Lane, path string,
 	query url.Values,
 ) ([]*RawIssue, *gh.Response, error) {
@@ -42,5 +42,5 @@ func (c *Reader) ReadIssues(ctx context.Context, l gate.Lane, path string,
 	return raw, resp, err
 }
 
-// EventsLag is the longest time after which GitHub lists the event of a change to an issue.
+// EventsLag is the longest time between a change to an issue and its appearance in GitHub's list of events.
 const EventsLag = time.Minute

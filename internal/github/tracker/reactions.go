@@ -13,11 +13,11 @@ import (
 	"retake/internal/github/gate"
 )
 
-// reactionPages limits the reactions that are read from one comment to 500. If our reaction comes after these, we add
-// it again, and GitHub returns the existing one.
+// reactionPages is the maximum number of pages of reactions to read from a comment, which is 500 reactions. If our
+// reaction comes later in the list, we add it again, and GitHub returns the existing reaction.
 const reactionPages = 5
 
-// OwnReaction is a reaction by our account. go-github omits its time.
+// OwnReaction is a reaction by our account. go-github does not support its time.
 type OwnReaction struct {
 	gh.Reaction
 	CreatedAt time.Time `json:"created_at"`

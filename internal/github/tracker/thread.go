@@ -15,7 +15,7 @@ import (
 	"retake/internal/github/prose"
 )
 
-// threadPages limits the comments that are read from one issue to 5,000.
+// threadPages is the maximum number of pages of comments to read from an issue, which is 5,000 comments.
 const threadPages = 50
 
 // Comment is one comment of an issue. Mark is set only if the marker counts, that is, if we or a trusted author
@@ -27,7 +27,7 @@ type Comment struct {
 	Body       string
 	At, Edited time.Time // Edited equals At for a comment that was never edited
 	person     bool
-	Trusted    bool // by the author's association, which is not a permission
+	Trusted    bool // the author's association is trusted, which does not imply a permission
 	Thumbs     int  // thumbs-up reactions by all users
 	URL        string
 	Mark       *Marker
@@ -101,8 +101,8 @@ func (c *Reader) ToComment(raw *gh.IssueComment, self string) Comment {
 }
 
 // dropForged drops markers by authors who cannot write to the repository. An author association does not suffice,
-// because a collaborator may have only read access. From other accounts, only markers of claims and releases
-// count.
+// because a collaborator may have only read access. If the author is not our account, dropForged also drops all markers
+// except claims and releases.
 func (c *Reader) dropForged(ctx context.Context, p api.Place, self string, all []Comment) error {
 	left := markersPerCall
 	for i, r := range all {
@@ -123,8 +123,8 @@ func (c *Reader) dropForged(ctx context.Context, p api.Place, self string, all [
 	return nil
 }
 
-// OwnComments returns our own comments with the given marker, oldest first. The fields that are set in want must
-// match.
+// OwnComments returns our own comments with the given marker, oldest first. It ignores Run, Ended and Since. It
+// compares Attempt only if that is set in want.
 func (t Thread) OwnComments(want Marker) []Comment {
 	var found []Comment
 	for _, r := range t.Comments {
@@ -138,7 +138,7 @@ func (t Thread) OwnComments(want Marker) []Comment {
 	return found
 }
 
-// Questions returns the questions of our fleet in the claim that holds the issue, oldest first.
+// Questions returns the questions that our fleet has asked for the claim that holds the issue, oldest first.
 func (t Thread) Questions(fleet string) []Comment {
 	holder, ok := t.Holder()
 	if !ok {
@@ -147,9 +147,9 @@ func (t Thread) Questions(fleet string) []Comment {
 	return t.OwnComments(Marker{Kind: MarkBlocked, Fleet: fleet, Nonce: holder.Mark.Nonce})
 }
 
-// lastRelease returns the latest release marker by a trusted account, or a comment with id 0. If a claim has several
-// releases, the first counts. Two directors may reclaim it at the same time, and the second release must not end a
-// claim that began between the two.
+// lastRelease returns the latest comment with a release marker, or a comment with id 0. If a claim has several release
+// markers, only the first counts. Two directors may reclaim a claim at the same time, and the second release must not
+// end a claim that began between the two.
 func (t Thread) lastRelease() (last Comment) {
 	released := map[string]bool{}
 	for _, r := range t.Comments {
@@ -188,11 +188,11 @@ func (t Thread) Holder() (Comment, bool) {
 	return Comment{}, false
 }
 
-// Adopt restores an edited nonce in the marker of the claim that holds the issue. nonce is the one with which this
-// fleet won the claim. Adopt requires that our account wrote the comment for our fleet, that our claim has no other
-// comment or release, and that the claim named in the edited marker has no other comment. Another director cannot claim
-// the issue while it carries the claimed label. If no claim holds the issue, Adopt uses our comment without a marker if
-// its foot names the claim. The next write to the comment restores the marker.
+// Adopt repairs the marker of a claim comment after a person edited it. nonce is the nonce with which this fleet won
+// the claim. Adopt does nothing if nonce has a comment or a release. It replaces the nonce of the claim that holds the
+// issue if our account wrote that comment for our fleet, and the edited nonce does not occur in another comment. If the
+// issue does not have a holder, Adopt uses our comment without a marker that names the claim in its last line. Adopt
+// changes only t; the next write to the comment restores its marker on GitHub.
 func (t *Thread) Adopt(fleet, nonce string) {
 	repaired := Marker{Kind: MarkClaim, Fleet: fleet, Nonce: nonce}
 	if len(t.OwnComments(repaired)) > 0 || t.WasReleased(nonce) {
@@ -219,14 +219,14 @@ func (t *Thread) Adopt(fleet, nonce string) {
 	t.Comments[i].Mark = &repaired
 }
 
-// claimShown matches the text of an active claim's comment, with any remains of its marker. The foot names claim and
-// fleet. Older versions wrote "has work of" and "has its work".
+// claimShown matches the text of an active claim's comment, even if its marker was edited or deleted. The last line
+// names the claim and the fleet. Older versions of Retake wrote "has work of" and "has its work".
 var claimShown = regexp.MustCompile("(?s)^(?:<!-- retake:[^\n]*\n)?\\s*\\*\\*(?:In review\\*\\*|Retake\\*\\* (?:has " +
 	"picked up|has work of|has lost contact|has its work|is|will|waits)).*" +
 	"<sub>claim `([a-z0-9]{8})` · fleet `([A-Za-z0-9._-]{1,64})`</sub>\\s*$")
 
-// unmarkedClaim returns the nonce in the foot of our account's comment without a marker, or "" if the comment does not
-// show a claim of our fleet.
+// unmarkedClaim returns the nonce in the last line of a comment by our account without a valid marker. It returns "" if
+// the comment does not show a claim of our fleet.
 func (t *Thread) unmarkedClaim(r Comment, fleet string) string {
 	if r.Mark != nil || !strings.EqualFold(r.Author, t.Self) {
 		return ""
@@ -237,8 +237,8 @@ func (t *Thread) unmarkedClaim(r Comment, fleet string) string {
 	return ""
 }
 
-// Named returns the nonces of claims that are named after the comment with the given id, the latest first. Our
-// questions name claims, and so do comments that have lost their markers.
+// Named returns the nonces of our fleet's claims in the comments after the given id, latest first. It finds them in our
+// questions and in claim comments without a valid marker.
 func (t *Thread) Named(fleet string, after int64) (nonces []string) {
 	for _, r := range slices.Backward(t.Comments) {
 		if r.ID <= after {
@@ -254,8 +254,8 @@ func (t *Thread) Named(fleet string, after int64) (nonces []string) {
 	return nonces
 }
 
-// Post creates a comment with the given marker and text, and returns its id. It returns 0 if we already have such a
-// comment.
+// Post creates a comment with the given marker and text, and returns its id. It returns 0 if t already has a comment by
+// our account with this marker.
 func (c *Writer) Post(ctx context.Context, l gate.Lane, t Thread, m Marker, text string) (created int64, err error) {
 	if len(t.OwnComments(m)) > 0 {
 		return 0, nil
@@ -268,13 +268,14 @@ func (c *Writer) Post(ctx context.Context, l gate.Lane, t Thread, m Marker, text
 	return made.GetID(), api.Accepted(made.GetID(), "the comment for "+t.Key(), err)
 }
 
-// ReadBack checks whether a new comment exists. If a person deleted it, the director does not write it again.
+// ReadBack reads a new comment. It returns nil if the comment exists, or if a person has already deleted it, because
+// the director must not write it again.
 func (c *Writer) ReadBack(ctx context.Context, l gate.Lane, t Thread, id int64) error {
 	_, _, err := c.conn.Lane(l).Issues.GetComment(ctx, t.Owner, t.Repo, id)
 	return api.UnlessGone(err)
 }
 
-// Edit changes the body of our comment if it differs.
+// Edit changes our comment if its body differs from the marker and text. It returns the new body.
 func (c *Writer) Edit(ctx context.Context, l gate.Lane, p api.Place, r Comment, m Marker, text string) (string, error) {
 	body, err := WithMarker(m, text)
 	if err != nil || SameText(body, r.Body) {
@@ -303,17 +304,19 @@ func WithMarker(m Marker, text string) (string, error) {
 	return prose.Clip(head+"\n"+strings.TrimSpace(text), commentLimit), nil
 }
 
-// SameText reports whether two texts differ only in line ends and space around them. GitHub changes both.
+// SameText reports whether two texts are equal except for line endings and surrounding white space, which GitHub may
+// change.
 func SameText(a, b string) bool {
 	norm := func(s string) string { return strings.TrimSpace(strings.ReplaceAll(s, "\r\n", "\n")) }
 	return norm(a) == norm(b)
 }
 
-// ByPerson reports whether a person wrote a comment. Any comment that begins like a marker counts as a director's
-// comment, even if its version is unknown.
+// ByPerson reports whether a person wrote a comment. A comment that begins like a marker counts as a director's
+// comment, even if the version of the marker is unknown.
 func (r Comment) ByPerson() bool { return r.person && !beginsLikeMarker(r.Body) }
 
-// IsOwnClaim reports whether a claim comment belongs to this claim.
+// IsOwnClaim reports whether r, a comment with a claim marker, was written by our account for the given fleet and
+// nonce.
 func (t Thread) IsOwnClaim(fleet string, r Comment, nonce string) bool {
 	return strings.EqualFold(r.Author, t.Self) && r.Mark.Fleet == fleet && r.Mark.Nonce == nonce
 }
@@ -321,7 +324,7 @@ func (t Thread) IsOwnClaim(fleet string, r Comment, nonce string) bool {
 // commentLimit is the maximum length of our comments, in characters. GitHub refuses more than 65,536.
 const commentLimit = 60_000
 
-// LatestOf returns the last of comments in the order of their ids, or a zero comment.
+// LatestOf returns the last element of comments, or a zero Comment if the list is empty.
 func LatestOf(comments []Comment) Comment {
 	if len(comments) == 0 {
 		return Comment{}

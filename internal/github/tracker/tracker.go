@@ -8,10 +8,10 @@ import (
 	"retake/internal/github/api"
 )
 
-// Labels are the four labels that show the state of an issue. Their names are compared without case, as on GitHub.
+// Labels has the names of the four labels that show the state of an issue. The package ignores case, as GitHub does.
 type Labels struct{ Task, Claimed, Blocked, Review string }
 
-// Reader reads issues, their comments and their labels' history, and checks the rights of authors.
+// Reader reads issues, their comments and the history of their labels. It also checks the rights of authors.
 type Reader struct {
 	conn    *api.Conn
 	Fleet   string
@@ -27,7 +27,7 @@ type Reader struct {
 type Writer struct {
 	conn      *api.Conn
 	read      *Reader
-	restUntil atomic.Pointer[time.Time] // GraphQL has failed and is not used before this time
+	restUntil atomic.Pointer[time.Time] // use only REST before this time, because GraphQL has failed
 }
 
 // New returns a Reader and a Writer. It fails if fleet cannot be part of a marker.
