@@ -40,7 +40,7 @@ type Approval struct {
 	Without []string
 }
 
-// NotApproved explains why agents must not read the text of an issue.
+// NotApproved is the error for an issue with a text that agents must not read. Why is a text for people.
 type NotApproved struct{ Why string }
 
 func (e *NotApproved) Error() string { return "github: not approved: " + e.Why }
@@ -49,11 +49,12 @@ func notApproved(format string, args ...any) error {
 	return &NotApproved{Why: fmt.Sprintf(format, args...)}
 }
 
-// Approved returns the text of an issue that agents may read: the title and body when the task label was last added, or
-// after a later edit by a person with write access. One request reads GitHub's history of the issue, so the director
-// need not store the text. It returns a *NotApproved if the history does not show an approved text.
+// Approved returns the text of an issue that agents may read. It is the title and body at the time when the task label
+// was last added, or after a later edit by a person with write access. One request usually reads GitHub's history of
+// the issue, so the director need not store the text. Approved returns a *NotApproved if the history does not show an
+// approved text.
 //
-// If GraphQL fails, the history is missing. The current text is then approved if its author has write access, because
+// If GraphQL does not return the history, the current text counts as approved if its author has write access, because
 // only the author and people with write access can edit it.
 func (c *Approvals) Approved(ctx context.Context, i tracker.Issue) (Approval, error) {
 	p, err := api.ParseKey(i.Key)
@@ -86,7 +87,8 @@ func (c *Approvals) Approved(ctx context.Context, i tracker.Issue) (Approval, er
 	return a, nil
 }
 
-// approvedUnedited returns the current text if its author has write access.
+// approvedUnedited returns the current text if its author has write access. It is for issues without a history, and
+// noHistory is the reason.
 func (c *Approvals) approvedUnedited(ctx context.Context, p api.Place, i tracker.Issue, noHistory error) (Approval,
 	error,
 ) {
@@ -115,9 +117,9 @@ func (c *Approvals) approvedUnedited(ctx context.Context, p api.Place, i tracker
 	}, nil
 }
 
-// approval returns the event that approved an issue: the latest labelling by a person with triage rights. GitHub checks
-// these rights, except that a template or form lets any author open an issue with labels. So approval looks up the
-// author's rights.
+// approval returns the index of the event that approved an issue: the latest addition of the task label by a person
+// with triage rights. GitHub checks these rights, except that a template or form lets any author open an issue with
+// labels. So approval looks up the rights of a person who labelled their own issue.
 func (c *Approvals) approval(ctx context.Context, p api.Place, i tracker.Issue, h tracker.LabelHistory) (at int,
 	err error,
 ) {
@@ -172,9 +174,10 @@ type revision struct {
 // because only the author and people with write access can edit.
 const editorsAsked = 20
 
-// standing returns the approved revision from a nonempty list, oldest first. This is the latest one since the approval
-// by a person with write access, or else the last one before the approval. An edit in the same second as the approval
-// counts as later.
+// standing returns the text of the approved revision in all, which is a nonempty list with the oldest first. That is
+// the latest revision after the approval by an editor with write access. Without such an editor, it is the last
+// revision before the approval. An edit in the same second as the approval counts as later. without lists the editors
+// of the revisions after the approved one.
 func (c *Approvals) standing(ctx context.Context, p api.Place, all []revision, approved time.Time,
 	self string,
 ) (text string, without []string, err error) {
@@ -205,9 +208,9 @@ func (c *Approvals) standing(ctx context.Context, p api.Place, all []revision, a
 	return *all[base].text, without, nil
 }
 
-// OfferedByUntrusted explains why an issue does not count as offered: only people without triage rights have added its
-// task label, for example through a template. why is empty if the offer counts. Only an untrusted author costs a
-// request. For other authors, Approved checks the offer before work begins.
+// OfferedByUntrusted returns a reason if only people without triage rights have added the task label of an issue, for
+// example through a template, so that the issue does not count as offered. Otherwise it returns "". For trusted
+// authors, OfferedByUntrusted does not send requests, because Approved checks the offer before work begins.
 func (c *Approvals) OfferedByUntrusted(ctx context.Context, i tracker.Issue) (why string, err error) {
 	if i.Trusted {
 		return "", nil
@@ -229,11 +232,11 @@ func (c *Approvals) OfferedByUntrusted(ctx context.Context, i tracker.Issue) (wh
 
 // issueTexts holds GitHub's history of the labels and texts of an issue.
 type issueTexts struct {
-	labels      tracker.LabelHistory // and the changes to its title
+	labels      tracker.LabelHistory // events of labels and of the title
 	title, body string
 	edited      time.Time  // time of the last edit of the body, or zero
 	edits       []revision // edits of the body, oldest first
-	older       bool       // there are earlier edits that were not read
+	older       bool       // edits does not contain the first version of the body
 }
 
 // titles returns the revisions of the title, oldest first.
@@ -254,7 +257,8 @@ func (x issueTexts) titles() []revision {
 	return all
 }
 
-// bodies returns the revisions of the body, oldest first.
+// bodies returns the revisions of the body, oldest first. If the oldest text is unknown, the first revision has no
+// text.
 func (x issueTexts) bodies() []revision {
 	switch {
 	case len(x.edits) == 0 && x.edited.IsZero():

@@ -14,11 +14,12 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// historyPages limits the requests for one issue's history to 1,000 edits, and as many labellings and titles.
+// historyPages is the maximum number of requests for the history of an issue. They can return 1,000 edits of the body,
+// and 1,000 changes of labels and title.
 const historyPages = 10
 
-// issueQuery asks for the history of an issue: the latest labellings and titles, and the latest texts of its body.
-// GitHub's field "diff" holds the whole text after an edit. An edited body also has an entry with its original text.
+// issueQuery asks for the latest changes of an issue's labels, title and body. GitHub's field "diff" contains the whole
+// text after an edit. The first entry of an edited body contains its original text.
 const issueQuery = `query($id: ID!, $edits: String, $changes: String) { node(id: $id) { ... on Issue {
   title body lastEditedAt includesCreatedEdit
   userContentEdits(first: 100, after: $edits) { pageInfo { hasNextPage endCursor } nodes { editedAt diff editor { __typename login } } }
@@ -75,7 +76,7 @@ type graphQLActor struct {
 	Login string
 }
 
-// login returns the login in REST's form, which marks only Apps with a suffix.
+// login returns the login as REST writes it, with the suffix [bot] for an App.
 func (a graphQLActor) login() string {
 	if a.Type == "Bot" {
 		return a.Login + "[bot]"
@@ -83,13 +84,13 @@ func (a graphQLActor) login() string {
 	return a.Login
 }
 
-// timelineEvents maps the types of the timeline to REST's names of events.
+// timelineEvents maps GraphQL's types of timeline items to the names of the same events in REST.
 var timelineEvents = map[string]string{
 	"LabeledEvent": "labeled", "UnlabeledEvent": "unlabeled",
 	"RenamedTitleEvent": "renamed",
 }
 
-// event converts a timeline item to REST's form.
+// event converts a timeline item to the event that REST returns.
 func (t timelineItem) event() *gh.IssueEvent {
 	e := &gh.IssueEvent{
 		Event: gh.String(timelineEvents[t.Type]), CreatedAt: &gh.Timestamp{Time: t.CreatedAt},
@@ -103,8 +104,8 @@ func (t timelineItem) event() *gh.IssueEvent {
 	return e
 }
 
-// issueHistory reads an issue's history back to its approval, usually in one request. It returns errNoHistory if
-// GraphQL does not provide the history.
+// issueHistory reads the history of an issue back to its approval, usually in one request. Its error wraps errNoHistory
+// if GraphQL does not return the history.
 func (c *Approvals) issueHistory(ctx context.Context, i tracker.Issue) (x issueTexts, err error) {
 	if x.labels, err = c.read.NoHistory(ctx, gate.Completion); err != nil {
 		return x, err
@@ -156,7 +157,7 @@ func (c *Approvals) issueHistory(ctx context.Context, i tracker.Issue) (x issueT
 	return x, notApproved("its history has more than %d changes", historyPages*api.PageSize)
 }
 
-// latestOffer returns the index of the latest task label that a person's account added, or -1.
+// latestOffer returns the index of the latest event in which a person added the task label, or -1.
 func latestOffer(h tracker.LabelHistory) int {
 	for at, e := range slices.Backward(h.Events) {
 		if h.IsTask(e, "labeled") && !h.PutBack(at) {
@@ -166,10 +167,10 @@ func latestOffer(h tracker.LabelHistory) int {
 	return -1
 }
 
-// errNoHistory is wrapped by errors that prevent GraphQL from returning a history.
+// errNoHistory is wrapped by errors that mean that GraphQL did not return the history of an issue.
 var errNoHistory = errors.New("approval: no history")
 
-// askHistory makes one request.
+// askHistory requests one page of the history.
 func (c *Approvals) askHistory(ctx context.Context, variables map[string]any) (answer historyAnswer, err error) {
 	err = c.conn.Query(ctx, gate.Completion, issueQuery, variables, &answer)
 	var why string

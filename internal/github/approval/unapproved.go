@@ -11,8 +11,8 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// Disapprove explains once on an issue why agents do not work on it despite its task label. why comes from
-// OfferedByUntrusted.
+// Disapprove posts one comment on an issue that explains why agents do not work on it despite its task label. why comes
+// from OfferedByUntrusted.
 func (c *Approvals) Disapprove(ctx context.Context, key, why string) error {
 	return c.sayOnce(ctx, key, key, "unapproved", why)
 }
@@ -23,12 +23,13 @@ type editedPage struct {
 	People string
 }
 
-// SayEdited comments once per approval that the text was edited later, and that agents do not see this edit.
+// SayEdited posts one comment per approval, which says that the text was edited later and that agents do not get the
+// edit.
 func (c *Approvals) SayEdited(ctx context.Context, key string, a Approval) error {
 	return c.sayOnce(ctx, key, key+" "+api.Format(a.At), "edited", editedPage{a, strings.Join(a.Without, ", ")})
 }
 
-// sayOnce posts a comment about a subject, unless the comment already exists.
+// sayOnce posts a comment, unless the issue already has one with the same about, which identifies the subject.
 func (c *Approvals) sayOnce(ctx context.Context, key, about, page string, data any) error {
 	if err := c.conn.CheckWrites("explain", key, zap.String("reason", page)); err != nil {
 		return err

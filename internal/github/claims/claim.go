@@ -53,7 +53,7 @@ type Request struct {
 	// answer, or if the work in review needs another attempt.
 	Unblock bool
 	// Answers, with Unblock, is the number of answers that the task had received. If the task has asked another
-	// question since then, Claim changes nothing and returns NotEligible.
+	// question since then, Claim returns NotEligible without a change.
 	Answers int
 }
 

@@ -160,14 +160,14 @@ func (c *Claims) Stale(ctx context.Context, key string) (h Holder, last time.Tim
 }
 
 // halfClaimed is the age after which an incomplete claim counts as ended. Such a claim has added the claimed label, but
-// has neither written its comment nor removed the task label.
+// has not written its comment or removed the task label.
 const halfClaimed = time.Minute
 
 // Free removes the claimed label from an open issue without a claim if our account added the label at least stale ago.
 // Such a label remains if a claim was interrupted before its comment, or if the comment was deleted. Free adds the task
-// label if our account removed it. freed reports whether Free changed the issue. If it did not, due is the time at
-// which a later call may do so, or zero if it must never do so. If the issue still has the task label, halfClaimed
-// replaces a longer stale.
+// label if our account removed it. freed reports whether Free changed the issue. Otherwise, due is the time from which
+// a later call may change it, or zero if later calls must not change it. If the issue still has the task label,
+// halfClaimed replaces a longer stale.
 func (c *Claims) Free(ctx context.Context, key string, stale time.Duration) (freed bool, due time.Time, err error) {
 	t, err := c.read.Thread(ctx, gate.Reads, key)
 	if err != nil {

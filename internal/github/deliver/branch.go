@@ -12,7 +12,7 @@ import (
 	"retake/internal/github/gate"
 )
 
-// DeleteUnshown deletes a branch like DeleteBranch, but keeps a branch that any pull request has used.
+// DeleteUnshown is like DeleteBranch, but keeps a branch that has ever been the head of a pull request.
 func (c *Deliveries) DeleteUnshown(ctx context.Context, repo, branch, sha string) error {
 	p, err := api.ParseRepo(repo)
 	if err != nil {
@@ -27,8 +27,8 @@ func (c *Deliveries) DeleteUnshown(ctx context.Context, repo, branch, sha string
 	return c.DeleteBranch(ctx, repo, branch, sha)
 }
 
-// DeleteBranch removes an obsolete branch if it still points to sha. A missing branch is not an error. Protected
-// branches and branches with later pushes stay.
+// DeleteBranch deletes a branch if it still points to sha and is not protected. A missing branch is not an error, and
+// neither is a branch that DeleteBranch keeps.
 func (c *Deliveries) DeleteBranch(ctx context.Context, repo, branch, sha string) error {
 	if err := c.conn.CheckWrites("delete branch", repo, zap.String("to", branch)); err != nil {
 		return err

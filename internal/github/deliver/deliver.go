@@ -32,7 +32,7 @@ func New(conn *api.Conn, read *tracker.Reader, write *tracker.Writer, text *page
 type Request struct {
 	Key, Nonce   string
 	Branch, Base string
-	Title        string // title of a new pull request; later edits by people stay
+	Title        string // title of a new pull request; later deliveries do not change it
 	PullRequest  bool
 	Draft        bool // opens a draft, because the work is not validated; Note explains why
 	Watch        bool // the director watches the pull request, so the claim does not end
@@ -52,7 +52,7 @@ type Request struct {
 type Delivered struct {
 	PullRequest int    // or 0
 	URL         string // address of the pull request, or else of the branch
-	Withdrawn   string // why the work is not wanted, or empty; if set, GitHub is unchanged
+	Withdrawn   string // why people do not want the work, or empty; if set, Deliver did not change GitHub
 }
 
 // DeliveredPage is the data of pages/delivered.md.
@@ -62,10 +62,10 @@ type DeliveredPage struct {
 	Page  string // address of the branch
 }
 
-// Deliver opens the pull request, if one is wanted, or finds it by its head branch. It updates the pull request's text,
-// replaces the claimed label by the review label, and turns the claim comment into the report. The comment comes last,
-// together with the removal of the claimed label. Unless the pull request is watched, its marker then ends the claim,
-// and a repetition can only remove that label.
+// Deliver opens the pull request if Request.PullRequest is set, or finds an existing one by its head branch and updates
+// its text. It replaces the claimed label by the review label, and turns the claim comment into the report. It edits
+// the comment last, together with the removal of the claimed label, because the new marker ends the claim unless the
+// pull request is watched. After that, a repeated call only removes the claimed label.
 func (c *Deliveries) Deliver(ctx context.Context, req Request) (Delivered, error) {
 	if err := c.conn.CheckWrites("deliver", req.Key, zap.String("task", req.Nonce),
 		zap.String("to", req.Branch)); err != nil {
@@ -118,8 +118,8 @@ func (c *Deliveries) Deliver(ctx context.Context, req Request) (Delivered, error
 	return done, err
 }
 
-// Withdrawn returns why a delivery is no longer wanted, as Deliver would, or "" if it is wanted or was already shown.
-// If the issue has the expected labels, it does not send a request.
+// Withdrawn returns why people no longer want a delivery, or "", like Delivered.Withdrawn. It does not send requests if
+// the issue has the claimed or the review label.
 func (c *Deliveries) Withdrawn(ctx context.Context, i tracker.Issue) (why string, err error) {
 	p, err := api.ParseKey(i.Key)
 	if err != nil {
@@ -129,8 +129,9 @@ func (c *Deliveries) Withdrawn(ctx context.Context, i tracker.Issue) (why string
 	return why, err
 }
 
-// withdrawn interprets an issue without the claimed and the review label. A person has removed either the claimed
-// label, because the work is not wanted, or the review label after the delivery (shown).
+// withdrawn finds out why an issue has lost both the claimed and the review label. If a person removed the claimed
+// label, the work is not wanted, and why is not empty. If a person removed the review label, an earlier call already
+// delivered the work, and shown is true.
 func (c *Deliveries) withdrawn(ctx context.Context, l gate.Lane, p api.Place, i tracker.Issue) (why string, shown bool,
 	err error,
 ) {
@@ -147,8 +148,9 @@ func (c *Deliveries) withdrawn(ctx context.Context, l gate.Lane, p api.Place, i 
 	return why, err == nil && h.TakenOff(c.read.Labels.Review) >= 0, err
 }
 
-// Settled returns the result of a completed delivery. After a merge or close, it returns the pull request and its head.
-// If only the claim has ended, it returns the address of the branch. Otherwise the result is zero.
+// Settled returns the result of a completed delivery. If the pull request was merged or closed,
+// Settled returns the pull request and the SHA of its head. If only the claim has ended, it returns the address of the
+// branch. Otherwise the result is zero.
 func (c *Deliveries) Settled(ctx context.Context, req Request) (_ Delivered, head string, _ error) {
 	t, err := c.read.Thread(ctx, gate.Completion, req.Key)
 	if err != nil {

@@ -1,2 +1,2 @@
-// Package deliver hands finished work over for review, and reads the outcome of its pull request.
+// Package deliver publishes finished work for review, and reads the state of its pull request.
 package deliver

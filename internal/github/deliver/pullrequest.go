@@ -16,7 +16,7 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// pullRequest finds and updates the task's pull request, or creates it. After the end of the claim, it only finds the
+// pullRequest updates the task's pull request, or creates it if it does not exist. If ended is true, it only finds the
 // pull request.
 func (c *Deliveries) pullRequest(ctx context.Context, t tracker.Thread, req Request, ended bool) (Delivered, error) {
 	pr, err := c.ownPullRequest(ctx, t, req)
@@ -34,8 +34,8 @@ func (c *Deliveries) pullRequest(ctx context.Context, t tracker.Thread, req Requ
 	return Delivered{PullRequest: pr.GetNumber(), URL: pr.GetHTMLURL()}, nil
 }
 
-// ownPullRequest returns the pull request of an earlier delivery, or the pull request with our head, or nil. A closed
-// pull request counts only if its body has this claim's marker. A human has then closed it, and it stays closed.
+// ownPullRequest returns the pull request of an earlier delivery, or the pull request with our head branch, or nil. A
+// closed pull request counts only if its body has this claim's marker. A person has closed it, so it stays closed.
 func (c *Deliveries) ownPullRequest(ctx context.Context, t tracker.Thread, req Request) (*gh.PullRequest, error) {
 	if req.Number > 0 {
 		pr, _, err := c.conn.Lane(gate.Completion).PullRequests.Get(ctx, t.Owner, t.Repo, req.Number)
@@ -56,8 +56,8 @@ func (c *Deliveries) ownPullRequest(ctx context.Context, t tracker.Thread, req R
 	return nil, nil
 }
 
-// wroteBody reports whether this claim wrote the text of a pull request. To take the text over, a person deletes the
-// marker.
+// wroteBody reports whether this claim wrote the text of a pull request, according to its marker. A person can delete
+// the marker, so that Retake does not change the text anymore.
 func (c *Deliveries) wroteBody(t tracker.Thread, req Request, pr *gh.PullRequest) bool {
 	mark, marked := tracker.ReadMarker(pr.GetBody())
 	return marked && mark == c.deliveryMark(req) && strings.EqualFold(pr.GetUser().GetLogin(), t.Self)
@@ -67,7 +67,7 @@ func (c *Deliveries) deliveryMark(req Request) tracker.Marker {
 	return tracker.Marker{Kind: tracker.MarkDelivery, Fleet: c.read.Fleet, Nonce: req.Nonce}
 }
 
-// createPullRequest creates the task's pull request by GraphQL, or by REST if that does not succeed.
+// createPullRequest creates the task's pull request by GraphQL, or by REST if GraphQL does not create it.
 func (c *Deliveries) createPullRequest(ctx context.Context, t tracker.Thread, req Request) (*gh.PullRequest, error) {
 	body, err := c.PullRequestBody(t, req)
 	if err != nil {
@@ -97,8 +97,8 @@ func (c *Deliveries) createPullRequest(ctx context.Context, t tracker.Thread, re
 	return pr, api.Accepted(pr.GetNumber(), "the pull request of "+req.Branch, err)
 }
 
-// sendPullRequest creates a pull request by GraphQL, possibly together with other changes. It returns nil if REST must
-// do it.
+// sendPullRequest creates a pull request by GraphQL, possibly together with other changes. If it returns nil without an
+// error, the caller must use REST.
 func (c *Deliveries) sendPullRequest(ctx context.Context, t tracker.Thread, fresh *gh.NewPullRequest) (
 	*gh.PullRequest, error,
 ) {
@@ -128,8 +128,8 @@ func (c *Deliveries) sendPullRequest(ctx context.Context, t tracker.Thread, fres
 	return &gh.PullRequest{Number: &made.PullRequest.Number, HTMLURL: &made.PullRequest.URL}, nil
 }
 
-// updatePullRequest rewrites our text in an open pull request, and makes a draft ready. It keeps the title, and a text
-// that others wrote.
+// updatePullRequest rewrites our text of an open pull request, and marks a draft as ready for review. It does not
+// change the title, or a text without our marker.
 func (c *Deliveries) updatePullRequest(ctx context.Context, t tracker.Thread, req Request, pr *gh.PullRequest) error {
 	if pr.GetState() != "open" || !c.wroteBody(t, req, pr) {
 		return nil

@@ -34,8 +34,8 @@ type PullRequest struct {
 	Head   string // SHA
 	Draft  bool
 
-	// Determined means that GitHub has tried the merge, which takes it seconds after a push. Conflict means that the
-	// merge failed.
+	// Determined means that GitHub has checked whether the branch can be merged, which takes seconds after a push.
+	// Conflict means that it cannot.
 	Determined bool
 	Conflict   bool
 
@@ -61,12 +61,12 @@ const (
 	failuresListed = 50
 )
 
-// badConclusions are the conclusions of failed check runs. Cancelled and stale runs are not evidence about the work.
+// badConclusions lists the conclusions of failed check runs. Cancelled and stale runs do not mean that the work is bad.
 var badConclusions = []string{"failure", "timed_out", "action_required", "startup_failure"}
 
-// PullRequest reads a pull request of an issue's repository with its checks and change requests. This costs at least
-// one request of the hourly limit. GitHub includes the repository with its counters in a pull request, so the ETag
-// changes with every push and issue.
+// PullRequest reads a pull request in the repository of an issue, with its checks and change requests. It uses at least
+// one request of the hourly limit, even if the pull request is unchanged. GitHub's answer contains counters of the
+// repository, so its ETag changes with every push and issue.
 func (c *Deliveries) PullRequest(ctx context.Context, key string, number int) (PullRequest, error) {
 	p, err := api.ParseKey(key)
 	if err != nil {
@@ -97,8 +97,8 @@ func (c *Deliveries) PullRequest(ctx context.Context, key string, number int) (P
 	return pr, err
 }
 
-// Refresh reads the checks and change requests of an open pull request again, and takes the rest from last. Its
-// requests are conditional, so an unchanged pull request does not count against the hourly limit.
+// Refresh reads the checks and change requests of an open pull request again, and copies the other fields from last.
+// Its requests are conditional, so an unchanged pull request does not count against the hourly limit.
 func (c *Deliveries) Refresh(ctx context.Context, key string, last PullRequest) (PullRequest, error) {
 	p, err := api.ParseKey(key)
 	if err != nil {
@@ -186,8 +186,8 @@ func (pr *PullRequest) fails(name, address, text string) {
 	})
 }
 
-// unlessForbidden ignores an error about a resource that the token may not read. People can still see the resource on
-// GitHub.
+// unlessForbidden logs and ignores an error which means that the token may not read a resource, because people can
+// still see that resource on GitHub.
 func (c *Deliveries) unlessForbidden(err error, p api.Place, what string) error {
 	if api.StatusOf(err) != http.StatusForbidden || api.KindOf(err) != api.KindPermanent {
 		return err
@@ -197,11 +197,11 @@ func (c *Deliveries) unlessForbidden(err error, p api.Place, what string) error 
 	return nil
 }
 
-// opinions are the states of a review that hold until the same person's next such review. A mere comment does not end
-// them.
+// opinions lists the states of a review that replace the state of the same person's earlier reviews. A review that only
+// comments does not replace them.
 var opinions = []string{"APPROVED", "CHANGES_REQUESTED", "DISMISSED"}
 
-// changeRequests returns the reviews that request changes, by people with write access who have not reviewed again.
+// changeRequests returns the latest review of each person with write access if it requests changes.
 func (c *Deliveries) changeRequests(ctx context.Context, p api.Place) ([]ChangeRequest, error) {
 	latest := map[string]*gh.PullRequestReview{}
 	err := api.EachPage(func(page gh.ListOptions) (*gh.Response, error) {

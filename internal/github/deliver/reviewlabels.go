@@ -15,10 +15,10 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// toReview moves a delivered issue from claimed to review, and returns the updated issue. With GraphQL, the same
-// request edits the claim comment.
+// toReview replaces the claimed label of a delivered issue by the review label, and returns the updated issue. If
+// GraphQL works, the same request edits the claim comment.
 func (c *Deliveries) toReview(ctx context.Context, t tracker.Thread, todo tracker.Bundle) (tracker.Thread, error) {
-	// An earlier attempt may have set all labels at once.
+	// An earlier call of replaceLabels may have been interrupted before its repair.
 	if t.Issue.Has(c.read.Labels.Review) && !t.Issue.Has(c.read.Labels.Claimed) {
 		if err := c.repairLabels(ctx, t, nil); err != nil {
 			return t, err
@@ -38,8 +38,8 @@ func (c *Deliveries) toReview(ctx context.Context, t tracker.Thread, todo tracke
 	return t, c.write.DropOthers(ctx, gate.Completion, t, c.read.Labels.Review)
 }
 
-// finishReview removes the claimed label from a delivered issue, unless the request that edited the claim comment has
-// removed it. If the issue has the task label, the claimed label may belong to the next claim.
+// finishReview removes the claimed label from a delivered issue if an earlier call edited the claim comment but did not
+// remove the label. It keeps the label if the issue has the task label, because the label may belong to the next claim.
 func (c *Deliveries) finishReview(ctx context.Context, t tracker.Thread) error {
 	if _, held := t.Holder(); held || !t.Issue.Has(c.read.Labels.Review) || t.Issue.Has(c.read.Labels.Task) {
 		return nil
@@ -47,9 +47,9 @@ func (c *Deliveries) finishReview(ctx context.Context, t tracker.Thread) error {
 	return c.write.ChangeLabels(ctx, gate.Completion, t, "", c.read.Labels.Claimed)
 }
 
-// replaceLabels moves an issue from claimed to review in one REST request that sets all labels. The request undoes
-// concurrent changes, which repairLabels restores. It is used only while GraphQL fails, and only on an issue without
-// any other label of the director.
+// replaceLabels replaces the claimed label by the review label in one REST request that sets all labels of the issue.
+// The request overwrites concurrent changes of labels, which repairLabels then restores. replaceLabels does nothing and
+// returns false if GraphQL works, or if the issue has another label of the director.
 func (c *Deliveries) replaceLabels(ctx context.Context, t tracker.Thread) (done bool, err error) {
 	if !c.write.RestAlone() || !t.Issue.Has(c.read.Labels.Claimed) {
 		return false, nil
@@ -81,8 +81,8 @@ func (c *Deliveries) replaceLabels(ctx context.Context, t tracker.Thread) (done 
 	return true, c.repairLabels(ctx, t, want)
 }
 
-// repairLabels restores concurrent changes of labels that replaceLabels undid, from GitHub's events. After a restart
-// the written labels are unknown, and to is nil.
+// repairLabels restores the concurrent changes of labels that replaceLabels has overwritten. It finds them in GitHub's
+// events. to has the labels that replaceLabels wrote, or is nil if they are unknown because the director has restarted.
 func (c *Deliveries) repairLabels(ctx context.Context, t tracker.Thread, to []string) error {
 	h, err := c.read.LabelHistory(ctx, gate.Completion, t.Place)
 	if err != nil {
@@ -108,22 +108,22 @@ func (c *Deliveries) repairLabels(ctx context.Context, t tracker.Thread, to []st
 	return nil
 }
 
-// sameMoment is the maximum age of a concurrent change that replaceLabels can undo. It equals the longest wait of the
+// sameMoment is the maximum age of a change that replaceLabels can overwrite. It equals the longest wait of the
 // request.
 const sameMoment = 10 * time.Minute
 
-// setAtOnce returns the labels that the write of all labels removed (on) or added (off) by accident. The changes to the
-// claimed and the review label are intended, and give the time of the write. GitHub's times are whole seconds, and one
-// write takes less than one second. Our repair comes at least a second later.
+// setAtOnce returns the labels that replaceLabels removed (on) or added (off) by accident. It derives the time of the
+// write from the intended changes, of the claimed and the review label. GitHub's times are whole seconds, and one write
+// takes less than one second. Our repair comes at least a second later.
 //
-// A change by our account in that second may come from the person who owns the token. It counts as part of the write
-// only if it agrees with the written labels. If those are unknown, it counts only if it undid a recent change.
+// A change by our account in that second may also come from the owner of the token. It counts as part of the write only
+// if it agrees with the labels in to. If to is nil, it counts only if it reverted a recent change.
 //
-// The write never undoes a change from before the claimed label, because it starts from labels that include the claimed
-// label. Such removals come from the claim, possibly in the same second.
+// The write starts from labels that include the claimed label, so it cannot revert a change that is older than the
+// claimed label. A removal that seems to do so comes from the claim, possibly in the same second.
 func setAtOnce(h tracker.LabelHistory, to []string) (on, off []string) {
 	second := func(i int) time.Time { return h.Events[i].GetCreatedAt().UTC().Truncate(time.Second) }
-	var first time.Time // the latest of the two, or the other one, if that was a second before
+	var first time.Time // of the write: the later of the two changes, or the earlier one if they are a second apart
 	for _, i := range []int{h.Last(h.Labels.Review), h.Last(h.Labels.Claimed)} {
 		if i < 0 || !h.ByUs(h.Events[i]) {
 			continue

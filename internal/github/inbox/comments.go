@@ -22,8 +22,8 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// Said is a comment by a person on an issue or a pull request. If it contains no command, the fields that Vet fills in
-// are not set.
+// Said is a comment by a person on an issue or a pull request. Only a comment with a command has the fields that Vet
+// sets.
 type Said struct {
 	Issue       string // "owner/repo#n", with the requested name
 	PullRequest bool
@@ -33,15 +33,16 @@ type Said struct {
 // Comments is the result of one poll of a repository's comments.
 type Comments struct {
 	Said   []Said // by time, without comments by bots or directors
-	Cursor string // for the next call; store it together with the results of Said
+	Cursor string // for the next call; the caller must store it together with the results of Said
 }
 
-// Comments lists the comments written or edited in a repository since the cursor from an earlier call. Without changes
-// it takes one conditional request, which does not count against the hourly limit. Without a cursor the list is empty,
-// and the new cursor is GitHub's current time.
+// Comments lists the comments that were written or edited in a repository since the cursor of an earlier call. If there
+// are no changes, it sends one conditional request, which does not count against the hourly limit. If cursor is empty,
+// the list is empty, and the new cursor is GitHub's current time.
 //
-// An edited comment is returned again as a separate text, and every text is returned once. If many people without known
-// permissions give commands at once, the cursor stays before the first command with a pending lookup.
+// Comments returns every text once, so it returns an edited comment again. If many people with unknown permissions give
+// commands at once, Comments looks up only rightsPerCall permissions. The cursor then stays before the first command
+// that needs another lookup.
 func (c *Inbox) Comments(ctx context.Context, repo, cursor string) (Comments, error) {
 	p, err := api.ParseRepo(repo)
 	if err != nil {
@@ -92,8 +93,8 @@ func (c *Inbox) repoComments(ctx context.Context, p api.Place, since time.Time,
 	return raw, resp, api.Normalize(err)
 }
 
-// hear selects people's comments and looks up the permissions for commands, in order of time, until too many lookups
-// are pending.
+// hear selects people's comments in order of time, and looks up the permissions for commands. It stops at the command
+// that would need more than rightsPerCall lookups.
 func (c *Inbox) hear(ctx context.Context, p api.Place, self string, next heard, upTo time.Time,
 	all []*gh.IssueComment,
 ) (Comments, error) {
@@ -138,15 +139,16 @@ func placeOfComment(p api.Place, raw *gh.IssueComment) (api.Place, bool) {
 	return p, err == nil && n > 0
 }
 
-// heard is a cursor. It covers all texts before a second, and lists the reported texts of that second, because others
-// may follow. Its form is the time, then a key for each text.
+// heard is a cursor. All texts before the second at have been returned. keys identifies the texts of that second that
+// have been returned, because more texts may follow in the same second. A cursor is written as the time, followed by
+// the keys.
 type heard struct {
 	at   time.Time
 	keys []string
 }
 
-// heardKeys is the maximum number of texts of one second in a cursor. If a second has more, the cursor omits all of
-// them, and they are returned again with the same ids and times.
+// heardKeys is the maximum number of keys in a cursor. If a second has more texts, the cursor omits all keys, and the
+// next call returns these texts again, with the same ids and times.
 const heardKeys = 500
 
 func parseHeard(cursor string) (heard, error) {
@@ -186,7 +188,7 @@ func (h *heard) add(r tracker.Comment) {
 	h.keys = append(slices.Clip(h.keys), heardKey(r))
 }
 
-// reach advances the cursor to a second, after all texts before it were reported.
+// reach advances the cursor to a later second, after all texts before that second were returned.
 func (h *heard) reach(at time.Time) {
 	if at.After(h.at) {
 		h.at, h.keys = at, nil

@@ -20,21 +20,21 @@ import (
 const mostReferences = 20
 
 var (
-	// dependsLine matches a separate line or a sentence, such as "Blocked by #1, acme/gadgets#2 and
+	// dependsLine matches a part of a line, such as "Blocked by #1, acme/gadgets#2 and
 	// https://github.com/acme/gadgets/issues/3".
 	dependsLine = regexp.MustCompile(`(?i)\b(?:blocked by|depends on)\b:?\s+((?:` + referenceForm +
 		`)(?:(?:\s*,\s*|\s+and\s+|\s*,\s*and\s+|\s+)(?:` + referenceForm + `))*)`)
-	// taskItem matches an unticked item of a task list that begins with an issue.
+	// taskItem matches an unchecked item of a task list that begins with a reference to an issue.
 	taskItem = regexp.MustCompile(`^\s*[-*+] \[ \] +(` + referenceForm + `)(?:[\s,.:;)]|$)`)
-	// codeOrComment matches comments of templates, and code within a line.
+	// codeOrComment matches HTML comments, as in templates, and code within a line.
 	codeOrComment = regexp.MustCompile("(?s)<!--.*?-->|`[^`\n]+`")
 	anyReference  = regexp.MustCompile(referenceForm)
 )
 
 const referenceForm = `(?:[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+)?#[0-9]+|https?://[^\s/]+/[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+/(?:issues|pull)/[0-9]+`
 
-// references returns the keys of the issues that a text names as dependencies, in order. It ignores code and
-// quotations.
+// references returns the keys of the issues that a text names as dependencies, in the order of the text. It ignores
+// code and quotations.
 func references(in api.Place, host, text string) (keys []string) {
 	text = codeOrComment.ReplaceAllString(strings.ReplaceAll(text, "\r\n", "\n"), "")
 	lines := strings.Split(text, "\n")
@@ -81,24 +81,25 @@ func keyOf(in api.Place, host, ref string) string {
 	return p.Key()
 }
 
-// Limits of the cache of lookups: the lifetime, unless a poll shows a change, and the size.
+// Limits of the cache of looked-up issues. It keeps a result for lookedFor, unless a poll shows a change before.
 const (
 	lookedFor  = 30 * time.Minute
 	mostLooked = 20_000
 )
 
-// looked contains the open issues or pull requests that a lookup found, for a single key or a list.
+// looked is a cached result: the open issues and pull requests in a list, or under a single key.
 type looked struct {
 	open []string
 	at   time.Time
 }
 
-// ErrLater means that an issue needs more lookups than are permitted now. The results so far are cached.
+// ErrLater means that an issue needs more lookups than are permitted now. A later call continues with the cached
+// results.
 var ErrLater error = api.Transient("its dependencies will be looked up later", nil)
 
-// openAt returns the open issues that a lookup finds. Without a cached result it sends a request and decrements left.
-// If half of the hour's requests are used, it uses older results instead of requests, because the director's work needs
-// the other half.
+// openAt returns the open issues under name, a key or a list. If the cache does not have a recent result, it calls ask,
+// which sends a request, and decrements left. If at least half of the hour's requests are used, openAt accepts older
+// results and does not call ask, because the director's work needs the rest.
 func (c *Inbox) openAt(name string, left *int, ask func() ([]string, error)) ([]string, error) {
 	name = strings.ToLower(name)
 	scarce := c.conn.Scarce()
@@ -133,9 +134,9 @@ func (c *Inbox) knownClosed(key string) bool {
 }
 
 // Blockers returns the open issues that must be closed before work on an issue begins. They are GitHub's blocking
-// issues, open sub-issues, and issues that the text names after "blocked by" or "depends on" or in an unticked item of
-// a task list. Invisible issues do not block. An issue without dependencies does not cost a request. Blockers sends at
-// most left requests, and returns ErrLater if they are not enough.
+// issues, open sub-issues, and issues that the text names after "blocked by" or "depends on" or in an unchecked item of
+// a task list. Issues that the credential cannot read do not block. Blockers does not send requests for an issue
+// without dependencies. It sends at most left requests, and returns ErrLater if they are not enough.
 func (c *Inbox) Blockers(ctx context.Context, i tracker.Issue, left *int) (keys []string, err error) {
 	p, err := api.ParseKey(i.Key)
 	if err != nil {
@@ -187,7 +188,7 @@ func (c *Inbox) Blockers(ctx context.Context, i tracker.Issue, left *int) (keys 
 	return slices.Compact(keys), nil
 }
 
-// openIn returns the open issues in a list of an issue.
+// openIn returns the open issues in a list that belongs to an issue, such as "sub_issues".
 func (c *Inbox) openIn(ctx context.Context, p api.Place, list string) (open []string, err error) {
 	path := fmt.Sprintf("repos/%s/%s/issues/%d/%s", p.Owner, p.Repo, p.Number, list)
 	raw, _, err := c.read.ReadIssues(ctx, gate.Reads, path, url.Values{"per_page": {strconv.Itoa(api.PageSize)}})

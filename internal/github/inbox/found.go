@@ -20,17 +20,17 @@ import (
 // Found is the state of a task according to GitHub, for a director that lost its journal.
 type Found struct {
 	tracker.Issue
-	// Nonce identifies our fleet's claim if it holds the issue. It is empty without a claim or, with Others, if another
-	// claim holds the issue.
+	// Nonce identifies our fleet's claim that holds the issue. It is empty if the issue is not claimed, or if another
+	// claim holds the issue, in which case Others is true.
 	Nonce  string
 	Others bool
-	// Ended lists the claims of our fleet that were delivered, merged or released according to a marker.
+	// Ended lists the nonces of our fleet's claims that were delivered, merged or released according to a marker.
 	Ended []string
 	// Attempt is the highest attempt number in the claim comment or the branch of its pull request, or 0.
 	Attempt int
-	// Question names our latest question of the claim, as in Escalation.Block, or is empty. Landed reports whether the
-	// issue got the blocked label since AskedAt. Answered reports whether the label was removed and our claimed label
-	// was added later, as happens after an answer.
+	// Question identifies the latest question of the claim, as in Escalation.Block, or is empty. Landed reports whether
+	// the blocked label shows the question, or was changed after AskedAt. Answered reports whether the blocked label
+	// was removed and we added the claimed label later, as we do after an answer.
 	Question string
 	AskedAt  time.Time
 	Landed   bool
@@ -43,19 +43,18 @@ type Found struct {
 type FoundPull struct {
 	Number            int
 	URL, Branch, Head string
-	// Change is the newest change request for an older head, which the current head follows. It is 0 without such a
-	// review.
+	// Change is the ID of the newest review that requested changes of an earlier head, or 0. The current head probably
+	// answers it.
 	Change int64
 }
 
-// findPages limits each list that FindTasks reads to its latest 1,000 entries.
+// findPages is the maximum number of pages that FindTasks reads of each list, which are the latest 1,000 entries.
 const findPages = pollPages
 
 // FindTasks finds our claims in a repository. It reads the issues with our labels, including closed issues, the issues
-// of our pull requests, and the numbers in also. The values of also are claims of each issue known from other sources,
-// the likeliest first. It does not write. In addition to the lists, each issue costs two to five requests. FindTasks
-// omits deleted issues, and returns unreadable issues with the reason in unread, so one bad issue does not hide the
-// rest.
+// of our pull requests, and the issues in also. also maps the number of an issue to claims that are known from other
+// sources, the most likely first. In addition to the lists, each issue costs two to five requests. FindTasks omits
+// deleted issues. Issues that it cannot read are in unread with the reason, so that they do not hide other issues.
 func (c *Inbox) FindTasks(ctx context.Context, repo string,
 	also map[int][]string,
 ) (found []Found, unread map[int]error, err error) {
@@ -74,8 +73,8 @@ func (c *Inbox) FindTasks(ctx context.Context, repo string,
 	issues := issuesByNumber{}
 	for _, label := range []string{c.read.Labels.Claimed, c.read.Labels.Blocked, c.read.Labels.Review} {
 		for _, name := range append([]string{label}, c.read.FormerNames(label)...) {
-			// A delivery without a watch keeps its label permanently, so closed issues with the review label are
-			// skipped.
+			// Retake never removes the review label of a delivery that it does not watch, so skip closed issues with
+			// this label.
 			if err := c.labelled(ctx, p, name, label == c.read.Labels.Review, issues); err != nil {
 				return nil, nil, err
 			}
@@ -108,13 +107,13 @@ func (c *Inbox) FindTasks(ctx context.Context, repo string,
 	return found, unread, nil
 }
 
-// concernsAll reports whether the error of a request about one issue would occur for every issue.
+// concernsAll reports whether the error of a request for one issue would also occur for all other issues.
 func concernsAll(ctx context.Context, err error) bool {
 	kind := api.KindOf(err)
 	return ctx.Err() != nil || kind == api.KindRateLimited || kind == api.KindUnauthorized
 }
 
-// labelled adds the issues with a label. If open is set, it skips closed issues.
+// labelled adds the issues with a label to issues. If open is set, it skips closed issues.
 func (c *Inbox) labelled(ctx context.Context, p api.Place, label string, open bool, issues issuesByNumber) error {
 	page := 0
 	for range findPages {
@@ -177,7 +176,7 @@ func issuesOf(pulls map[string]*gh.PullRequest) (numbers []int) {
 	return slices.Compact(numbers)
 }
 
-// find reads the comments of one issue.
+// find derives the state of a task from the comments and label events of an issue.
 func (c *Inbox) find(ctx context.Context, i tracker.Issue, pulls map[string]*gh.PullRequest, known []string) (Found,
 	error,
 ) {
@@ -233,9 +232,9 @@ func (c *Inbox) find(ctx context.Context, i tracker.Issue, pulls map[string]*gh.
 	return f, err
 }
 
-// claimOf returns our claim that holds an issue. If the marker or the comment was edited or deleted, it returns the
-// first known claim that has not ended. Known claims come from our questions and from the foot of a comment without a
-// marker. If no label or question indicates a claim, the known claims have ended.
+// claimOf returns the nonce of our claim that holds an issue. If the claim comment or its marker was edited or deleted,
+// claimOf returns the first known claim that has not ended. It also finds known claims in our questions and in the last
+// line of a comment without a marker. The known claims have ended if no label or question indicates a claim.
 func (c *Inbox) claimOf(t *tracker.Thread, f Found, known []string) (nonce string, others bool) {
 	holder, held := t.Holder()
 	switch {
@@ -284,8 +283,8 @@ func (c *Inbox) followed(ctx context.Context, p api.Place, pull *FoundPull) (id 
 	return id, err
 }
 
-// attemptInState matches the attempt number in the first line of our claim comment. The lines below may quote agents
-// and people.
+// attemptInState matches the attempt number in the first line of our claim comment. It must not be used on later lines,
+// because they may quote agents and people.
 var attemptInState = regexp.MustCompile(`\battempt ([1-9][0-9]{0,4})\b`)
 
 func shownAttempt(body string) (n int) {

@@ -36,7 +36,7 @@ const (
 	pollPages = 10 // the next poll reads the rest
 	// cursorOverlap is subtracted from the first cursor, because GitHub's lists may lag behind its clock.
 	cursorOverlap = 10 * time.Second
-	sameSecond    = 100 // pages of entries with the same update time, read at least twice, before we give up
+	sameSecond    = 100 // maximum number of requests of a poll in which many entries have the same update time
 )
 
 // Page is the result of one Poll.
@@ -48,15 +48,15 @@ type Page struct {
 	// again, as with Issues.
 	PullRequests map[int]time.Time
 	Closed       []string // keys of the closed issues
-	Cursor       string   // for the next Poll; store it together with the decisions about Issues
+	Cursor       string   // for the next Poll; the caller must store it together with its decisions about Issues
 	Same         bool     // GitHub reports no change since the last identical request
 }
 
-// Poll lists the changes since the cursor of an earlier Poll. Without changes it sends one conditional request, which
-// does not count against the hourly limit.
+// Poll lists the changes since the cursor of an earlier Poll. If there are no changes, it sends one conditional
+// request, which does not count against the hourly limit.
 //
-// The first Poll of a repository has no cursor, and does not read history. It lists the open issues that carry the
-// task, claimed or blocked label, with one list per label. Its cursor is GitHub's time before the first list.
+// For the first Poll of a repository, cursor is empty. It lists only the open issues with the task, claimed or blocked
+// label, and needs a list of each label. Its new cursor is shortly before GitHub's time at the first list.
 func (c *Inbox) Poll(ctx context.Context, repo, cursor string) (Page, error) {
 	p, err := api.ParseRepo(repo)
 	if err != nil {
@@ -123,14 +123,13 @@ func (c *Inbox) pollSince(ctx context.Context, p api.Place, since time.Time) (Pa
 
 var errSameSecond = errors.New("inbox: too many changes in one second")
 
-// readSince reads a list, sorted by the time of the last change, from the given second on, inclusive. Argument list
-// reads a page, and argument what returns the id and time of an entry. The cursor is the second from which the next
-// read continues.
+// readSince reads a list that is sorted by the time of the last change, beginning with the second since. Argument list
+// reads a page, and argument what returns the id and time of an entry. The next read continues at cursor.
 //
-// It continues by time instead of page number. An entry that changes between two pages moves to the end of the list,
-// and the entries behind it move forward across the edge of the page. Only if the entries of one second fill a whole
-// page are they read by page number, repeatedly, until a pass finds only known entries. Unchanged pages do not count
-// against the hourly limit.
+// readSince requests the next page by time instead of page number. Otherwise it would miss entries: an entry that
+// changes between two requests moves to the end of the list, and later entries move forward to the previous page. Only
+// if the entries of one second fill a page, readSince uses page numbers, and repeats the pages until they contain only
+// known entries. Unchanged pages do not count against the hourly limit.
 func readSince[T any](since time.Time, list func(since time.Time, page int) ([]T, error),
 	what func(T) (int64, time.Time),
 ) (cursor time.Time, err error) {

@@ -16,11 +16,12 @@ import (
 var ErrSignature = errors.New("github: webhook: the signature does not match the body: " +
 	"set the same secret here and on GitHub")
 
-// Signed reports whether a webhook has a signature of the right kind. Only OpenWebhook checks it.
+// Signed reports whether a webhook has a SHA-256 signature. It does not check the signature; see OpenWebhook.
 func Signed(h http.Header) bool { return strings.HasPrefix(h.Get(gh.SHA256SignatureHeader), "sha256=") }
 
-// OpenWebhook checks the signature of a webhook in constant time, and then reads it. It uses the HMAC with SHA-256, not
-// the older one with SHA-1. It returns ErrSignature or an error of ReadWebhook.
+// OpenWebhook checks the signature of a webhook in constant time, and then reads it. It accepts only the HMAC with
+// SHA-256, not the older HMAC with SHA-1. It returns ErrSignature, an error about the content type, or an error of
+// ReadWebhook.
 // https://docs.github.com/webhooks/using-webhooks/validating-webhook-deliveries
 func OpenWebhook(h http.Header, body []byte, secret string) (Notice, error) {
 	signature := h.Get(gh.SHA256SignatureHeader)
@@ -35,8 +36,9 @@ func OpenWebhook(h http.Header, body []byte, secret string) (Notice, error) {
 	return ReadWebhook(h.Get(gh.EventTypeHeader), payload)
 }
 
-// Notice states which issue, pull request or commit has changed on GitHub, but not how. The reader then queries GitHub.
-// So a lost, late, repeated or forged notice costs at most a request.
+// Notice states which issue, pull request or commit has changed on GitHub, but not how. The director then queries
+// GitHub, so a late, repeated or forged notice costs at most a request. If a notice is lost, the next poll finds the
+// change.
 type Notice struct {
 	Repo    string // owner/repo, or empty
 	Issue   int    // number of the issue or pull request, or 0
@@ -77,8 +79,9 @@ var hooks = map[string]func(hook) (issue int, sha string){
 	"status":                      func(h hook) (int, string) { return 0, h.SHA },
 }
 
-// ReadWebhook reads the body of a webhook with the X-GitHub-Event header event. It ignores unknown events. It fails if
-// the body is not a JSON object, or if a known event lacks the location of the change.
+// ReadWebhook reads the body of a webhook. event is the value of the X-GitHub-Event header. For an unknown event, it
+// returns a Notice that does not matter. It returns an error if the body is not a JSON object, or if a known event
+// lacks its repository, or its issue or commit.
 func ReadWebhook(event string, body []byte) (Notice, error) {
 	var h hook
 	if err := json.Unmarshal(body, &h); err != nil {
