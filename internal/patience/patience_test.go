@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// failing records a failure of the test that it stands for.
+// failing is a T that records the message of Fatalf instead of failing the test.
 type failing struct {
 	*testing.T
 	said string
