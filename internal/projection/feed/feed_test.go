@@ -13,8 +13,8 @@ import (
 	"retake/internal/fsm"
 )
 
-// handedOut returns batches whose records identify them. One of them is large. The batch at bad cannot be decoded. If
-// bad is 0, all can.
+// handedOut passes n batches and then returns end. Each record contains the sequence of its batch. Every 50th batch is
+// larger than a parcel. The batch at sequence bad cannot be decoded; 0 means that all batches can be decoded.
 func handedOut(n, bad uint64, end error) Read {
 	return func(_ context.Context, fn func(uint64, []byte) error) error {
 		for seq := uint64(1); seq <= n; seq++ {
@@ -40,7 +40,7 @@ func TestBatchesAreTakenInOrder(t *testing.T) {
 	for name, c := range map[string]struct {
 		n, bad  uint64
 		end     error
-		stop    uint64 // sequence at which take returns with, or 0
+		stop    uint64 // sequence at which take returns the error with, or 0
 		with    error
 		taken   uint64
 		want    error
@@ -100,14 +100,13 @@ func TestReadingEndsWithWhoTakes(t *testing.T) {
 	}
 }
 
-// TestReadingWaitsForWhoTakes checks that the number of batches between reader and take is bounded for any speed of the
-// reader.
+// TestReadingWaitsForWhoTakes checks that a fast reader reads only a limited number of batches before take returns.
 func TestReadingWaitsForWhoTakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		read, most := 0, 0
 		hold := make(chan struct{})
 		go func() {
-			synctest.Wait() // all reads that do not need take have happened
+			synctest.Wait() // until the reader is blocked
 			close(hold)
 		}()
 		err := Batches(t.Context(), func(ctx context.Context, fn func(uint64, []byte) error) error {
