@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestTargetFollowsTheLoad checks that a process becomes busy at many collections, and quiet without one.
+// TestTargetFollowsTheLoad checks that a process becomes busy after many collections in a period, and quiet after a
+// period without a collection.
 func TestTargetFollowsTheLoad(t *testing.T) {
 	const busy = 200
 	g, cycles := load{percent: busy}, uint64(0)
@@ -17,7 +18,7 @@ func TestTargetFollowsTheLoad(t *testing.T) {
 		{0, quietPercent},
 		{busyCycles - 1, quietPercent},
 		{busyCycles, busy},
-		{1, busy}, // the same load needs fewer collections now
+		{1, busy}, // with the higher target, the same load causes fewer collections
 		{0, quietPercent},
 		{1, quietPercent},
 	} {

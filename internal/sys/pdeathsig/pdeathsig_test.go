@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// Threads of this process end while the programs run.
+// The programs must survive while other threads of this process end.
 func TestNoThreadTakesAProgramAlong(t *testing.T) {
 	var programs []*exec.Cmd
 	for range 20 {
@@ -102,7 +102,7 @@ func containsZombie(stat string) bool {
 	return false
 }
 
-// A program that cannot start yields the error of cmd.Start.
+// If the program cannot start, Start returns the error of cmd.Start.
 func TestNoProgram(t *testing.T) {
 	if err := Start(exec.Command("/nowhere/at/all")); err == nil {
 		t.Error("a missing program started")

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A simple model keeps all bytes and cuts at the end.
+// The test compares the buffer with a slice of all written bytes.
 func TestTailKeepsTheNewestBytes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 40).Draw(t, "limit")
