@@ -137,7 +137,7 @@ func TestIgnoredAsGitIgnores(t *testing.T) {
 		defer func() { _ = os.RemoveAll(dir) }()
 		for _, f := range rapid.SliceOfN(file, 1, 12).Draw(t, "files") {
 			f = filepath.Join(dir, filepath.FromSlash(f))
-			_ = os.MkdirAll(filepath.Dir(f), 0o755) // fails if a file blocks it, and the tree has fewer files
+			_ = os.MkdirAll(filepath.Dir(f), 0o755) // fails if a parent is a file; the tree then has fewer files
 			_ = os.WriteFile(f, nil, 0o644)
 		}
 		for _, folder := range []string{"", "a", "a/b"} {
