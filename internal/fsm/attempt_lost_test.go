@@ -7,8 +7,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// TestLostWorkIsSaidAndChangesNothing checks that people read the amount of lost work, and that it does not change the
-// signature of a failure.
+// TestLostWorkIsSaidAndChangesNothing checks that the cause of a failure mentions the lost work, and that the failure's
+// signature does not depend on it.
 func TestLostWorkIsSaidAndChangesNothing(t *testing.T) {
 	m := New(Config{Classify: func(e recovery.Evidence) recovery.Finding {
 		return recovery.Finding{Reason: e.Known, Cause: e.KnownCause, Signature: e.KnownCause}

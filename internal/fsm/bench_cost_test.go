@@ -58,7 +58,8 @@ func stepCost(m *Machine, step func(*Machine)) time.Duration {
 	return least
 }
 
-// quietly fails only after several failed tries, because other programs may use the machine for a while.
+// quietly repeats a failed measurement several times before it fails the test, because other programs may use the
+// machine for a while.
 func quietly(t *testing.T, measure func() (wrong string)) {
 	t.Helper()
 	wrong := ""

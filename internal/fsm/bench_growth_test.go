@@ -50,8 +50,8 @@ func TestBenchGrowth(t *testing.T) {
 	})
 }
 
-// eachOf returns the least time of an event, in µs, over many rounds of all tasks. records is the number of records for
-// each event.
+// eachOf returns the time of an event, in µs: the minimum of many rounds over all tasks. records is the expected number
+// of journal records for each event.
 func eachOf(t *testing.T, d *Driver, tasks, records int, event func(i int) EventBody) float64 {
 	t.Helper()
 	const rounds, events = 10, 20_000

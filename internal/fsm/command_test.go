@@ -22,8 +22,7 @@ func TestCommandsAreKnownAgain(t *testing.T) {
 	}
 }
 
-// An operator's request is recognised by its id alone, however often it is repeated, and requests never push
-// people's comments out of memory.
+// The machine recognises a repeated request by its id. Many requests do not make it forget people's comments.
 func TestRequestsAreKnownAgain(t *testing.T) {
 	m := New(testConfig())
 	ask := func(id string, s int) []Fact {
@@ -58,7 +57,8 @@ func TestRequestsAreKnownAgain(t *testing.T) {
 	}
 }
 
-// A run for some issues leaves the others in the queue, reports it, and continues existing claims.
+// A run that is limited to some issues leaves the others in the queue, explains their wait, and continues existing
+// claims.
 func TestOnlySomeAreTaken(t *testing.T) {
 	m := New(testConfig())
 	mustStep(t, m, at(0), Booted{RunID: "r"})
@@ -90,7 +90,8 @@ func TestOnlySomeAreTaken(t *testing.T) {
 	}
 }
 
-// A process that ends before answering a comment leaves the cursor before it, so the next process answers it.
+// The cursor does not pass a comment before the director has answered it. If the process ends before that, the next
+// process reads the comment again and answers it.
 func TestCursorWaitsForAnswers(t *testing.T) {
 	m := New(testConfig())
 	mustStep(t, m, at(0), Booted{})

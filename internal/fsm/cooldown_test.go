@@ -34,7 +34,7 @@ func runningFleet(t *testing.T, n int) (*fleet, []IssueKey) {
 	return f, keys
 }
 
-// says makes a task's worker state a limit.
+// says makes a task's worker report a limit.
 func (f *fleet) says(k IssueKey, wait time.Duration) {
 	f.t.Helper()
 	f.step(LimitReported{
@@ -82,7 +82,8 @@ func TestOneTaskClosesAModelForACap(t *testing.T) {
 	}
 }
 
-// TestUnderOtherNamesATaskClosesNoLonger uses attempts that may use any model, so they wait for each closed model.
+// TestUnderOtherNamesATaskClosesNoLonger checks that a task cannot exceed MaxStatedWait by reporting limits of many
+// models. Without configured models, attempts wait for each closed model.
 func TestUnderOtherNamesATaskClosesNoLonger(t *testing.T) {
 	f, k := runningFleet(t, 1)
 	f.m.cfg.Models = nil
@@ -102,8 +103,8 @@ func TestUnderOtherNamesATaskClosesNoLonger(t *testing.T) {
 	}
 }
 
-// A statement that does not prolong a cooldown is kept as evidence. The machine charges later statements about other
-// resources in full.
+// A statement that does not prolong a cooldown is kept as evidence, but does not use up the task's MaxStatedWait. Later
+// statements about other resources still do.
 func TestEvidenceCoversNoTime(t *testing.T) {
 	f, k := runningFleet(t, 1)
 	states := func(resource string, wait time.Duration) {
@@ -185,8 +186,8 @@ func TestNoEvidenceOfOneTask(t *testing.T) {
 	}
 }
 
-// TestAQuotaOfFiveHours checks that a task that meets a quota waits for it, that another task tries after the cap,
-// and that all tasks wait then.
+// TestAQuotaOfFiveHours checks that a task that runs into a quota waits for its reset, that another task tries the
+// model after MaxStatedWait, and that all tasks wait after this task has confirmed the quota.
 func TestAQuotaOfFiveHours(t *testing.T) {
 	f, k := runningFleet(t, 1)
 	resets := f.now.Add(5 * time.Hour)
@@ -215,8 +216,8 @@ func TestAQuotaOfFiveHours(t *testing.T) {
 	}
 }
 
-// TestStatementsAreBounded checks the bounds on the resources of one task and on all statements. A limit that rises in
-// small steps is not recorded each time.
+// TestStatementsAreBounded checks the limits on the resources of one task and on the number of statements. The machine
+// does not record each statement of a deadline that rises in small steps.
 func TestStatementsAreBounded(t *testing.T) {
 	f, k := runningFleet(t, 1)
 	for n := range 20 {
@@ -257,7 +258,7 @@ func TestStatementsAreBounded(t *testing.T) {
 	}
 }
 
-// TestAStatementOfTheDeadCountsForNothing uses workers of ended and unknown attempts.
+// TestAStatementOfTheDeadCountsForNothing checks that the machine ignores statements of ended and unknown attempts.
 func TestAStatementOfTheDeadCountsForNothing(t *testing.T) {
 	f, _ := runningFleet(t, 1)
 	f.step(LimitReported{Worker: "aa1-7", Resource: claude, Until: f.now.Add(time.Hour)})
@@ -311,7 +312,7 @@ func TestLiftGitHub(t *testing.T) {
 	}
 }
 
-// TestABudgetOfItsOwnClosesNothingElse checks that spent points of GraphQL do not affect REST.
+// TestABudgetOfItsOwnClosesNothingElse checks that an exhausted quota of GraphQL or search does not close GitHub.
 func TestABudgetOfItsOwnClosesNothingElse(t *testing.T) {
 	for resource, want := range map[string]Phase{
 		"github.graphql": PhaseMonitor, "github.search": PhaseMonitor,
@@ -328,7 +329,7 @@ func TestABudgetOfItsOwnClosesNothingElse(t *testing.T) {
 	}
 }
 
-// TestCooldownsOfOldJournals checks that facts without an origin are read, and can be lifted.
+// TestCooldownsOfOldJournals checks that cooldowns without an origin, as in old journals, are read and can be lifted.
 func TestCooldownsOfOldJournals(t *testing.T) {
 	records, err := ReadBatch(
 		[]byte(`{"at":"2026-11-21T10:00:00Z","cause":{"kind":"cooldown_reported","body":{}},"facts":[` +
@@ -351,8 +352,8 @@ func TestCooldownsOfOldJournals(t *testing.T) {
 	}
 }
 
-// TestEndedCooldownsAreKept checks that a new cooldown drops only others that ended a day ago, and the first of many.
-// The end of a model's cooldown decides when a claim becomes stale.
+// TestEndedCooldownsAreKept checks that cooldowns that ended a day ago are dropped, and that the oldest are dropped if
+// there are more than mostEnded. The others must stay, because they decide when a claim becomes stale.
 func TestEndedCooldownsAreKept(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 29, 10, 0, 0, 0, time.UTC)

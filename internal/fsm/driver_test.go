@@ -48,7 +48,7 @@ func oneIssue(n string) IssuesSeen {
 func TestDriverHoldsAcksAndEffectsUntilAppended(t *testing.T) {
 	d, j := newDriver(t)
 	mustOffer(t, d, oneIssue("1"), 1)
-	mustOffer(t, d, Tick{}, 2) // it causes no decision, but waits for the earlier ones
+	mustOffer(t, d, Tick{}, 2) // has no facts, but waits until the earlier decisions are durable
 	r := d.Ready()
 	if r.Batch == nil || len(r.Acks)+len(r.Effects) > 0 {
 		t.Fatalf("before the append: %+v", r)

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestLinesAreAsJSONWouldWriteThem compares the lines of the recorded journals with the output of encoding/json, part
-// by part.
+// TestLinesAreAsJSONWouldWriteThem compares Record.line with the output of encoding/json, for all records of the
+// recorded journals.
 func TestLinesAreAsJSONWouldWriteThem(t *testing.T) {
 	type factOf struct {
 		Kind string `json:"kind"`

@@ -343,8 +343,8 @@ type StopResult struct {
 	Reports []Report `json:"reports,omitempty"`
 }
 
-// DeliverResult describes a push. If it was not made, one flag is set: Nothing if the work tree equals the base, Merged
-// if the base was merged and needs validation, or Changed if the work differs from the validated work.
+// DeliverResult describes a push. Without a push, one flag is set. Nothing means that the work tree equals the base,
+// Merged that the merged base needs validation, and Changed that the work differs from the validated work.
 type DeliverResult struct {
 	Nothing     bool   `json:"nothing,omitempty"`
 	Merged      bool   `json:"merged,omitempty"`

@@ -102,10 +102,10 @@ func (j *journal) facts(t rapid.TB) []Fact {
 	return all
 }
 
-// sound checks a machine between two steps.
+// sound checks the consistency of a machine between two steps.
 func sound(m *Machine) error { return soundWith(m, m.cfg.MaxWorkers) }
 
-// soundWith is sound with another number of slots, because tasks keep their slots after the number was lowered.
+// soundWith is like sound, but allows more slots, because tasks keep their slots after the number was lowered.
 func soundWith(m *Machine, most int) error {
 	slots := 0
 	for _, t := range m.hard.Tasks {
@@ -175,7 +175,7 @@ func (m *Machine) countTasks(of func(*Task) bool) (n int) {
 	return n
 }
 
-// nextOfAll does the same as nextReady, but examines every task.
+// nextOfAll is a simple version of nextReady that examines every task.
 func (m *Machine) nextOfAll() *Task {
 	if !m.slotFree() || m.hostOpensAt().After(m.now) {
 		return nil

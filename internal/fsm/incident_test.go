@@ -47,7 +47,7 @@ func (f *fleet) seen(issues ...IssueKey) {
 	}
 }
 
-// carryOut ends the effects of a task successfully, up to a running worker.
+// carryOut makes the effects of a task succeed in order, until its worker runs or its outbox is empty.
 func (f *fleet) carryOut(k IssueKey) {
 	f.t.Helper()
 	for range 5 {
@@ -71,7 +71,7 @@ func (f *fleet) carryOut(k IssueKey) {
 	}
 }
 
-// fails runs the next attempt of a task, which fails.
+// fails runs the next attempt of a task and makes it fail.
 func (f *fleet) fails(k IssueKey, stage string, e recovery.Evidence, u *recovery.Usage) {
 	f.t.Helper()
 	f.carryOut(k)
@@ -100,7 +100,7 @@ var (
 	brokenMain = recovery.Evidence{Message: "undefined: x", Assertion: recovery.Assertion{ErrorType: "build_failed"}}
 )
 
-// An incident does not spare a task a used-up budget, and its end does not unblock such a task.
+// A task with a used-up budget is blocked even during an incident, and the end of the incident does not unblock it.
 func TestIncidentSparesNoBudget(t *testing.T) {
 	f := newFleet(t, "a/a#1", "a/a#2", "a/a#3", "a/a#4", "a/a#5")
 	spent := &recovery.Usage{PaidCalls: 10}
@@ -117,7 +117,7 @@ func TestIncidentSparesNoBudget(t *testing.T) {
 	for _, k := range []IssueKey{"a/a#1", "a/a#2", "a/a#3"} {
 		f.carryOut(k) // complete the escalation
 	}
-	f.carryOut("a/a#5") // it had already started
+	f.carryOut("a/a#5") // its claim began before the incident
 	f.now = f.now.Add(2 * time.Hour)
 	f.step(Tick{})
 	f.step(WorkerSeen{Worker: "aa5-1"})
@@ -157,7 +157,7 @@ func TestIncidentOfARepository(t *testing.T) {
 	}
 }
 
-// A canary that fails later in its attempt than the incident's tasks did has shown that the incident is over.
+// If the canary fails in a later stage than the tasks of the incident, the incident is over.
 func TestCanaryThatFailsLaterHasDoneWell(t *testing.T) {
 	f := newFleet(t, "a/a#1", "a/a#2", "a/a#3")
 	for _, k := range []IssueKey{"a/a#1", "a/a#2", "a/a#3"} {
@@ -192,7 +192,7 @@ func TestOwnFailuresMakeNoIncident(t *testing.T) {
 	}
 }
 
-// TestWhoFailed checks that an incident is about a resource that the failing part used.
+// TestWhoFailed checks that an incident concerns only a resource that the failed program has used.
 func TestWhoFailed(t *testing.T) {
 	cut := func(provider string) recovery.Evidence {
 		return recovery.Evidence{

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A claim under way does not make every poll list all issues again. The journal's cursor waits, so that another process
-// reads the undecided view.
+// While a claim is in progress, polls do not list all issues again. The cursor in the journal stays unchanged, so that
+// another process would read the undecided view again.
 func TestPollsContinueWhileAClaimIsUnderWay(t *testing.T) {
 	const claimed, other = IssueKey("acme/widgets#1"), IssueKey("acme/widgets#2")
 	s := newStandings(t, 1, nil)

@@ -15,9 +15,9 @@ import (
 	"retake/internal/recovery"
 )
 
-// TestOldJournalsAreRead replays journals of an earlier version, and compares the resulting state with the state in
-// that version. The journals are the golden transcripts, three simulated worlds with incidents, budgets, pauses and
-// stale claims, and a rebuilt journal.
+// TestOldJournalsAreRead replays journals that an earlier version wrote, and compares the resulting state with that
+// version's state. The journals are from the golden transcripts, three simulated worlds with incidents, budgets, pauses
+// and stale claims, and a rebuild.
 //
 // A line {"journal": name} begins a journal, and {"state": snapshot} is the result of its records so far. The files are
 // a record of the past, so never rewrite them.
@@ -88,7 +88,8 @@ func (s *stage) record(name string) {
 	}
 }
 
-// A rebuilt journal leads to the original state, and the queue continues. It is one of the recorded journals.
+// Replaying a rebuilt journal gives the state of the machine that wrote it, and the queue continues. The test also
+// records this journal (see recordJournal).
 func TestARebuiltJournalIsRecorded(t *testing.T) {
 	known := New(testConfig())
 	known.Apply(epoch, TaskQueued{Task: "acme/widgets#8", Nonce: "k8", Title: "Waits"})
@@ -152,8 +153,8 @@ func compareWithRecorded(t *testing.T, name string, m *Machine, recorded []byte)
 	}
 }
 
-// TestOldJournalsHaveEverything checks that the recorded journals contain each kind of fact and each trigger of their
-// time.
+// TestOldJournalsHaveEverything checks that the recorded journals contain each kind of fact and each trigger that
+// existed when they were recorded.
 func TestOldJournalsHaveEverything(t *testing.T) {
 	files, err := filepath.Glob("testdata/journals/*.jsonl")
 	if err != nil {
@@ -276,7 +277,8 @@ func TestTriggers(t *testing.T) {
 	}
 }
 
-// The topic of a question that an earlier version planned comes from its verdict, not from its text.
+// If an earlier version planned a question without a topic, the topic comes from the verdict, not from the question's
+// text.
 func TestAnOldQuestionHasItsTopic(t *testing.T) {
 	topics := map[recovery.Topic]int{}
 	eachBatch(t, func(before [][]byte) {
@@ -321,7 +323,7 @@ func TestAnOldQuestionHasItsTopic(t *testing.T) {
 	}
 }
 
-// eachBatch calls each with the beginning of every recorded journal, up to each batch.
+// eachBatch calls each once for every batch of the recorded journals, with the batches up to and including that one.
 func eachBatch(t *testing.T, each func(before [][]byte)) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/journals/*transcripts.jsonl")

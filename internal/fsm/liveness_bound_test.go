@@ -9,8 +9,8 @@ import (
 // maxRecord is the limit of one message of the journal.
 const maxRecord = 1 << 20
 
-// A whole fleet falls silent and comes back at once. Records stay small enough for the journal, and workers with
-// waiting heartbeats are not suspected.
+// All workers of a large fleet become silent, and then send heartbeats again, at the same time. Records stay small
+// enough for the journal. A worker stays Running if its heartbeat arrived in time, even if the machine gets it late.
 func TestMassSilenceFitsTheJournal(t *testing.T) {
 	const n = 20_000
 	m := crowd(t, n)
@@ -57,7 +57,7 @@ func TestMassSilenceFitsTheJournal(t *testing.T) {
 	}
 	offer(silent.Add(time.Second), list)
 	for _, part := range InParts(signs) {
-		offer(silent.Add(m.cfg.HeartbeatTTL/2), part) // late, because the second deadline of all workers has passed
+		offer(silent.Add(m.cfg.HeartbeatTTL/2), part) // after the second deadline of all workers
 	}
 	if got := states(Running); got != n {
 		t.Errorf("%d of %d run, although a heartbeat of each had arrived", got, n)

@@ -51,7 +51,7 @@ func TestTimeNeverGoesBack(t *testing.T) {
 	}
 }
 
-// The spelling of a repository's name does not make a second task of one issue.
+// Different spellings of a repository's name do not create a second task for the same issue.
 func TestOneTaskForAllSpellingsOfAnIssue(t *testing.T) {
 	m := running(t)
 	e := oneIssue("1")
@@ -93,7 +93,7 @@ func TestIssuesThatMakeNoSenseAreNotQueued(t *testing.T) {
 	}
 }
 
-// The cursor advances only after everything before it was decided.
+// The cursor advances only after the machine has decided about every issue of the poll.
 func TestCursorWaitsForWhatCannotBeDecided(t *testing.T) {
 	m := New(testConfig())
 	mustStep(t, m, at(0), Booted{})
@@ -117,7 +117,7 @@ func TestCursorWaitsForWhatCannotBeDecided(t *testing.T) {
 	}
 }
 
-// One event begins a bounded number of tasks. The cursor waits for the rest.
+// One event queues a limited number of tasks. The cursor does not advance before the rest is queued.
 func TestIntakeIsBounded(t *testing.T) {
 	m := New(testConfig())
 	mustStep(t, m, at(0), Booted{})
@@ -129,7 +129,7 @@ func TestIntakeIsBounded(t *testing.T) {
 	if n := len(m.Tasks()); n != maxQueuedPerEvent || m.Cursor("acme/widgets") != "" {
 		t.Fatalf("%d tasks, cursor %q", n, m.Cursor("acme/widgets"))
 	}
-	mustStep(t, m, at(2), e) // the first three are being claimed, and so are undecided
+	mustStep(t, m, at(2), e) // the first three are being claimed, so their views stay undecided
 	if n := len(m.Tasks()); n != maxQueuedPerEvent+1 {
 		t.Fatalf("%d tasks", n)
 	}
@@ -180,7 +180,8 @@ func TestManyReportsOfOneAttempt(t *testing.T) {
 	}
 }
 
-// A worker that the director ends for its behaviour is killed at once. One that has reported gets time to end.
+// If the director ends an attempt because of the worker's behaviour, it kills the worker at once. A worker that has
+// sent its own final report gets a grace period.
 func TestGraceOfAFinalReport(t *testing.T) {
 	for known, want := range map[recovery.Reason]time.Duration{"": testConfig().StopGrace, recovery.ScopeViolation: 0} {
 		r := Report{Ref: ReportRef{ID: "k1-1/end"}, Final: true, Evidence: recovery.Evidence{Known: known}}
@@ -203,7 +204,7 @@ func TestReportsOfEarlierAttemptsTakeNoRoom(t *testing.T) {
 	}
 }
 
-// A silence that began before this process counts only from the process's start.
+// After a restart, the silence of a worker counts only from the start of the new process.
 func TestSilenceAfterARestartIsCountedFromIt(t *testing.T) {
 	data, err := running(t).Snapshot()
 	if err != nil {
@@ -338,8 +339,8 @@ func TestTablesAreConsistent(t *testing.T) {
 	}
 }
 
-// The timer of a retried effect is not a deadline of the worker. (Here the answer to the start was lost, and the
-// hello came first.)
+// The timer for the retry of an effect is not a deadline of the worker. In this test, the start seems to have failed,
+// although its worker has already said hello.
 func TestRetryOfAnEffectDoesNotMakeAWorkerSuspect(t *testing.T) {
 	m := New(testConfig())
 	mustStep(t, m, at(0), Booted{RunID: "r"})

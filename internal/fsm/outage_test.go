@@ -160,7 +160,8 @@ func TestRefusedByTheGate(t *testing.T) {
 	}
 }
 
-// A single wrong refusal of a release is not final, however many tries an outage has used up before.
+// Failures during an outage do not count as refusals of a release, so the release still succeeds after a few permanent
+// refusals.
 func TestRefusedAfterAnOutage(t *testing.T) {
 	var o *outage
 	refused, released := 0, false

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Every property runs random worlds (see world). All of them check sound after each step.
+// Each property is tested in random worlds (see world), which also call sound after each step.
 
 func TestNeverTwoAuthorisedAttempts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -161,8 +161,8 @@ func decidedOnce(history []Fact) error {
 	return nil
 }
 
-// A delivery fails permanently. A second delivery of the same work may find nothing to deliver, which is a second
-// verdict on the attempt. Without that delivery, a second verdict would be wrong.
+// An attempt gets a second verdict if its delivery fails permanently, and a second delivery of the same work finds
+// nothing to deliver. Without the second delivery, decidedOnce rejects the second verdict.
 func TestEachDeliveryIsDecidedOnce(t *testing.T) {
 	t.Parallel()
 	_, s := play(t, `
@@ -229,7 +229,7 @@ func TestAcceptedSuccessIsDelivered(t *testing.T) {
 func TestSlotsNeverExceeded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
-		w.run() // sound counts after every step
+		w.run() // sound counts the slots after every step
 		held, most := map[IssueKey]bool{}, 0
 		for _, f := range w.history() {
 			if m, ok := f.(Moved); ok {
@@ -292,7 +292,7 @@ func TestEveryTaskEndsSomewhere(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
 		w.run()
-		const limit = 400 // 4 issues, at most 24 attempts each while human answers reset meters, ~4 rounds an attempt
+		const limit = 400 // 4 issues, at most 24 attempts of each issue, about 4 rounds for an attempt
 		if n := w.settle(limit); n == limit {
 			for _, task := range w.m().Tasks() {
 				t.Logf("%+v", *task)

@@ -19,7 +19,7 @@ func TestQueueIsASortedList(t *testing.T) {
 			tasks[i] = &Task{Seq: uint64(i + 1)}
 		}
 		width := rapid.IntRange(1, 2*n).Draw(t, "width")
-		full := rapid.Bool().Draw(t, "full") // most tasks are in the queue, or only a few
+		full := rapid.Bool().Draw(t, "full") // true if most tasks are in the queue, false if only a few are
 		random := rapid.Uint64().Draw(t, "random")
 		draw := func(n int) int { // rapid is too slow for so many draws
 			random = random*6364136223846793005 + 1442695040888963407

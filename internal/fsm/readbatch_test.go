@@ -32,7 +32,8 @@ func recordedBatches(t *testing.T) (all [][]byte) {
 	return all
 }
 
-// readAlike fails if a reader and encoding/json disagree about a batch of one record.
+// readAlike fails the test if BatchReader and encoding/json disagree about a batch of one record. It returns the error
+// of BatchReader.
 func readAlike(t *testing.T, b *BatchReader, line []byte) (err error) {
 	t.Helper()
 	var want Record
@@ -69,7 +70,7 @@ func TestBatchesAreReadAsEncodingJSONReadsThem(t *testing.T) {
 	}
 }
 
-// mutate changes one byte of a record.
+// mutate changes a byte of a record, inserts a byte, or removes or repeats up to 12 bytes.
 func mutate(line []byte, random *rand.Rand) []byte {
 	const parts = "\"\\{}[]:,0129-.eEntfalsrumK \xff"
 	at, n := random.IntN(len(line)-1), 1+random.IntN(12)
@@ -88,7 +89,7 @@ func mutate(line []byte, random *rand.Rand) []byte {
 	}
 }
 
-// Our output is read in one pass, without encoding/json.
+// BatchReader reads all records that the Driver writes without encoding/json.
 func TestWhatIsWrittenIsReadFast(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -117,7 +118,7 @@ func TestWhatIsWrittenIsReadFast(t *testing.T) {
 	}
 }
 
-// encoding/json does not read any part of a fact, except for kinds that only occur in old journals.
+// BatchReader reads every kind of fact without encoding/json, except incident_over, which only occurs in old journals.
 func TestFactsAreReadFast(t *testing.T) {
 	for _, row := range facts {
 		if row.plain == nil != (row.kind == "incident_over") {

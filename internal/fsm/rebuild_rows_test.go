@@ -10,8 +10,8 @@ var (
 	deliverPlanned = []Planned{{Effect: Effect{ID: "k7-2/deliver", Kind: DoDeliver, Task: rebuiltKey}}}
 )
 
-// foundRows are findings without a journal. Each has the deciding row, the resulting state, and the first effect in
-// does.
+// foundRows are cases of evidence without a journal. row is the matching row of RebuildRows, state the resulting state,
+// and does the first durable effect.
 var foundRows = map[string]struct {
 	row   string
 	found FoundTask
@@ -81,7 +81,7 @@ var foundRows = map[string]struct {
 	"fix attempt":   {"claimed", FoundTask{Attempt: 2, Labels: claimedOnly, Work: firstWork}, Backoff, "k7-2/recheck"},
 }
 
-// shownRows are findings that are newer than the sound part of the journal.
+// shownRows are cases in which the undamaged part of the journal knows the task, but may be older than the evidence.
 var shownRows = map[string]struct {
 	known Task
 	found FoundTask

@@ -7,8 +7,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// rebuild offers the findings to an empty machine, and begins a run on its journal. It returns the machine and its
-// effects.
+// rebuild builds a journal from the evidence, and starts a new machine on that journal. It returns the machine and the
+// effects of its first step.
 func rebuild(t *testing.T, known *Machine, found ...FoundTask) (*Machine, []Effect) {
 	t.Helper()
 	d := NewDriver(New(testConfig()), 0, "p0")
@@ -39,7 +39,7 @@ func rebuild(t *testing.T, known *Machine, found ...FoundTask) (*Machine, []Effe
 
 const rebuiltKey = IssueKey("acme/widgets#7")
 
-// Each row of the table, and the machine's first effect.
+// The test checks the state and the first effect of a task for each row of RebuildRows.
 func TestRebuiltFromWhatWasFound(t *testing.T) {
 	t.Parallel()
 	for name, c := range foundRows {
@@ -77,7 +77,8 @@ func TestRebuiltFromWhatWasFound(t *testing.T) {
 	}
 }
 
-// An attempt after a rebuild has a higher number than all visible attempts, and the visible attempts count.
+// After a rebuild, the next attempt has a higher number than all known attempts, and the known attempts count against
+// the budgets.
 func TestRebuiltAttemptsGoOnCounting(t *testing.T) {
 	t.Parallel()
 	m, _ := rebuild(t, nil, FoundTask{
@@ -96,7 +97,7 @@ func TestRebuiltAttemptsGoOnCounting(t *testing.T) {
 	}
 }
 
-// An undecided success is delivered without another attempt.
+// If the journal was lost before the decision about a reported success, the work is delivered without another attempt.
 func TestRebuiltSuccessIsDelivered(t *testing.T) {
 	t.Parallel()
 	m, _ := rebuild(t, nil, FoundTask{
@@ -112,8 +113,8 @@ func TestRebuiltSuccessIsDelivered(t *testing.T) {
 	}
 }
 
-// The sound part of a cut journal wins unless a finding is newer. Then the finding is combined with earlier
-// decisions.
+// The undamaged part of the journal determines the state unless the evidence is newer. Newer evidence is combined with
+// the decisions in the journal.
 func TestRebuiltFromAPrefix(t *testing.T) {
 	t.Parallel()
 	known := New(testConfig())
@@ -177,8 +178,8 @@ func TestRebuiltDispatchesNothingBeforeTheRun(t *testing.T) {
 	}
 }
 
-// The sound part of the journal ends before an unfinished claim. The issue shows the claim, so the task is no
-// longer queued.
+// In the undamaged part of the journal the task is queued, but its issue already has the claimed label. The task is
+// therefore dropped.
 func TestRebuiltFromBeforeAClaim(t *testing.T) {
 	t.Parallel()
 	for labels, want := range map[Label]State{LabelTask: Queued, LabelClaimed: 0} {
@@ -192,7 +193,7 @@ func TestRebuiltFromBeforeAClaim(t *testing.T) {
 	}
 }
 
-// The sound part of the journal is older than the visible state, but has the same attempt and question.
+// The undamaged part of the journal is older than the evidence, but has the same attempt and question.
 func TestRebuiltFromBeforeWhatIsShown(t *testing.T) {
 	t.Parallel()
 	for name, c := range shownRows {
@@ -222,8 +223,8 @@ func TestRebuiltFromBeforeWhatIsShown(t *testing.T) {
 	}
 }
 
-// Only a branch on GitHub shows a later attempt, so the next attempt has a higher number. Waits for the end of an
-// attempt, or for an answer about it, name that attempt.
+// If only a branch on GitHub shows a later attempt, the next attempt gets a higher number. A task that waits for the
+// end of an attempt, or for an answer about it, keeps the number of that attempt.
 func TestRebuiltNumbersAreAboveBranches(t *testing.T) {
 	t.Parallel()
 	claimed := []Label{LabelClaimed}
@@ -249,8 +250,8 @@ func TestRebuiltNumbersAreAboveBranches(t *testing.T) {
 	}
 }
 
-// The sound part of the journal has an earlier attempt than a branch. Without traces of that attempt, a later attempt
-// is possible. With a checkout of the attempt, the branch belongs to an earlier claim.
+// The branch has a higher number than the attempt in the undamaged part of the journal. Without a checkout of that
+// attempt, the branch may be from a later attempt. With its checkout, the branch belongs to an earlier claim.
 func TestRebuiltNumbersOfAnOldJournal(t *testing.T) {
 	t.Parallel()
 	for _, state := range []State{Starting, Running, Stopping, Delivering, Backoff, Parked} {
@@ -277,8 +278,8 @@ func TestRebuiltNumbersOfAnOldJournal(t *testing.T) {
 	}
 }
 
-// The sound part of the journal has a later attempt than the remaining question, because the later question was
-// deleted. A number never counts twice.
+// The undamaged part of the journal has a later attempt than the remaining question, because the later question was
+// deleted. The number of an attempt is never used again.
 func TestRebuiltAttemptsNeverFall(t *testing.T) {
 	t.Parallel()
 	known := New(testConfig())

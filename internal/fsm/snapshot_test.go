@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// If the snapshot lacked a field, only a restart would show it.
+// The snapshot contains every field of the hard state. A missing field would cause errors only after a restart.
 func TestSnapshotKeepsEveryField(t *testing.T) {
 	var hard, back hardState
 	fill(reflect.ValueOf(&hard).Elem())
@@ -120,7 +120,7 @@ func fill(v reflect.Value) {
 	}
 }
 
-// A finished task leaves only bounded data in the state, so a journal of years ends in a small snapshot.
+// Finished tasks leave only a limited amount of data in the state, so the snapshot stays small over the years.
 func TestTasksThatAreOverLeaveNothing(t *testing.T) {
 	m := New(testConfig())
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)

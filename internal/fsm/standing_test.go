@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// standings simulates a machine with a queue that people have ordered.
+// standings simulates a machine with a queue of issues that have priorities, caps and dependencies.
 type standings struct {
 	*testing.T
 	m    *Machine
@@ -65,7 +65,7 @@ func (s *standings) queueOf(repo string, n int, stand Standing) (views []IssueVi
 	return views
 }
 
-// timedOrder is order with a pause after each claim, in seconds.
+// timedOrder is like order, but lets pause seconds pass after each claim.
 func (s *standings) timedOrder(pause int) (keys []IssueKey) {
 	s.Helper()
 	for {
@@ -79,7 +79,7 @@ func (s *standings) timedOrder(pause int) (keys []IssueKey) {
 	}
 }
 
-// order lets the machine make one claim after the other until the queue is empty.
+// order ends each claim at once, so that the machine claims the next issue, and returns the issues in this order.
 func (s *standings) order() (keys []IssueKey) {
 	s.Helper()
 	for {
@@ -99,8 +99,8 @@ func (s *standings) want(got []IssueKey, want ...IssueKey) {
 	}
 }
 
-// A priority counts as hours of waiting. Its task comes first, except before tasks that have waited for longer than
-// that.
+// A priority counts as hours of waiting. A task with a priority precedes other tasks, unless they have waited for more
+// hours than that.
 func TestPriorityIsWaitingTime(t *testing.T) {
 	s := newStandings(t, 1, nil)
 	s.poll(1, s.view("acme/widgets#1", true, Standing{})) // has the only worker
@@ -112,7 +112,7 @@ func TestPriorityIsWaitingTime(t *testing.T) {
 		"acme/widgets#6", "acme/widgets#3")
 }
 
-// A priority that is changed while the issue waits counts from then on.
+// A priority may change while the issue waits in the queue.
 func TestPriorityChangesWhileWaiting(t *testing.T) {
 	s := newStandings(t, 1, nil)
 	s.poll(1, s.view("acme/widgets#1", true, Standing{}), s.view("acme/widgets#2", true, Standing{}),
@@ -153,7 +153,8 @@ func TestRepositoriesTakeTurns(t *testing.T) {
 		"acme/gadgets#2", "acme/widgets#4", "acme/widgets#5", "acme/widgets#6")
 }
 
-// A repository with a priority precedes others for as many hours. Then they have a turn.
+// If the issues of a repository have a priority, it precedes other repositories for as many hours. Then the others have
+// a turn.
 func TestPriorityAndTurnsOfRepositories(t *testing.T) {
 	s := newStandings(t, 1, nil)
 	s.poll(1, s.queueOf("acme/widgets", 8, Standing{Priority: 1})...)
@@ -184,7 +185,7 @@ func TestTurnsSurviveARestart(t *testing.T) {
 	s.want(s.timedOrder(1), "acme/gadgets#1", "acme/widgets#3", "acme/gadgets#2", "acme/gadgets#3")
 }
 
-// The cap bounds how many tasks with a label have a worker. Others continue.
+// A cap limits the number of workers for tasks with a label. Other tasks continue.
 func TestCapsOfLabels(t *testing.T) {
 	db := Standing{Capped: []string{"area/db"}, Priority: 5}
 	s := newStandings(t, 3, map[string]int{"area/db": 1, "none": 0})
@@ -239,7 +240,7 @@ func TestDependenciesComeFirst(t *testing.T) {
 	}
 }
 
-// A new read of the issue may miss the reference, and people are told about circular waits.
+// A reference to another issue may be removed. WaitsFor points out a circle of references.
 func TestDependenciesChange(t *testing.T) {
 	s := newStandings(t, 3, nil)
 	s.poll(1, s.view("acme/widgets#1", true, Standing{After: []IssueKey{"acme/widgets#2"}}),
@@ -259,7 +260,7 @@ func TestDependenciesChange(t *testing.T) {
 	}
 }
 
-// A foreign issue's statements stay within bounds.
+// The priority and the number of dependencies of an issue are limited.
 func TestStandingIsBounded(t *testing.T) {
 	many := make([]IssueKey, 1000)
 	for i := range many {
@@ -276,7 +277,7 @@ func TestStandingIsBounded(t *testing.T) {
 	}
 }
 
-// The queue's first issue shows what bounds the fleet, and until when.
+// NextWaits explains the wait of the first issue in the queue.
 func TestNextWaits(t *testing.T) {
 	s := newStandings(t, 1, nil)
 	if _, waits := s.m.NextWaits(at(0)); waits {

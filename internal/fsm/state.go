@@ -202,7 +202,7 @@ type Transition struct {
 	old   string     // the trigger's string in old journals, set together with Means; empty for newer triggers
 }
 
-// begun lists the states of an attempt before it is stopped.
+// begun lists the states before Stopping in which the task has a current attempt.
 var begun = []State{Starting, Running, Suspect}
 
 // idle lists the states of a claim without an attempt or delivery in progress.

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// TestTranscripts plays the conversations in testdata. Lines that begin with ">" are events. The machine's reaction
-// follows, with one line for each fact ("-") and effect ("=>"), and -update rewrites it. "> end" lines state the end
-// of an issue, and are not rewritten.
+// TestTranscripts plays the transcripts in testdata. Lines that begin with ">" are events. The machine's reaction
+// follows, with one line for each fact ("-") and effect ("=>"), and -update rewrites it. "> end" lines state the
+// expected final state of an issue, and are not rewritten.
 //
 //	go test ./internal/fsm -run Transcripts -update
 func TestTranscripts(t *testing.T) {
@@ -119,7 +119,8 @@ func (s *stage) event(line string) {
 	s.offer(verb(s, args, named))
 }
 
-// offer handles one event completely: it is decided, appended, and its effects are released.
+// offer offers one event to the driver, appends the decision, and writes the facts and the released effects to the
+// transcript.
 func (s *stage) offer(body EventBody) {
 	s.t.Helper()
 	if err := s.d.Offer(Event{At: s.now, Body: body}, 0); err != nil {

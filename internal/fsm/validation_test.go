@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// An attempt that left its validation to another attempt gets that attempt. The operator may set worker.validate to
-// "inside" while its worker runs or after its success was accepted.
+// If an attempt began without its own validation, another attempt validates its work, even if the operator has set
+// worker.validate to "inside" in the meantime.
 func TestValidationThatWasLeftToAnotherIsDue(t *testing.T) {
 	t.Parallel()
 	for name, accepted := range map[string]bool{

@@ -32,7 +32,8 @@ func TestAsksForThePersonThatAReportWants(t *testing.T) {
 	}
 }
 
-// The director obeys a report's flags at once, even if the policy also asks a person, which an incident would postpone.
+// The director obeys a report's explicit flags at once, even during an incident, which would postpone the policy's
+// question to a person.
 func TestIncidentsDoNotOutrankAWord(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -91,7 +92,7 @@ func TestDerivedFlagsChangeNothing(t *testing.T) {
 	}
 }
 
-// Explicit flags never make the director less careful than its policy.
+// Explicit flags never grant a retry that the policy does not grant.
 func TestAWordGrantsNothing(t *testing.T) {
 	f := newFleet(t, "a/a#1")
 	e := word(true, true, false)

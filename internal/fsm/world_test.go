@@ -11,9 +11,9 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// world is a small, unreliable world around the real driver: GitHub, a container runtime, workers, a journal and a
-// director that crashes. The next event is drawn. Invariants are checked after every step, and over the whole journal
-// at the end (see history).
+// world simulates an unreliable environment of the real driver: GitHub, a container runtime, workers, a journal and a
+// director that crashes. rapid chooses the next event. Invariants are checked after every step, and over the whole
+// journal at the end (see history).
 type world struct {
 	t   *rapid.T
 	cfg Config
@@ -251,7 +251,7 @@ func (w *world) carryOut(e Effect) EffectEnded {
 		ours := i.open && (i.nonce == e.Nonce || i.nonce == "" && i.labels[LabelTask])
 		if ours {
 			i.nonce, i.labels = e.Nonce, map[Label]bool{LabelClaimed: true}
-		} else if i.nonce == e.Nonce { // undo half a claim
+		} else if i.nonce == e.Nonce { // undo an interrupted claim
 			i.nonce = ""
 			delete(i.labels, LabelClaimed)
 		}

@@ -15,7 +15,7 @@ import (
 var tooLarge = []string{"one issue, all", "one issue, a command, stale", "two issues, all"}
 
 // TestExplore searches the small worlds. The nightly test searches all but the largest completely.
-// RETAKE_EXPLORE_STATES sets the number of states for each. The largest worlds get a sixth of it.
+// RETAKE_EXPLORE_STATES sets the number of states for each world. The largest worlds get a sixth of that number.
 func TestExplore(t *testing.T) {
 	most := effort(2_000, 30_000)
 	if s := os.Getenv("RETAKE_EXPLORE_STATES"); s != "" {

@@ -8,8 +8,8 @@ import (
 	"retake/internal/fsm"
 )
 
-// Worlds lose their journal, or its tail, twice. Visible data is found again. Attempts and questions do not repeat. The
-// world comes to rest.
+// Each world loses its journal, or the end of it, twice. The rebuild must find all visible data again, attempts and
+// questions must not repeat, and the world must come to rest.
 func TestLosses(t *testing.T) {
 	for _, seed := range []uint64{1, uint64(time.Now().UnixNano())} {
 		t.Logf("seed %d", seed)
@@ -28,8 +28,7 @@ func TestLosses(t *testing.T) {
 	}
 }
 
-// A command that was read before the loss need not be read again. If the sound part of the journal knows it, it must
-// not be read again.
+// After a loss, a world may be at rest without reading a command again if the director had read it before the loss.
 func TestWhatWasHeardBeforeALossWasHeard(t *testing.T) {
 	w := newWorld(newChoices(mix(1)), "")
 	w.hub.losses = newLosses(1)

@@ -30,9 +30,9 @@ var planted, _ = strconv.Atoi(os.Getenv("` + plantedVar + `"))
 // overlay maps files to their replacements.
 type overlay map[string]string
 
-// plant writes the bugs into copies of the production code. All bugs within functions share one copy, in which planted
-// selects one, because a build takes longer than most searches. A bug in a table or a type gets a separate copy, by its
-// index in mutants.
+// plant writes the bugs into copies of the production code. All bugs within functions share one copy, because a build
+// takes longer than most searches; the variable planted selects the active bug. A bug in a table or a type gets a
+// separate copy, under its index in mutants.
 func plant(t *testing.T, internal string) (joined overlay, alone map[int]overlay) {
 	t.Helper()
 	joined, alone = overlay{}, map[int]overlay{}
@@ -51,7 +51,7 @@ func plant(t *testing.T, internal string) (joined overlay, alone map[int]overlay
 		}
 	}
 	for file, changes := range bodies {
-		// from the end, so the offsets stay valid
+		// insert from the end, so that the other offsets stay valid
 		slices.SortFunc(changes, func(a, b change) int { return b.at - a.at })
 		source := read(t, file)
 		for _, c := range changes {

@@ -8,8 +8,8 @@ import (
 	"retake/internal/whatif"
 )
 
-// followed runs worlds, follows their journals under another configuration, and passes on each report. It skips
-// worlds with a changed configuration, because the journal does not have the old values.
+// followed runs worlds, replays each journal under another configuration, and calls found with each report. It skips
+// worlds in which the configuration changed, because the journal does not contain the old values.
 func followed(t *testing.T, worlds int, other func(*world) fsm.Config, found func(*world, *whatif.Report)) {
 	t.Helper()
 	for n := range worlds {
@@ -35,8 +35,8 @@ func followed(t *testing.T, worlds int, other func(*world) fsm.Config, found fun
 	}
 }
 
-// With the original configuration a journal gives the same decisions, including delays and their jitter, waits for
-// incidents, canaries, budgets and rounds of fixing.
+// A replay under the original configuration makes the same decisions, including delays and their jitter, waits for
+// incidents, canaries, budgets and fix rounds.
 func TestTheSamePolicyDecidesTheSame(t *testing.T) {
 	t.Parallel()
 	worlds := effort(30, 150)
@@ -58,8 +58,8 @@ func TestTheSamePolicyDecidesTheSame(t *testing.T) {
 	t.Logf("%+v", sum)
 }
 
-// One more or one less retry makes a difference. Each first difference is a verdict that max_retries decided, and each
-// claim has at most one.
+// With one more retry, some decisions differ. The first difference of a claim is a verdict that depends on max_retries,
+// and only the first one is reported.
 func TestAnotherBoundOfRetriesIsFound(t *testing.T) {
 	t.Parallel()
 	cases := 0

@@ -9,7 +9,7 @@ import (
 	"retake/internal/fsm/fsmtest/deep"
 )
 
-// A world is a function of its choices, drawn or replayed. Otherwise a seed could not repeat it.
+// A world depends only on its choices, drawn or replayed, so that its seed repeats it.
 func TestWorldsRepeat(t *testing.T) {
 	for i := range 5 {
 		var first, again, played []string
@@ -62,8 +62,8 @@ func TestCloneSharesNothing(t *testing.T) {
 	}
 }
 
-// A claim is late when its director does not know a question, or when a later attempt was delivered. It is refused
-// without a change of labels.
+// A claim is late if a newer director has since asked a question, delivered a later attempt or ended the claim. A late
+// claim is refused without a change of labels.
 func TestLateClaimsAreRefused(t *testing.T) {
 	for _, row := range []struct {
 		name, claim string

@@ -41,7 +41,7 @@ func sumOf(t *tree, from time.Time) uint64 {
 	return h.Sum
 }
 
-// Every field counts except the skipped fields, and times count by their distance.
+// Every field affects the sum except the skipped fields. Times are hashed relative to From.
 func TestSumSeesEveryField(t *testing.T) {
 	want := sumOf(example(), began)
 	for name, change := range map[string]func(*tree){
@@ -64,7 +64,7 @@ func TestSumSeesEveryField(t *testing.T) {
 	}
 }
 
-// A copy shares only immutable values, and keeps two pointers to one value equal.
+// A copy shares only immutable values. Two pointers to the same value stay equal in the copy.
 func TestCloneOwnsTheMutable(t *testing.T) {
 	x := example()
 	want := sumOf(x, began)
