@@ -2,7 +2,7 @@
 //
 //	internal/bench/cmd/bench ──go test──▶ TestBench… of each package ──Record──▶ file of figures ──▶ table, JSON
 //
-// Each package measures itself in tests named TestBench…, because only the package can reach the code that users run.
-// Begin skips such a test unless the command runs it. Both sides of a comparison are measured in the same test, so
-// their ratio does not depend on the machine's speed. Absolute figures are for information only.
+// Each package has its own measurements, in tests named TestBench…, because they use the package's internals. Begin
+// skips such a test unless the command runs it. Both sides of a comparison are measured in the same test, so their
+// ratio does not depend on the machine's speed. Absolute figures are for information only.
 package bench

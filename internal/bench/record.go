@@ -25,10 +25,10 @@ func Begin(t testing.TB) {
 	}
 }
 
-// Quick reports whether the test should run as briefly as is meaningful.
+// Quick reports whether a measurement should be short, because QuickEnv is set.
 func Quick() bool { return os.Getenv(QuickEnv) != "" }
 
-// Record adds a figure.
+// Record adds a figure to the file that FileEnv names, and logs it.
 func Record(t testing.TB, f Figure) {
 	t.Helper()
 	line, err := json.Marshal(f)

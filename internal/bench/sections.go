@@ -9,7 +9,7 @@ type Section struct {
 	Quick   bool   // CI also runs it, with Quick
 }
 
-// Sections run in this order.
+// Sections lists all measurements, in the order in which `make bench` runs them.
 var Sections = []Section{
 	{
 		Name: "decisions", Title: "Decisions: consume, decide, journal and acknowledge a report",

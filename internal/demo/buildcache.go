@@ -58,8 +58,8 @@ type cache struct {
 }
 
 // fillBuildCache builds Go's standard library into an empty cache. Otherwise four workers would build all of it at
-// the same time, and exceed the timeouts of their stages on a small machine. Demos that start together take turns,
-// so the second one finds the library built.
+// the same time, and exceed the timeouts of their stages on a small machine. A lock serializes demos that start at the
+// same time, so that the second demo finds the library already built.
 func (s *world) fillBuildCache(ctx context.Context) error {
 	lock, err := os.OpenFile(filepath.Join(filepath.Dir(s.cache.dir), "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

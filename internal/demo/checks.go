@@ -13,13 +13,14 @@ import (
 // attemptOne matches the line that the scripted agent leaves in its unfinished work of the first attempt.
 var attemptOne = regexp.MustCompile(`(?m)^// Started in attempt [a-z2-7]{8}-1\.$`)
 
-// check is a promise about the whole run, with its violations.
+// check is a property that the whole run must have, with the violations found.
 type check struct {
 	what  string
 	wrong []string
 }
 
-// checks verifies the promises from the records of the stand-in and the engine.
+// checks verifies the properties of the whole run, from the records of the stand-in for GitHub and of the container
+// engine.
 func (s *world) checks(ctx context.Context, all []testbed.Event, gap error, slowness float64) []check {
 	engine := check{"every attempt has one container, and an issue never runs two", duplicateContainers(all)}
 	if gap != nil {

@@ -84,7 +84,7 @@ func (c *cluster) env(*world) map[string]string {
 	return map[string]string{"HOME": "/tmp", "GOCACHE": "/cache"}
 }
 
-// podEvent is the part of kubectl's watch that the demo reads.
+// podEvent has the fields of an event of kubectl's watch that the demo reads.
 type podEvent struct {
 	Type   string `json:"type"` // ADDED, MODIFIED, DELETED
 	Object struct {
@@ -132,7 +132,7 @@ const (
 	podOver
 )
 
-// follow adds the new state of a pod.
+// follow adds events for the changes of a pod's state to the record, and returns the new state.
 func follow(l *testbed.Record, was podState, e podEvent) (now podState) {
 	one := testbed.Event{
 		Attempt: e.Object.Metadata.Labels[retake.LabelAttempt],
@@ -202,7 +202,7 @@ func (c *cluster) signal(ctx context.Context, attempt string, sig syscall.Signal
 	return syscall.Kill(pid, sig)
 }
 
-// Workers lists the pods of the run's attempts. A removed pod may stay in the list for a short time.
+// Workers lists the jobs, pods and secrets of the run's attempts. A removed pod may stay in the list for a short time.
 func (c *cluster) Workers(ctx context.Context) (all []testbed.Worker, err error) {
 	said, err := c.Kubectl(ctx, "", "-n", c.fleet, "get", "jobs,pods,secrets", "-l", retake.LabelAttempt, "-o", "name")
 	for _, name := range strings.Fields(said) {

@@ -20,7 +20,7 @@ type Options struct {
 	JSON         bool      // print only one JSON line for each scenario to Out
 	Progress     io.Writer // with JSON, receives the progress; may be nil
 	Only         []int     // numbers of scenarios; empty means all
-	KillDirector int       // how often to SIGKILL the director, spread over the run
+	KillDirector int       // number of times to SIGKILL the director, spread over the run
 	Keep         bool      // leave the director and the pages running until ctx is done
 	Runtime      string    // "docker", "kubernetes" or "process"; default "docker"
 	HTTPListen   string    // the director's HTTP address (director.http_listen), if any
@@ -34,8 +34,8 @@ type Options struct {
 	director string        // path of the director's program; default: the one in programs
 }
 
-// runLimit limits the time from the director's start to the last outcome, and separately the time of the
-// preparation. A run takes two minutes, plus a few seconds for each kill of the director.
+// runLimit limits the time of the preparation, and separately the time from the director's start to the last outcome. A
+// run takes two minutes, plus a few seconds for each kill of the director.
 const (
 	runLimit      = 6 * time.Minute
 	limitPerKill  = 10 * time.Second
@@ -45,8 +45,8 @@ const (
 // errLate ends a run that takes too long.
 var errLate = errors.New("demo: time is up")
 
-// Run runs the scenarios. ok reports whether all ended as promised. It returns an error if the demo could not be
-// set up or cleaned up.
+// Run runs the scenarios. ok reports whether all scenarios ended as promised. Run returns an error if the demo could
+// not be set up or cleaned up.
 func Run(ctx context.Context, o Options) (ok bool, err error) {
 	without := ""
 	if o.Runtime == "" {
@@ -195,7 +195,7 @@ func endOf(histories map[string]*taskHistory, a *activeScenario) time.Time {
 	return time.Unix(math.MaxUint32, 0)
 }
 
-// print writes the results, and reports whether all are as promised.
+// print writes the results, and reports whether all results and checks are as promised.
 func (o Options) print(progress io.Writer, p *run, results []result, checks []check) bool {
 	ok := true
 	for _, r := range results {

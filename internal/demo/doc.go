@@ -10,20 +10,20 @@
 // A small program (agent/) is the coding agent. On one issue it is a real loop of model and tools, over a stand-in for
 // a provider that sometimes refuses (provider.go). On the other issues it is a script. Real programs check its work: go
 // build, go vet and go test with the host's Go toolchain, and a run of the built program. Each scenario has a real
-// cause, and the demo never forges the resulting error message. The model's kernel resets connections, and memory ends
-// at the container's limit. The engine or a signal kills or freezes workers. A question is answered by a comment, and a
-// rate limit is a real 429 response. Successful work becomes a pull request, and its check reads the pushed branch
-// (lint.go). The demo's human merges one pull request.
+// cause, and the demo never forges the resulting error message. The stand-in for the model resets real connections, and
+// an agent really exceeds the memory limit of its container. The engine or a signal kills or freezes workers. A comment
+// answers a question, and a rate limit is a real 429 response. Successful work becomes a pull request, and the check of
+// the pull request reads the pushed branch (lint.go). The demo's human merges one pull request.
 //
 // # Invariants
 //
 //   - The final report comes from the original sources: labels, comments and branches on the stand-in, its log of
 //     requests, the journal, the engine's events. Only the lines of progress and the live view rely on the director.
-//   - Everything bears a fleet name made for the run and is removed when the run ends, however it ends: containers,
-//     network, image, processes and directories. Only Go's build cache stays, to make the next run quick. A demo also
-//     removes the remains of killed demos.
+//   - Containers, network, image, processes and directories have the run's fleet name. They are removed when the run
+//     ends, even after an error. Only Go's build cache stays, to make the next run quick. A demo also removes the
+//     remains of killed demos.
 //
-// It imports the packages that it reads its report from (the journal, messages, the director's state, the runtimes),
+// It imports the packages from which it gathers its report (the journal, messages, the director's state, the runtimes),
 // and the stand-in. Only cmd/demo imports it, so the director does not link the stand-in.
 //
 // # Clock
@@ -32,6 +32,6 @@
 //
 // # Failure policy
 //
-// A missing program is an error with the next step. An outcome that differs from the promise, or that is not reached in
-// time, is not an error: Run reports false.
+// A missing program is an error with the next step. If an outcome differs from the promise, or is not reached in time,
+// Run returns false without an error.
 package demo

@@ -39,7 +39,7 @@ func duplicateComments(issues []githubtest.Issue, events []githubtest.Event) (wr
 
 // duplicateLabels finds label changes that the director made more than once in a round. A new round begins when a
 // human answers or merges, or when another attempt follows a failed check. failures returns the commits of a branch
-// that failed it.
+// that failed the check.
 func duplicateLabels(issues []githubtest.Issue, events []githubtest.Event,
 	failures func(branch string) []string,
 ) (wrong []string) {

@@ -28,7 +28,7 @@ func (r *run) injectFault(ctx context.Context, a *activeScenario, w wire.Snapsho
 		inject = r.world.host.Kill
 	}
 	if err := inject(ctx, w.WorkerID); err != nil {
-		r.printFor(a.key(), "%s: %v; trying again", w.WorkerID, err) // runLimit bounds the retries
+		r.printFor(a.key(), "%s: %v; trying again", w.WorkerID, err) // runLimit limits the retries
 		return nil
 	}
 	a.faultAt = at

@@ -10,7 +10,7 @@ import (
 	"retake/internal/testbed"
 )
 
-// runtimeKubernetes is the one runtime that the testbed does not know.
+// runtimeKubernetes is the only runtime that package testbed does not support.
 const runtimeKubernetes = "kubernetes"
 
 // host gives the demo access to the workers without the director. It installs the agent, injects faults, observes the
@@ -32,7 +32,7 @@ type host interface {
 	sections(s *world) (string, error)
 	// env returns the variables that workers need only on this host.
 	env(s *world) map[string]string
-	// keeps reports whether a file of an attempt would outlive its worker.
+	// keeps reports whether a file in an attempt's checkout would survive the end of its worker.
 	keeps(s *world, file string) (bool, error)
 }
 
@@ -42,7 +42,7 @@ type local struct {
 	docker *testbed.Docker // nil for processes
 }
 
-// hosts has the function that opens a host, by runtime, for a run with a fleet and the files in dir.
+// hosts maps a runtime to the function that opens its host. dir is the directory of the run's files.
 var hosts = map[string]func(ctx context.Context, fleet, dir string) (host, error){
 	testbed.RuntimeDocker: func(ctx context.Context, fleet, _ string) (host, error) {
 		d, err := testbed.OpenDocker(ctx, fleet)
@@ -63,7 +63,8 @@ func openHost(ctx context.Context, runtime, fleet, dir string) (host, error) {
 	return hosts[runtime](ctx, fleet, dir)
 }
 
-// whatIsHere returns the runtime that this machine offers. without is the reason why it is not Docker.
+// whatIsHere returns Docker if this machine has it, or else plain processes. without is the reason why Docker cannot be
+// used.
 func whatIsHere(ctx context.Context) (runtime, without string) {
 	d, err := retake.OpenDocker(ctx, retake.Options{Fleet: "demo", Network: "demo"})
 	if err != nil {

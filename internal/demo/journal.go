@@ -13,7 +13,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// taskHistory is the journal's data about one issue.
+// taskHistory sums up the records of one issue in the journal.
 type taskHistory struct {
 	attempts int
 	verdicts []string    // "reason: action"

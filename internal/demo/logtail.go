@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// logTail is a writer for the director's log. It keeps the last lines that an operator would read after a
-// failure: warnings, errors, and lines that are not JSON.
+// logTail is a writer for the director's log. It keeps the last warnings, errors, and lines that are not JSON, because
+// an operator would read them after a failure.
 type logTail struct {
 	out io.Writer // receives every line, unless nil
 
@@ -17,7 +17,7 @@ type logTail struct {
 	lines []string
 }
 
-// maxLogLines is the number of lines kept; they fit on a screen.
+// maxLogLines is the number of lines that logTail keeps. They fit on a screen.
 const maxLogLines = 40
 
 // Write processes one line.

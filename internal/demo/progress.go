@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// progressLog writes the progress lines. Each has the elapsed seconds, the issue and a text.
+// progressLog writes the progress lines. Each line has the elapsed seconds, the number of the issue, and a text.
 type progressLog struct {
 	out   io.Writer
 	began time.Time
@@ -27,7 +27,7 @@ func (n *progressLog) printFor(issue, format string, args ...any) {
 // move is a transition of the director. An empty field matches any value.
 type move struct{ from, to, event string }
 
-// transitionTexts describes transitions for people. The first match applies. Transitions that match none are not
+// transitionTexts describes transitions for people. The first entry that matches applies. Other transitions are not
 // printed.
 var transitionTexts = []struct {
 	move

@@ -12,7 +12,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// threeFailures are the provider's refusals for the agent: 429, overloaded, and a prompt that is too long.
+// threeFailures is the provider's case in which it refuses three requests: a rate limit (429), an overload (529), and a
+// prompt that is too long (400).
 var threeFailures = agenttest.Find("three-failures")
 
 // openProvider starts the stand-in for a model's provider at the address where workers can reach it.
@@ -27,7 +28,7 @@ func openProvider(ctx context.Context, host string) (*agenttest.Server, error) {
 // refusals are the error statuses that the provider must send, in order.
 var refusals = []int{429, 529, 400}
 
-// checkLoop checks the agent's refusals, and compares its usage with the provider's.
+// checkLoop checks that the provider refused as expected, and that the director counted the tokens that it served.
 func (r *result) checkLoop(history *taskHistory, served []agenttest.Served) {
 	var refused []int
 	tokens := int64(0)

@@ -88,9 +88,9 @@ func (r *run) review(a *activeScenario, labels []string) (ended bool, err error)
 	return false, nil
 }
 
-// checkReview checks that a delivered issue has one pull request, and every other issue has no pull request. It also
-// checks the promised review: the first commit failed, the next one passed and follows it, and the branch was
-// deleted.
+// checkReview checks that an issue has one pull request if its work is delivered, and otherwise none. For a scenario
+// with a merge, it also checks that one commit failed the check, and that the merged commit passed and descends from
+// it.
 func (r *result) checkReview(a *activeScenario, issues []githubtest.Issue, l *lint) {
 	pulls, want := testbed.Pulls(issues, a.key()), 0
 	if a.delivers() {

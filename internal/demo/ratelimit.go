@@ -14,19 +14,19 @@ import (
 const (
 	// limitFor is the length of GitHub's pause. It is long enough for a worker to end during the pause.
 	limitFor = 8 * time.Second
-	// inFlight is the time, on an idle machine, in which requests may still arrive that the director sent before it
-	// read another request's refusal. A director that ignored the pause would send a request every second.
+	// inFlight is the time for which requests may still arrive after the refusal, on an idle machine. The director sent
+	// them before it read the refusal. A director that ignored the pause would send a request every second.
 	inFlight = time.Second
 )
 
 // rateLimit is GitHub's request for a pause.
 type rateLimit struct {
-	ordered bool // the next request gets the refusal
+	ordered bool // set once the stand-in will refuse, or has refused, a request
 	at      time.Time
 	until   time.Time
 }
 
-// findRateLimit finds the refusal in the stand-in's log, or returns zero.
+// findRateLimit finds the refusal in the stand-in's log, or returns the zero rateLimit.
 func findRateLimit(log []githubtest.Request) rateLimit {
 	i := slices.IndexFunc(log, func(r githubtest.Request) bool { return r.Status == http.StatusTooManyRequests })
 	if i < 0 {
@@ -47,8 +47,9 @@ func requestsWhileLimited(log []githubtest.Request, slowness float64) (wrong []s
 	return wrong
 }
 
-// limitRequests makes GitHub demand a pause shortly before a worker ends, and then offers the scenario's issue. It
-// first waits until some worker has ended, because a build with an empty cache takes longer than any pause.
+// limitRequests makes the stand-in for GitHub demand a pause shortly before a worker ends, and then offers the
+// scenario's issue. It first waits until a worker has ended, because a build with an empty cache takes longer than the
+// pause.
 func (r *run) limitRequests(a *activeScenario) error {
 	switch {
 	case !a.Limit || !r.limit.at.IsZero():
@@ -73,10 +74,10 @@ func (r *run) limitRequests(a *activeScenario) error {
 	return nil
 }
 
-// justBegun is the age up to which a CODE stage certainly lasts until the next poll.
+// justBegun is the maximum age of a CODE stage that is certain to last until the next poll.
 const justBegun = 300 * time.Millisecond
 
-// timeToLimit reports whether it is time for the limit.
+// timeToLimit reports whether the stand-in should now demand the pause.
 func (r *run) timeToLimit() bool {
 	others, ended, busy := 0, 0, false
 	for _, a := range r.scenarios {

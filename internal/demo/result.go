@@ -11,7 +11,7 @@ import (
 	"retake/internal/testbed"
 )
 
-// result is the actual end of a scenario.
+// result is the actual outcome of a scenario.
 type result struct {
 	Scenario int      `json:"scenario"`
 	Title    string   `json:"title"`
@@ -23,11 +23,12 @@ type result struct {
 	Verdicts []string `json:"verdicts"`
 	Seconds  float64  `json:"seconds"`
 
-	note  string   // more about what happened, for people
+	note  string   // an additional remark for people
 	wrong []string // differences from the promise
 }
 
-// evaluate compares a scenario's end with the promise. A director that was killed may see an event late.
+// evaluate compares the outcome of a scenario with the promise. It is more tolerant of delays if the director was
+// killed.
 func (s *world) evaluate(a *activeScenario, histories map[string]*taskHistory, all []testbed.Event, p *run) result {
 	history := histories[a.key()]
 	if history == nil {
@@ -68,7 +69,7 @@ func (r *result) checkCauses(a *activeScenario, history *taskHistory, m *model, 
 		r.require(!a.faultAt.IsZero(), "its worker was not disturbed")
 	}
 	if a.Fault == faultKill {
-		// Had the engine's event been missed, the worker would first have become suspect.
+		// If the director had missed the engine's event, the worker would first have become suspect.
 		r.require(killed || a.noticedAfter > 0 && !slices.Contains(history.through, fsm.Suspect.String()),
 			"the director noticed the killed worker only after %v, through its silence", a.noticedAfter)
 	}
@@ -82,7 +83,7 @@ func (r *result) checkCauses(a *activeScenario, history *taskHistory, m *model, 
 // heardWithin is the time in which a director on an idle machine notices that a worker has ended.
 const heardWithin = 3 * time.Second
 
-// pauseJudge holds what checkRateLimit needs to know about the run.
+// pauseJudge holds the conditions of the run that affect checkRateLimit.
 type pauseJudge struct {
 	late     bool    // the director was down for some time
 	slowness float64 // result of run.slowness
@@ -108,7 +109,7 @@ func (r *result) checkRateLimit(history *taskHistory, histories map[string]*task
 	r.require(j.late || meanwhile || !ended, "a worker ended during the pause, and its report was read too late")
 }
 
-// scaled converts a duration on an idle machine to that on a slower one.
+// scaled converts a duration on an idle machine to a duration on a slower machine.
 func scaled(d time.Duration, slowness float64) time.Duration {
 	return time.Duration(float64(d) * max(1, slowness))
 }

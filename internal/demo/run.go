@@ -19,13 +19,13 @@ import (
 const (
 	// pollEvery is the interval at which the demo reads the director's state and the stand-in.
 	pollEvery = 100 * time.Millisecond
-	// quietTime is the time without events on the stand-in before the run is over. It exceeds the second between two
-	// writes plus one poll interval.
+	// quietTime is the time without events on the stand-in after which the run is over. It is longer than the second
+	// between two writes of the director plus one poll interval.
 	quietTime = 2500 * time.Millisecond
 )
 
-// killAfter lists how long each director lives before it is killed, in turn. Some are killed during work, and some
-// while they boot. Ten kills take about as long as the scenarios.
+// killAfter lists the times from the start of each director to its kill. Some directors are killed during work, and
+// others while they start. Ten kills take about as long as the scenarios.
 var killAfter = []time.Duration{
 	3500 * time.Millisecond, 60 * time.Millisecond, 11 * time.Second, 1800 * time.Millisecond, 200 * time.Millisecond,
 	15 * time.Second, 6 * time.Second, 400 * time.Millisecond, 13 * time.Second, 9 * time.Second,
@@ -38,15 +38,15 @@ var running = fsm.Running.String()
 type activeScenario struct {
 	scenario
 	state        string        // its last state known to the director
-	attempt      int           // current stage of its worker
-	stage        string        // current attempt of its worker
+	attempt      int           // number of its current attempt
+	stage        string        // current stage of its worker
 	since        time.Time     // when that stage was first seen
 	rounds       int           // runs of CODE in the current attempt
 	faultAt      time.Time     // when its worker was killed or frozen
 	noticedAfter time.Duration // time from faultAt to the director's decision; 0 until then
 	answered     bool          // the demo's human has answered
 	judged       string        // the last commit of its pull request with a reported check
-	done         bool          // its label says that the issue is finished
+	done         bool          // its labels show that the issue is finished
 	began        time.Time     // when the director found the issue
 	ended        time.Time     // when the issue was done
 }
@@ -144,7 +144,7 @@ func (r *run) handleLogLine(l line) {
 	}
 }
 
-// slowness returns how much slower than an idle machine this one was, on average, during GitHub's pause.
+// slowness returns the factor by which this machine was slower than an idle machine, on average, during GitHub's pause.
 func (r *run) slowness() float64 {
 	sum := 0.0
 	for _, b := range r.busy {
@@ -193,8 +193,8 @@ func (r *run) poll(ctx context.Context) error {
 	return nil
 }
 
-// checkLabels determines from its labels whether a scenario has ended, and acts as the human if the issue waits for
-// one.
+// checkLabels determines from the issue's labels whether a scenario has ended. If the issue waits for a human,
+// checkLabels acts as the human.
 func (r *run) checkLabels(a *activeScenario) error {
 	if a.done {
 		return nil

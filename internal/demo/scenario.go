@@ -24,7 +24,7 @@ const repository = "demo/widgets"
 // scenario is one issue with a known outcome.
 type scenario struct {
 	Number   int
-	Title    string   // the events, in a few words
+	Title    string   // summary of the events
 	Final    string   // state in which it must end
 	Label    string   // the director's label at the end, if any
 	Attempts int      // number of attempts
@@ -32,7 +32,7 @@ type scenario struct {
 	// Files are the files that its branch must change. An empty list means that there must not be a push. Unfinished
 	// work is also pushed, without a pull request.
 	Files []string
-	First int // the attempt that pushed the branch first; the last one by default
+	First int // the attempt that pushed the branch first; by default the last attempt
 	// Holds maps files to texts that they must contain.
 	Holds map[string]string
 	// Asks are texts that the only question to a human must contain. If it is empty, the director must not ask.
@@ -46,7 +46,7 @@ type scenario struct {
 
 	Loop    bool   // the agent is a real loop of model and tools, and its provider sometimes refuses
 	Fault   fault  // fault of the first attempt's worker, if any
-	Half    string // the fault strikes once this file is saved, and the second attempt continues from the file
+	Half    string // the fault is injected once this file is saved, and the second attempt continues from the file
 	Resets  int    // number of connections that the model resets
 	Limit   bool   // the demo lets GitHub demand a pause, and offers this issue during it
 	Limited bool   // needs a memory limit, which plain processes do not have
@@ -140,7 +140,7 @@ var scenarios = []scenario{
 
 func (s scenario) key() string { return fmt.Sprintf("%s#%d", repository, s.Number) }
 
-// branch returns the name of the branch with the work, which names the attempt that first pushed it.
+// branch returns the name of the branch with the work. It contains the number of the attempt that first pushed it.
 func (s scenario) branch() string {
 	return fmt.Sprintf("retake/%d-a%d", s.Number, cmp.Or(s.First, s.Attempts))
 }
@@ -186,7 +186,7 @@ func choose(only []int, runtime string) ([]scenario, error) {
 		func(s scenario) bool { return !slices.Contains(wanted, s.Number) }), nil
 }
 
-// text is an issue as its author wrote it.
+// text is the title and body of an issue.
 type text struct{ title, body string }
 
 // issueTexts returns the repository's issues, starting with number 1.

@@ -52,7 +52,7 @@ func (s *world) mounts(target string) string {
 	return strings.Join(append(list, fmt.Sprintf("%q", s.cache.dir+":"+target+":rw")), ", ")
 }
 
-// profileText is the profile of the demo's agent, which on one issue prints its actions and its usage.
+// profileText is the profile of the demo's agent, in a file of custom agents.
 const profileText = `[[agent]]
 name = "demo"
 program = %q

@@ -42,7 +42,7 @@ func (r *run) view(now time.Time) []string {
 	return append([]string{"", r.directorLine(now)}, strings.Split(strings.TrimRight(b.String(), "\n"), "\n")...)
 }
 
-// stateOf returns a scenario's state in one or two words.
+// stateOf returns a scenario's state for the table.
 func (r *run) stateOf(a *activeScenario) string {
 	switch {
 	case a.state == running && a.stage != "":

@@ -25,7 +25,7 @@ type world struct {
 	record           *testbed.Record
 	model            *model
 	provider         *agenttest.Server // provider of the model for the agent's loop
-	providerURL      string            // URL of the case that it serves
+	providerURL      string            // URL at which the provider serves the case threeFailures
 	github           *testbed.GitHub
 	lint             *lint // the check of the repository's pull requests
 	tools            toolchain
@@ -74,7 +74,8 @@ func setUp(ctx context.Context, o Options) (_ *world, err error) {
 	return s, nil
 }
 
-// start finds the programs, and starts the peers of the director and its workers.
+// start finds the programs, starts the stand-ins with which the director and its workers communicate, and writes the
+// director's configuration.
 func (s *world) start(ctx context.Context, programs string) error {
 	if programs == "" {
 		self, err := os.Executable()
@@ -194,14 +195,14 @@ func (s *world) labelIssues(chosen []scenario) {
 	}
 }
 
-// clear removes everything of the run, after the director has ended. The error lists the parts that it could not
-// remove.
+// clear stops the stand-ins and removes the run's workers and files. The director must have ended. The error lists the
+// parts that clear could not stop or remove.
 func (s *world) clear(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	var errs []error
 	if s.record != nil {
-		_, _ = s.record.Stop() // only readers of the record care about a gap
+		_, _ = s.record.Stop() // the record is not read, so a gap in it does not matter
 	}
 	if s.github != nil {
 		errs = append(errs, s.github.Shutdown())

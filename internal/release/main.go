@@ -47,7 +47,7 @@ type release struct {
 	at      time.Time
 }
 
-// besides lists the documents in an archive.
+// besides lists the files of the repository that an archive contains unchanged.
 var besides = []string{
 	"LICENSE", "SECURITY.md", "README.md", "CHANGELOG.md", "config/dev.toml",
 	"deploy/retake-director.service",

@@ -27,8 +27,8 @@ type dependency struct {
 	}
 }
 
-// notices returns the licences of all packages linked into the programs: one per module, and one per directory with
-// different conditions.
+// notices returns the licences and similar files of all packages that the programs link. It includes the files in the
+// directories of packages as well as the files of the modules.
 func (r *release) notices(env []string) ([]byte, error) {
 	args := []string{"list", "-deps", "-json=Dir,Standard,Module"}
 	for _, p := range r.programs {

@@ -190,7 +190,7 @@ func asks(script, question string, words ...string) func(round) error {
 	}
 }
 
-// shelf misses a rule that only the pull request's check knows, and obeys it after the hint.
+// shelf breaks a rule that only the check of the pull request enforces, and follows the rule after the hint.
 func shelf(r round) error {
 	if r.attempt.Attempt == 1 {
 		return put(r, "shelf", 1)
@@ -204,8 +204,8 @@ func shelf(r round) error {
 	return errors.New("the input lacks the fault of the first attempt's work")
 }
 
-// plantedKey has the form of an AWS key, and is invalid. It is assembled from parts, so that our files do not contain
-// it.
+// plantedKey has the form of an AWS key, and is invalid. It is assembled from parts, so that the source does not
+// contain the whole key.
 const plantedKey = "AKIA" + "Q3ZXRT7YHWJ2LMNB"
 
 // publish does the task correctly, but leaves a key in the source.

@@ -60,7 +60,7 @@ func main() {
 	os.Exit(2)
 }
 
-// bus returns the address of the worker's bus, which is the peer of process 1.
+// bus returns the address of the worker's bus, which is the remote end of an established TCP connection.
 func bus() string {
 	table, _ := os.ReadFile("/proc/net/tcp")
 	for line := range strings.Lines(string(table)) {
@@ -77,7 +77,7 @@ func bus() string {
 	return ""
 }
 
-// ports are typical ports of the stack, of Docker and of the host.
+// ports are typical ports of the demo's services, of Docker and of the host.
 var ports = []string{"22", "53", "80", "443", "2375", "2376", "4222", "6222", "7422", "8222", "8900", "8080"}
 
 // reach tries to connect to all addresses that it knows.

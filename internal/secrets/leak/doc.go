@@ -4,12 +4,13 @@
 //
 // It reduces text and values to lower-case letters and digits in three ways: unchanged, with escapes resolved, and with
 // doubly encoded percent signs resolved. Each encoding of a value is then a plain string. A rolling hash of the last
-// eight symbols finds candidates for all of them at once, and a comparison decides.
+// eight symbols finds candidates for all these strings at once, and a comparison confirms them.
 //
 // Redactor builds a redact.Redactor with this search, for all text that people read. A Stream holds back a possible
-// start of a value until the next input decides.
+// start of a value until it has read enough to decide.
 //
-// Variable decides which part of a variable is secret. A proxy's address and "true" are not.
+// Variable decides whether the value of a variable is secret. The address of a proxy is not secret, and neither is the
+// word "true".
 //
 // Invariants:
 //

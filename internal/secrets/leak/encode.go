@@ -18,7 +18,7 @@ const (
 // pattern is one encoding of one value, reduced to symbols.
 type pattern struct {
 	symbols string
-	name    string // of the value
+	name    string // name of the value
 	as      string // encoding; empty for the plain value
 }
 
@@ -89,7 +89,8 @@ func patterns(v Value) (out []pattern) {
 	return out
 }
 
-// within encodes bytes at an offset in a longer input, without the digits that depend on neighbouring bytes.
+// within encodes bytes that are part of a longer input. before is the number of preceding bytes. within omits the
+// digits that also depend on adjacent bytes.
 func within(bytes, digits string, bits, before int) string {
 	var out strings.Builder
 	first, end := 8*before, 8*(before+len(bytes))
@@ -125,9 +126,9 @@ func resolve(text string) string {
 	return out.String()
 }
 
-// unescape reads one byte or one escape at the start of a text, and returns its value and length. The value is 0 for an
-// escape with a name, or of a character that is not ASCII. With again, the percent sign of an escape may be encoded
-// itself.
+// unescape reads one byte or one escape at the start of a text, and returns its value and length. The value is 0 for a
+// named escape, and for a character that is not ASCII. If again is set, the percent sign of an escape may itself be
+// percent-encoded.
 func unescape(s string, again bool) (c byte, length int) {
 	switch {
 	case s[0] == '%':

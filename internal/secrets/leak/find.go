@@ -10,11 +10,11 @@ import (
 
 // Match is an occurrence of a value.
 type Match struct {
-	Name string // of the value
+	Name string // name of the value
 	// encoding: "base64", "base32", "hexadecimal", "bytes", "backwards"; empty for the plain value, even with escapes
 	// or gaps
 	As      string
-	At, End int // in bytes of the text
+	At, End int // byte offsets in the text
 }
 
 // Finder searches for values. A nil Finder has no values.
@@ -30,7 +30,7 @@ type Finder struct {
 // filterBits is the size of the filter, which fits into the processor's fastest cache.
 const filterBits = 1 << 15
 
-// spelled is a value that the Finder searches only in the spellings of redact.
+// spelled is a value for which the Finder searches only in the spellings of redact.
 type spelled struct {
 	name string
 	by   *redact.Redactor
@@ -112,7 +112,7 @@ func (f *Finder) Mask(text string) string {
 	return cover(text, 0, gaps)
 }
 
-// all calls found for every occurrence, in any order, possibly twice.
+// all calls found for every occurrence, in any order. It may report an occurrence twice.
 func (f *Finder) all(text string, found func(Match)) {
 	if f == nil {
 		return
@@ -141,7 +141,7 @@ func (f *Finder) all(text string, found func(Match)) {
 // stream is the part of a text that was reduced last.
 type stream struct {
 	symbols []byte
-	at      []int // in the text, of each symbol
+	at      []int // offset of each symbol in the text
 }
 
 // reading is a method of reducing text to symbols.
@@ -156,7 +156,7 @@ const (
 // pieceSymbols is the number of symbols in one step of a search.
 const pieceSymbols = 16 << 10
 
-// search reads the text with one method.
+// search reduces the text with one method, and calls found for each occurrence of a pattern.
 func (f *Finder) search(text string, how reading, found func(Match)) {
 	size := min(f.longest+pieceSymbols, len(text)+1)
 	s := stream{make([]byte, size), make([]int, size)}

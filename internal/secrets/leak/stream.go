@@ -30,8 +30,8 @@ const (
 	// heldMost is the maximum number of bytes that a Stream holds back. It cannot hide a value that is spread over more
 	// bytes.
 	heldMost = 64 << 10
-	// contextMost is the number of bytes that a Stream remembers of its output. A value may have started there with
-	// fewer symbols than a window, and each letter or separator may be an escape on a separate line.
+	// contextMost is the number of bytes of passed input that a Stream keeps. A value may have started there, with too
+	// few symbols to be recognized. The limit is large, because each symbol may be an escape on a separate line.
 	contextMost = 512
 )
 
@@ -39,11 +39,11 @@ const (
 // concurrent use.
 type Stream struct {
 	f      *Finder
-	passed string // end of the input that Pass has already returned
+	passed string // last part of the input for which Pass has already returned the output
 	held   string
 }
 
-// Stream returns a new Stream of the values.
+// Stream returns a new Stream that masks the values.
 func (f *Finder) Stream() redact.Stream { return &Stream{f: f} }
 
 // Pass adds a piece of the text and returns the output that is safe so far. It holds back a line that may contain the
@@ -63,13 +63,13 @@ func (s *Stream) Pass(text string) string {
 	return s.release(all, hold)
 }
 
-// Flush returns the rest at the end of the text.
+// Flush returns the output that was held back. Call it at the end of the text.
 func (s *Stream) Flush() string {
 	all := s.passed + s.held
 	return s.release(all, len(all))
 }
 
-// release returns the masked text up to a position.
+// release returns the masked text up to the position hold, and holds back the rest.
 func (s *Stream) release(all string, hold int) string {
 	out := ""
 	if hold > len(s.passed) {
@@ -93,7 +93,7 @@ func (f *Finder) maskBetween(text string, from, to int) string {
 	return cover(text[:to], from, gaps)
 }
 
-// cover replaces the gaps in the rest of a text by redact.Marker.
+// cover returns the text after the position done, with redact.Marker in place of each gap.
 func cover(text string, done int, gaps []Match) string {
 	if len(gaps) == 0 {
 		return text[done:]
@@ -128,7 +128,7 @@ func (f *Finder) begun(text string) int {
 	return at
 }
 
-// lastSymbols returns the symbols at the end of a text that can be the start of a value.
+// lastSymbols returns the symbols at the end of a text in which an incomplete value can start.
 func (f *Finder) lastSymbols(text string, how reading) stream {
 	from, n := len(text), 0
 	most := f.longest - 1

@@ -17,9 +17,10 @@ type Value struct {
 const (
 	// shortest is the minimum length of a secret in bytes.
 	shortest = 6
-	// longWord is the minimum length of a secret with only one kind of character.
+	// longWord is the minimum length of a secret that consists only of letters, only of digits, or only of other
+	// characters.
 	longWord = 12
-	// longToken is the number of letters and digits that makes a random string secret regardless of its name.
+	// longToken is the minimum number of letters and digits in a random string that is secret under any name.
 	longToken = 20
 )
 
@@ -46,7 +47,7 @@ func Variable(name, value string) bool {
 // place matches a path of a file or directory.
 var place = regexp.MustCompile(`^(~|\.{1,2})?(/[A-Za-z0-9._@-]+)+/?$`)
 
-// isNoWord reports whether a value is long, or mixes at least two of letters, digits and other characters.
+// isNoWord reports whether a value is long, or contains at least two of: letters, digits, other characters.
 func isNoWord(text string) bool {
 	var has [3]bool
 	for i := range len(text) {

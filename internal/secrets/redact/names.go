@@ -17,8 +17,8 @@ var named = []rule{{name: byName, keys: []string{
 // longestName is the number of bytes of a name to search on each side of a key.
 const longestName = 64
 
-// lookAtName finds the value of a name that denotes a secret. It returns the position after the name, or after the
-// value.
+// lookAtName calls found for the value if the name around the position at denotes a secret. It returns the position
+// after the name, or after the value if it is a secret.
 func lookAtName(text, lower string, at int, found func(span)) (next int) {
 	start, stop := at, at
 	for start > 0 && at-start < longestName && isNameByte(text[start-1]) {
@@ -48,7 +48,7 @@ func isNameByte(c byte) bool { return isWord(c) || c == '-' || c == '.' }
 // assigning is a name with its value, and the form of the assignment.
 type assigning struct {
 	from, to int
-	firm     bool // =, a flag, quoted, or an environment variable, unlike a word after a colon in a sentence
+	firm     bool // has =, a flag, quotes, or an environment variable, unlike a word after a colon in a sentence
 	quoted   bool
 	flag     bool
 	constant bool // the name has only capitals
@@ -56,7 +56,7 @@ type assigning struct {
 	spaced   bool // the = has spaces around it, as in code
 }
 
-// valueOf is the second half of {"name": "DB_PASSWORD", "value": "…"}.
+// valueOf matches the text between the name and the value in {"name": "DB_PASSWORD", "value": "…"}.
 var valueOf = regexp.MustCompile(`^[\\"']{0,3}[ \t]*,?[ \t]*[\\"']{0,3}(?i:value)[\\"']{0,3}[ \t]*[:=]`)
 
 // assignment finds the value assigned to the name at [start, stop).
@@ -111,7 +111,7 @@ func assignment(text string, start, stop int) (a assigning, ok bool) {
 // concatenates matches the text after a string that is part of a concatenation.
 var concatenates = regexp.MustCompile("^\\\\?[\"'`][ \t]*\\+")
 
-// isWithin reports whether a quotation mark ends a string that began before the name.
+// isWithin reports whether the quotation mark after the name ends a string that began before the name.
 func isWithin(text string, start int, quote string) bool {
 	line := strings.LastIndexByte(text[max(0, start-behindBytes):start], '\n') + 1 + max(0, start-behindBytes)
 	before := text[line:start]
@@ -166,19 +166,19 @@ func value(text string, at int, isTag bool) (from, to int, quoted bool) {
 // separates matches the text after a character that ends a value without being part of it.
 var separates = regexp.MustCompile(`^(?:[\s"'<>,;)\]}\\]|[A-Za-z_][\w.-]*=|$)`)
 
-// kind classifies a name by its kind of value.
+// kind classifies a name by the value that it probably has.
 type kind int
 
 const (
 	noSecret kind = iota
 	maybe         // another key, a secret if the value looks random
-	session       // a cookie, likewise, even in hexadecimal; agents' session ids are not secret
+	session       // a session cookie, a secret if it looks random, even in hexadecimal; not an agent's session id
 	pass          // a password, unless it counts passed tests
 	password
 	token
 )
 
-// about lists words that turn a name off. If one follows the word for a secret, as in "token_count", the value is not
+// about lists words after which a name no longer denotes a secret. For example, the value of "token_count" is not
 // secret.
 var about = words(
 	`file files path paths dir url uri urls endpoint host port type types kind name names id ids count counts limit limits length len size sizes ttl expiry expires expire
@@ -329,7 +329,8 @@ var (
 		file path read write admin public private all never always unknown string,omitempty`)
 )
 
-// isHarmless reports whether a value only stands for a secret or for an absent value.
+// isHarmless reports whether a value is not secret, because it is a placeholder, an ordinary word, the name itself, a
+// version, a path or an address.
 func isHarmless(name, value string) bool {
 	lower := lowerASCII(value)
 	return !isNoPlaceholder(value) || ordinary[strings.Trim(lower, ".,:;!?")] || lower == strings.TrimLeft(name, "-") ||
@@ -337,7 +338,7 @@ func isHarmless(name, value string) bool {
 		path.MatchString(value) || address.MatchString(value)
 }
 
-// isNoPlaceholder reports whether a value differs from names of variables and common placeholders.
+// isNoPlaceholder returns false for a reference to a variable and for a common placeholder.
 func isNoPlaceholder(value string) bool {
 	return !placeholder.MatchString(value) && strings.Trim(value, "*•xX.…-_ ") != "" && !strings.Contains(value, Marker)
 }
@@ -348,7 +349,7 @@ var placeholder = regexp.MustCompile(
 // isCode reports whether a value is an expression of a program.
 func isCode(value string) bool { return code.MatchString(value) }
 
-// isMixed reports whether a value mixes kinds of characters, unlike a word.
+// isMixed reports whether a value mixes letters, digits and other characters, or has capitals inside, unlike a word.
 func isMixed(value string) bool {
 	letter, digit, other, inner := false, false, false, false
 	for i := range len(value) {

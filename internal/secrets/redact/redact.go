@@ -24,7 +24,7 @@ const (
 // Redactor replaces secrets. It is safe for concurrent use.
 type Redactor struct {
 	known     *strings.Replacer
-	spellings []string // of the known values, longest first
+	spellings []string // spellings of the known values, longest first
 	finder    Finder   // may be nil
 }
 
@@ -123,7 +123,7 @@ func (r *Redactor) CutFront(text string) string {
 	return text
 }
 
-// Text redacts by shape and name, without known values.
+// Text redacts secrets by their shapes and names. Redactor.Text also redacts known values.
 func Text(text string) string { return masked(text, all()) }
 
 func (r *Redactor) values(text string) string {
@@ -136,7 +136,7 @@ func (r *Redactor) values(text string) string {
 	return r.spelled(text)
 }
 
-// spelled hides the spellings of values, unless a Finder hides them.
+// spelled replaces the spellings of known values, unless the Redactor has a Finder for them.
 func (r *Redactor) spelled(text string) string {
 	if r == nil || r.finder != nil {
 		return text

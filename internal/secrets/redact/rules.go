@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// shapes are credentials with a distinctive form, in addition to the library. Sources: the vendors' own descriptions.
+// shapes are the rules for credentials with a distinctive form, in addition to the library. They follow the vendors'
+// documentation.
 var shapes = []rule{
 	{
 		name: "private key", keys: []string{"-----begin "}, lines: true,
@@ -194,7 +195,7 @@ var guesses = []rule{
 	},
 }
 
-// isNoScheme reports whether a header has more than an authentication scheme.
+// isNoScheme reports whether the value of a header is more than the name of an authentication scheme or a placeholder.
 func isNoScheme(value string) bool {
 	return isNoPlaceholder(value) && !schemes[lowerASCII(strings.TrimSpace(value))]
 }
@@ -208,7 +209,7 @@ func HasCredential(text string) bool {
 	return has
 }
 
-// variable matches a name that, split at underscores, denotes a secret.
+// variable matches a name with a word for a secret between underscores.
 var variable = regexp.MustCompile(
 	`(?i)(^|_)(token|secret|password|passwd|credentials?|apikey|(api|access|secret|private)_?key)(_|$)`)
 

@@ -9,21 +9,21 @@ import (
 	"sync"
 )
 
-// rule is one kind of secret. Each kind has one row.
+// rule describes how to find one type of secret.
 type rule struct {
 	name  string
-	keys  []string // in lower case; every line that the pattern matches contains at least one of them
+	keys  []string // literals; every line that the pattern matches contains at least one of them
 	expr  string
 	at    bool   // every match begins with a key, so search tries the pattern only there
 	exact bool   // keys are case-sensitive
-	edge  bool   // preceded by a non-word character
-	then  string // additional requirement for the rest of the line
+	edge  bool   // a match must follow a non-word character
+	then  string // text that the rest of the line must contain
 	lines bool   // a match that begins with a key may span several lines
 	// group with the secret. 0 means the first group that matched, or the whole match without groups. -1 always means
 	// the whole match.
 	group   int
-	entropy float64 // minimum, in bits per character
-	digit   bool    // required, to exclude words
+	entropy float64 // minimum entropy, in bits per character
+	digit   bool    // the secret must contain a digit, to exclude words
 	check   func(string) bool
 }
 
@@ -35,7 +35,8 @@ const (
 )
 
 const (
-	// aheadBytes is the number of bytes after a key in which a match must begin and, unless it continues, end.
+	// aheadBytes is the number of bytes after a key that are searched first. If a match reaches the end of these bytes,
+	// the whole line is searched.
 	aheadBytes = 1 << 10
 	// behindBytes is the number of bytes before a key that are searched in a long line.
 	behindBytes = 512
@@ -49,7 +50,7 @@ type searched struct {
 
 // key is a literal that triggers a rule.
 type key struct {
-	text, exact string // in lower case, and the original if the case counts
+	text, exact string // the literal in lower case, and the original if it is case-sensitive
 	rules       []int
 }
 
@@ -131,8 +132,8 @@ func (x *index) search(text string, found func(span)) {
 	}
 }
 
-// places remembers, for rules that found a match or searched a whole line, the position to continue from. It has only a
-// few elements.
+// places holds the position from which each rule continues after it found a match or searched a whole line. It has only
+// a few elements.
 type places []struct{ rule, next int }
 
 func (p places) of(rule int) int {
@@ -191,7 +192,8 @@ func (r *searched) look(text, lower string, at int, found func(span)) (next int)
 	return to
 }
 
-// keyTail is the rule for a private key that lost its beginning. It covers all key-like text before the end marker.
+// keyTail is the rule for a private key without its beginning. It covers the lines before the end marker that have the
+// form of key lines.
 const keyTail = "end of a private key"
 
 var (
@@ -234,7 +236,7 @@ func (r *searched) matches(text string, offset int, found func(span)) {
 	}
 }
 
-// judge examines the secret part of a match.
+// judge calls found for the secret part of a match, unless it breaks a condition of the rule.
 func (r *searched) judge(text string, m []int, offset int, found func(span)) {
 	group := r.group
 	for g := 1; group == 0 && 2*g < len(m); g++ {

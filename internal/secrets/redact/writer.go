@@ -16,15 +16,15 @@ const (
 )
 
 // Writer redacts a stream before passing it to the next writer. It works on whole lines, because a secret may arrive in
-// pieces. If a line is longer than holdMost, it holds back the length of the longest possible secret. It is not safe
-// for concurrent use.
+// pieces. If a line is longer than holdMost, the Writer passes its beginning and holds back at least the length of the
+// longest spelling. It is not safe for concurrent use.
 type Writer struct {
 	to    io.Writer
 	by    *Redactor
 	held  []byte
 	inKey bool // between the fences of a private key
 
-	values Stream // nil with spellings only
+	values Stream // nil without a Finder
 }
 
 // NewWriter returns a Writer that passes redacted text to another writer. Call Flush at the end.
@@ -76,7 +76,8 @@ func (w *Writer) Flush() {
 	}
 }
 
-// passValues hides values first, because a value may be spread over lines.
+// passValues masks known values and passes the lines of the result. It masks first, because a value may be spread over
+// lines.
 func (w *Writer) passValues(text []byte) {
 	if w.values != nil {
 		text = []byte(w.values.Pass(string(text)))

@@ -34,10 +34,10 @@ type Rules struct {
 	maxFile int64
 }
 
-// denied is one glob of Deny, kept for messages.
+// denied is one glob of Deny.
 type denied struct {
-	glob string
-	all  worktree.Globs // this glob and the following ones; the last match decides
+	glob string         // for messages
+	all  worktree.Globs // this glob and all later globs of Deny; the last match decides
 }
 
 type allowed struct {
@@ -125,7 +125,7 @@ type Look struct {
 	known   *leak.Finder // values that the director knows; see leak
 	names   []string
 	found   []finding
-	secrets map[string]bool // to hide in the message
+	secrets map[string]bool // values to hide in the message
 }
 
 // finding is one reason not to push.
@@ -276,7 +276,8 @@ func (l *Look) Err(ctx context.Context) error {
 	return l.violation()
 }
 
-// searchNames searches the names of the files in pieces of about pieceBytes, because a patch may have very many files.
+// searchNames searches the names of the files for secrets. It searches pieces of about pieceBytes, because a patch may
+// have very many files.
 func (l *Look) searchNames(ctx context.Context) error {
 	for names := l.names; len(names) > 0; {
 		n, size := 0, 0
@@ -284,7 +285,7 @@ func (l *Look) searchNames(ctx context.Context) error {
 			size += len(names[n])
 			n++
 		}
-		lines := strings.Join(names[:n], "\n") // a line break would end the name in a message
+		lines := strings.Join(names[:n], "\n") // of a name with a line break, the message shows only one line
 		found, err := l.search(ctx, "", lines)
 		if err != nil {
 			return err
@@ -355,8 +356,8 @@ func TooLong(after string) *Violation {
 		" (deliver it in smaller parts, or leave generated files out)"}
 }
 
-// leaves reports whether a link may lead out of the tree. A target like "a/.." counts, because "a" may be a link. So
-// does a target in git's directory.
+// leaves reports whether a link may lead out of the tree. It returns true for a target like "a/..", because "a" may be
+// a link, and for a target in git's directory.
 func leaves(name, target string) bool {
 	parts := strings.Split(target, "/")
 	up := 0

@@ -20,7 +20,7 @@ import (
 // form of a secret.
 const guesses = "generic-api-key"
 
-// detector returns the rules of gitleaks. It loads them once, in 50 ms. The rules never change.
+// detector returns the rules of gitleaks. The first call loads them, which takes 50 ms.
 var detector = sync.OnceValue(func() *detect.Detector {
 	d, err := detect.NewDetectorDefaultConfig()
 	if err != nil {
@@ -48,15 +48,15 @@ type secret struct {
 	isOwn       bool // a known value of the director, with rule as its name and encoding
 }
 
-// same compares secrets without their positions, so another occurrence of a known value in the same encoding is not
-// new.
+// same compares secrets without their positions, so that another occurrence of a secret in the file does not count as
+// new. For the director's own values, it compares only the name and the encoding.
 func (s secret) same(other secret) bool {
 	return s.isOwn == other.isOwn && s.rule == other.rule && (s.isOwn || s.value == other.value)
 }
 
 const (
-	// pieceBytes is the size of one searched piece. The time of a search grows with the square of the findings in a
-	// piece.
+	// pieceBytes is the size of one searched piece. Pieces are small, because the time of a search grows with the
+	// square of the number of findings.
 	pieceBytes = 64 << 10
 	// overlapBytes is the overlap of two pieces. It is longer than the longest secret, a private key.
 	overlapBytes = 8 << 10
@@ -111,8 +111,8 @@ func (l *Look) searchOwn(ctx context.Context, _, content string) ([]secret, erro
 	return found, err
 }
 
-// searchBytes returns the secrets in text or binary content. Without the NUL bytes, UTF-16 and UTF-32 are plain text,
-// as far as secrets are concerned.
+// searchBytes returns the secrets in text or binary content. It removes NUL bytes, so that it also finds secrets in
+// UTF-16 and UTF-32.
 func (l *Look) searchBytes(ctx context.Context, name, content string) ([]secret, error) {
 	if !strings.Contains(content, "\x00") {
 		return l.search(ctx, name, content)

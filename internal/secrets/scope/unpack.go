@@ -17,7 +17,7 @@ import (
 const (
 	// unpackedMost is the maximum number of bytes from the archives in one file, at all levels together.
 	unpackedMost = 64 << 20
-	// depthMost is the maximum number of archives inside each other.
+	// depthMost is the maximum nesting depth of archives.
 	depthMost = 4
 	// membersMost is the maximum number of files in the archives of one file.
 	membersMost = 10_000
@@ -34,9 +34,9 @@ type unpacker struct {
 	visit   func(name, text string) error
 }
 
-// unpack calls visit for each file in an archive, including archives in archives. It does nothing for other files. A
-// damaged archive ends at the damage, as it does for programs that read it. The error is errTooMuch, that of visit, or
-// that of ctx.
+// unpack calls visit for each file in an archive, including archives in archives. It does nothing if text is not an
+// archive. It stops silently at the damage in a damaged archive, like programs that read it. The error is errTooMuch,
+// the error of visit, or the cause of ctx.
 func unpack(ctx context.Context, text string, visit func(name, text string) error) error {
 	u := &unpacker{ctx: ctx, left: unpackedMost, members: membersMost, visit: visit}
 	return u.unpack(text, 0)

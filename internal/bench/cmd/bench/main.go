@@ -1,6 +1,6 @@
 // Command bench runs the measurements that internal/bench lists, prints a table, and writes the figures as JSON. Exit
-// code 0 means that every goal was met, or that its obstacle is known and printed. Exit code 1 means that a goal was
-// missed for an unknown reason, and 2 that a measurement failed.
+// code 0 means that every goal was met, or that the reason for missing it is known and printed. Exit code 1 means that
+// a goal was missed for an unknown reason, and 2 that a measurement failed.
 package main
 
 import (
@@ -106,7 +106,7 @@ func orUnknown(limit string) string {
 	return limit
 }
 
-// measure runs one section. It returns the available figures even with an error.
+// measure runs one section. After an error, it also returns the figures that were recorded before the error.
 func measure(s bench.Section, file string, quick, verbose bool) ([]bench.Figure, error) {
 	cmd := exec.Command("go", "test", "-count=1", "-timeout", "15m", "-run", "^"+s.Test+"$", "-v", s.Package)
 	cmd.Env = append(os.Environ(), bench.FileEnv+"="+file)
@@ -143,7 +143,7 @@ func measure(s bench.Section, file string, quick, verbose bool) ([]bench.Figure,
 	return all, failed
 }
 
-// skipped finds the reason why a test was skipped in the output of go test -v.
+// skipped returns the reason why a test was skipped, from the output of go test -v. is reports whether it was skipped.
 func skipped(printed string) (why string, is bool) {
 	before, _, is := strings.Cut(printed, "\n--- SKIP:")
 	if !is {
