@@ -169,7 +169,7 @@ func onWire(u agent.Usage) *wire.Usage {
 	return &wire.Usage{Tokens: u.Tokens, CostUSD: u.CostUSD, PaidCalls: int(u.PaidCalls), CacheHits: int(u.CacheHits)}
 }
 
-// addEvidence adds the agent's account of its failure to a report. Errors from which the agent recovered do not
+// addEvidence adds the details of the agent's final error to a report. Errors from which the agent recovered do not
 // count.
 func (r *agentRun) addEvidence(e *wire.WorkerError, mask *redact.Redactor) {
 	e.Tool, e.Provider, e.HTTPStatus = r.profile.Name, r.provider, r.httpStatus

@@ -51,7 +51,7 @@ func (a *attempt) logsOf(s wire.StagePlan) stageLogs {
 	return l
 }
 
-// list returns the log files that exist now, at most maxLogFiles in each directory.
+// list returns the log files that exist now. It stops searching when it has found maxLogFiles.
 func (l stageLogs) list() map[logPlace]fs.FileInfo {
 	found := map[logPlace]fs.FileInfo{}
 	for _, glob := range l.paths {

@@ -12,8 +12,8 @@ import (
 	"retake/internal/secrets/redact"
 )
 
-// stepEvery is the minimum time between two published steps of an agent. Steps are for people, and heartbeats carry
-// the newest one anyway.
+// stepEvery is the minimum time between two published steps of an agent. More steps are unnecessary, because only
+// people read them, and heartbeats also carry the newest step.
 const stepEvery = 5 * time.Second
 
 // agentMonitor turns the output of a running agent into steps, usage and rate limits. It reads the raw streams, because
@@ -32,8 +32,8 @@ type agentMonitor struct {
 
 	mu       sync.Mutex // guards the fields below, since two goroutines copy the streams
 	out      agent.Outcome
-	newStep  string           // steps not yet published
-	newLimit *agent.RateLimit // limits not yet reported
+	newStep  string           // newest step, until it is published
+	newLimit *agent.RateLimit // newest limit, until it is reported
 	newUsage bool             // usage changed since it was published
 }
 

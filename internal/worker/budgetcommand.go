@@ -23,7 +23,7 @@ const (
 	envWorker   = "RETAKE_WORKER" // path of this program, for its budget command
 )
 
-// Exit codes of the budget command: yes, no and failure, as for all our commands.
+// Exit codes of the budget command: success, lease refused, and error.
 const (
 	leaseDone   = 0
 	leaseNo     = 1
@@ -37,9 +37,9 @@ const leaseUsage = `worker budget asks the worker for leases on a model, from in
   worker budget report --status ok|rate_limited|error [--retry-after SECONDS] GRANT
   worker budget release GRANT                                report first: a released grant cannot be reported
 
-Exit 2: it cannot be done, with one line on stderr that says why. NAME is model.<provider>; by default
-$RETAKE_BUDGET_RESOURCE, else model.default. The worker listens at $RETAKE_BUDGET_SOCKET: lines of JSON
-such as {"op":"acquire","resource":"model.default","patience_seconds":60}.
+Exit 2 means an error, which one line on stderr explains. NAME is model.<provider>. The default is
+$RETAKE_BUDGET_RESOURCE, or model.default if that is not set. A program can also write lines of JSON to
+the socket $RETAKE_BUDGET_SOCKET, such as {"op":"acquire","resource":"model.default","patience_seconds":60}.
 `
 
 // BudgetCommand is a small client of the lease socket, for wrapper scripts that would rather run a program than

@@ -17,7 +17,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// circumstancesOnWire is the JSON form of a circumstances.Record, which only its decoder can create.
+// circumstancesOnWire is the JSON form of a circumstances.Record. Other packages can create a Record only by decoding
+// this form.
 type circumstancesOnWire struct {
 	Stage       string               `json:"stage,omitempty"`
 	Number      int                  `json:"number,omitempty"`

@@ -88,7 +88,7 @@ func (c *leaseClient) await(ctx context.Context, resource string,
 	}
 }
 
-// release returns a lease. If the message gets lost, the lease expires.
+// release ends a lease. If the message to the director is lost, the lease expires.
 func (c *leaseClient) release(ctx context.Context, id string) {
 	c.mu.Lock()
 	c.pool.Release(time.Now(), id, c.worker)
@@ -102,7 +102,7 @@ func (c *leaseClient) releaseThere(ctx context.Context, id string) {
 	}
 }
 
-// report reports the outcome of a call.
+// report records the outcome of a model call in the pool, and reports it to the director.
 func (c *leaseClient) report(ctx context.Context, r wire.BudgetReport) {
 	c.mu.Lock()
 	c.pool.Report(time.Now(), r.GrantID, c.worker, budget.Status(r.Status), budget.RetryAfter(r))

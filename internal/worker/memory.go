@@ -9,7 +9,7 @@ import (
 	"retake/internal/sys/cgroup"
 )
 
-// memory is the kernel's account of this container's memory.
+// memory holds the kernel's numbers about this container's memory.
 type memory struct {
 	kills uint64 // processes killed for lack of memory
 	limit uint64 // bytes, or 0 without a limit

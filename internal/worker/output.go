@@ -45,8 +45,8 @@ func (c *console) line(text string) {
 	c.put([]byte(text))
 }
 
-// stageMarks marks the beginning of stages in the output for the director. By then, the previous stage and its
-// processes have ended, and the console has all their output.
+// stageMarks marks the beginning of each stage in the output, for the director. When a stage begins, the previous stage
+// and its processes have ended, and the console has all their output.
 type stageMarks struct {
 	plan           *wire.Plan
 	stdout, stderr *console
@@ -84,8 +84,8 @@ type tail struct {
 	dropped int64 // number of older bytes
 }
 
-// text returns at most limit bytes. It cuts the beginning at a UTF-8 boundary and marks the cut as on the wire. Bytes
-// that are not UTF-8 become U+FFFD, because JSON cannot carry them.
+// text returns at most limit bytes. It cuts the beginning at a UTF-8 boundary, and marks the cut in the format of
+// wire.CutTail. Bytes that are not UTF-8 become U+FFFD, because JSON cannot contain them.
 func (t tail) text(limit int) string {
 	kept, dropped := t.kept, t.dropped
 	for dropped > 0 && len(kept) > 0 && !utf8.RuneStart(kept[0]) {

@@ -62,7 +62,7 @@ type exit struct {
 	signal   string
 	timedOut bool
 	stopped  bool      // set if the context ended it
-	lingered bool      // set if it had finished and was ended because it did not exit; code and signal are then empty
+	lingered bool      // set if it finished but did not exit, and was ended; code and signal are then empty
 	shortage *shortage // evidence of a lack of memory, or nil
 	stdout   tail
 	stderr   tail
@@ -277,7 +277,7 @@ func newCapture(m *masks, onward, listener io.Writer) (*capture, error) {
 	}, nil
 }
 
-// begin closes our copy of the writing end, and copies until the last writer has closed its own.
+// begin closes our copy of the pipe's write end, and copies the output in a goroutine until all writers have ended.
 func (c *capture) begin() {
 	_ = c.write.Close()
 	go func() {

@@ -87,7 +87,7 @@ var errDisconnected = errors.New("worker: the bus is unreachable")
 var errRefused = errors.New("worker: hello refused")
 
 // session maintains the worker's connection to the bus. It sends a hello first, then reports in order, and another
-// hello after every reconnection before the next report. It belongs to the goroutine of run.
+// hello after every reconnection before the next report. Only the goroutine of run uses it.
 type session struct {
 	plan     *wire.Plan
 	dial     Dialer
@@ -98,7 +98,7 @@ type session struct {
 	reconnected chan struct{}     // holds one token after the bus has reconnected
 	welcomed    chan<- admission
 	delivered   chan<- struct{}
-	helloAt     uint64 // Reconnects at the last hello; unlike the token, the count is never late
+	helloAt     uint64 // Reconnects at the last hello; the count is up to date even before the token arrives
 }
 
 // admission is the answer to a hello, or the reason for a missing answer.
@@ -223,8 +223,8 @@ func (s *session) deliver(ctx context.Context, bus Bus, report wire.Payload) boo
 // rejected reports whether the director rejects a report permanently.
 func rejected(err error) bool { return errors.Is(err, bus.ErrRejected) }
 
-// retry calls do, with callTimeout each, until do succeeds. After a reconnection it calls do immediately. It returns
-// false if ctx ended. It logs the first failure and the recovery.
+// retry calls do, each time with a timeout of callTimeout, until do succeeds. After a reconnection it calls do
+// immediately. It returns false if ctx ended. It logs the first failure and the recovery.
 func (s *session) retry(ctx context.Context, trouble string, do func(context.Context) error) bool {
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = backoffInitial, backoffMax

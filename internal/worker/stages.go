@@ -45,7 +45,7 @@ type step struct {
 	errorID string // error ID of the preceding failure, or empty
 }
 
-// attempt runs the plan's stages once, with fix rounds between CODE and VALIDATE. It belongs to one goroutine.
+// attempt runs the plan's stages once, with fix rounds between CODE and VALIDATE. It is not safe for concurrent use.
 type attempt struct {
 	plan        *wire.Plan
 	run         runner
@@ -192,7 +192,7 @@ func (a *attempt) stage(ctx context.Context, s wire.StagePlan) *failure {
 	return failed
 }
 
-// Limits of a command in a report. A person must still recognize the command.
+// Limits of a command in a report. They leave enough for a person to recognize the command.
 const (
 	maxCommandArgs  = 32
 	maxCommandBytes = 512
@@ -231,7 +231,7 @@ func (a *attempt) execute(ctx context.Context, s wire.StagePlan, f *failure) exi
 	e := a.start(ctx, a.command(s, f))
 	a.leaseSocket.close(context.WithoutCancel(ctx)) // no more leases
 	f.unlent = a.leaseSocket.hasRefused()
-	if e.err == nil { // the program ran, so it counts
+	if e.err == nil { // the program ran, so its run counts
 		a.used = a.used.Plus(usageOf(s, agent.Usage{}, a.leaseSocket.hasLent()))
 	}
 	if e.ok() && a.work(s.Name, nil) == agent.NoWork {

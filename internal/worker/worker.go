@@ -40,7 +40,7 @@ type worker struct {
 	saved        chan error // receives the result of the last checkpoint
 	sessionPanic chan error // receives a panic of the session
 	outbox       chan wire.Payload
-	reconnected  chan struct{} // one token
+	reconnected  chan struct{} // holds one token after a reconnection
 
 	// ----
 	work       context.Context // context of the whole worker
