@@ -48,8 +48,8 @@ func KeysOf(provider string, variables []string) []string {
 }
 
 // Credential returns the provider of an agent's stage, and the variables that may hold its key. set lists the
-// variables that the agent got. If there is only one, it decides the provider, unless the stage or the model names
-// another.
+// variables that the agent got. If set has only one variable, that variable determines the provider, unless the stage
+// or the model names another provider.
 func Credential(s wire.StagePlan, model string, set []string) (provider string, variables []string) {
 	provider = Provider(s, model)
 	if len(set) == 1 {

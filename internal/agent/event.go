@@ -16,7 +16,7 @@ type UsageReport struct {
 
 // Usage counts tokens and costs.
 type Usage struct {
-	Tokens    int64 // read and written, cached ones included
+	Tokens    int64 // input and output tokens, including cached tokens
 	CostUSD   float64
 	PaidCalls int64 // number of calls that the stream marks as paid
 	CacheHits int64 // answers from a cache instead of the model

@@ -76,7 +76,7 @@ func (o object) failure() (f Failure) {
 // maxNames limits the number of names that one failure has.
 const maxNames = 16
 
-// appendNames adds the names that o gives the error: single words, and numbers other than HTTP statuses.
+// appendNames adds the error's names in o. A name is a single word, or a number that is not an HTTP status.
 func (o object) appendNames(names []string) []string {
 	for _, in := range append(o.list("details"), o, o.at("details"), o.at("metadata")) {
 		for _, field := range nameFields {
@@ -135,7 +135,7 @@ func limitHeaders(o object) map[string]string {
 	return out
 }
 
-// statesError reports whether o, or an event inside o, says that an error occurred.
+// statesError reports whether o, or an event inside o, is about an error.
 func (o object) statesError(depth int) bool {
 	kind := o.text("type")
 	switch {
@@ -222,8 +222,8 @@ func waitOf(value, unit float64) time.Duration {
 	return time.Duration(min(max(value*unit, 0), longestWait.Seconds()) * float64(time.Second))
 }
 
-// ownBackoff separates an agent's own backoff from a wait that the provider requested. Every CLI's own backoff
-// is shorter, so a longer wait obeys a Retry-After header.
+// ownBackoff separates an agent's own backoff from a wait that the provider requested. Every CLI's own backoff is
+// shorter, so a longer wait comes from a Retry-After header.
 const ownBackoff = 10 * time.Second
 
 // providerWait returns a wait before a retry if the provider requested it, or else 0.

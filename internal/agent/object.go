@@ -88,7 +88,7 @@ func (o object) list(name string) []object {
 	return out
 }
 
-// argumentFields are the names under which CLIs show a tool's arguments, most informative first.
+// argumentFields are the fields in which CLIs pass arguments to tools, most informative first.
 var argumentFields = []string{
 	"file_path", "filePath", "absolute_path", "path", "command", "cmd", "pattern", "query", "url", "title",
 	"description", "prompt",

@@ -148,7 +148,7 @@ const (
 // ChangedNothing describes an invocation that reported success without changing a file.
 const ChangedNothing = "it returned exit code 0 and changed nothing"
 
-// Parts of contradictions by which the classifier recognises that the agent gave no reason.
+// Parts of the texts from Contradiction. The classifier uses them to recognise an agent that did not give a reason.
 const (
 	Incomplete = "its stream ends without"
 	Silent     = "said nothing"

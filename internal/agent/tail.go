@@ -21,12 +21,12 @@ type Tail struct {
 	Quoted []Quoted // JSON errors quoted in the lines
 }
 
-// role is the kind of a line.
+// role classifies a line of a Tail.
 type role int
 
 const (
 	textRole    role = iota
-	quoteRole        // an event that may quote
+	quoteRole        // an event that may quote other text
 	ownRole          // an event about the agent itself
 	retryRole        // announces a retry, and is read as text
 	backoffRole      // announces a retry after a backoff that the agent chose
@@ -215,8 +215,8 @@ func (o object) isRetry() bool {
 	return strings.Contains(o.kind(), "retry") || strings.Contains(o.text("subtype"), "retry")
 }
 
-// isKind reports whether s can be the type of an agent's event. It must be a lower-case word. The type is a URL in
-// problem+json, and begins with a capital in Kubernetes and psalm. The types of test runners do not count.
+// isKind reports whether s can be the type of an agent's event, which is a lower-case word. So it excludes URLs, as in
+// problem+json, and words with a capital letter, as in Kubernetes and psalm. It also excludes types of test runners.
 func isKind(s string) bool {
 	switch s {
 	case "", "suite", "test", "bench", "report", "diagnostic": // libtest, terraform
