@@ -25,8 +25,8 @@ type Line struct {
 type Filter struct {
 	Attempt int    // 0 selects the newest attempt, and with Follow also later ones
 	Stage   string // case-insensitive; empty selects all
-	Last    int    // maximum number of existing lines, newest first; 0 means all
-	Follow  bool   // wait for more until the attempt ends, or until the task ends if Attempt is 0
+	Last    int    // maximum number of existing lines, which are then the newest; 0 means all
+	Follow  bool   // wait for more lines until the attempt ends, or until the task ends if Attempt is 0
 
 	Idle func() // called before each wait for more lines, so that a reader can flush; may be nil
 }
@@ -35,7 +35,7 @@ type Filter struct {
 type Attempt struct {
 	Issue string    `json:"issue"` // owner/repo#n
 	ID    string    `json:"attempt_id"`
-	N     int       `json:"attempt"` // from 1; a later claim may use a number again
+	N     int       `json:"attempt"` // number from 1; a later claim may use a number again
 	Began wire.Time `json:"began"`
 	Live  bool      `json:"live"` // the attempt may still print
 }

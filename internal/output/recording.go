@@ -44,7 +44,7 @@ type recording struct {
 
 	mu      sync.Mutex
 	began   time.Time
-	started bool // the files contain output of this source
+	started bool // the files contain output of the current reading of the source
 	streams [2]stream
 	limit   *rate.Limiter
 	waiting []piece // pieces above the rate limit

@@ -27,14 +27,14 @@ type Options struct {
 	Now  func() time.Time // time.Now
 }
 
-// Keep limits the stored output.
+// Keep limits the stored output. The default is at the end of each comment.
 type Keep struct {
 	PartBytes int64         // size of each of the two files of a running attempt; 4 MiB
 	Burst     int           // bytes that an attempt may print without a pause; 4 MiB
 	PerSecond int           // bytes that it may print in the long term, before the store drops output; 256 KiB
 	Files     int           // number of attempts; 500
 	Bytes     int64         // bytes of all attempts together; 1 GiB
-	Age       time.Duration // 30 days
+	Age       time.Duration // time since the output was last written; 30 days
 }
 
 // folderName is the directory of outputs, with one directory per task.
