@@ -307,7 +307,7 @@ var addressCases = []Case{
 	},
 }
 
-// quotaCases are errors about payment.
+// quotaCases are errors about quotas and payment.
 var quotaCases = []Case{
 	{
 		Name: "payment-required", About: "402", Source: "docs.anthropic.com/en/api/errors (billing_error); " +

@@ -61,11 +61,11 @@ type Grant struct {
 type Lease struct {
 	ID     string
 	Worker string
-	Until  time.Time // the expiry
+	Until  time.Time // time of expiry
 	failed bool      // the worker reported that its call failed
 }
 
-// Pool hands out leases. It is not safe for concurrent use.
+// Pool grants leases. It is not safe for concurrent use.
 type Pool struct {
 	epoch     string
 	limits    Limits

@@ -41,7 +41,7 @@ type field struct {
 	of    *Type
 }
 
-// maxFields limits the fields of a struct, because a bit set records which were read.
+// maxFields limits the fields of a struct, because a set of 64 bits records the fields that were read.
 const maxFields = 64
 
 // TypeFor returns the instructions for reading a T.
@@ -94,7 +94,7 @@ func (all types) typeOf(of reflect.Type) *Type {
 }
 
 // fieldsOf adds the fields of a struct. It returns false if only encoding/json can read the struct, because two fields
-// have the same key, a field has the option string, or an embedded field is not a plain struct.
+// have the same key, a field has the option ",string", or an embedded field is not a plain struct.
 func (all types) fieldsOf(t *Type, of reflect.Type, at []int) bool {
 	for i := range of.NumField() {
 		f := of.Field(i)

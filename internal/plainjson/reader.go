@@ -24,9 +24,9 @@ type Reader struct {
 	data []byte
 	at   int
 
-	words    [words]string // by hash: cached strings
-	time     time.Time     // the last time
-	timeText []byte        // the text of the last time
+	words    [words]string // cached strings, by hash
+	time     time.Time     // the last time that was read
+	timeText []byte        // the text of that time
 	unquoted []byte        // buffer for a string with escapes
 }
 

@@ -246,7 +246,7 @@ func (t *task) deferred(at time.Time, f fsm.EffectDeferred) {
 	}
 }
 
-// adoptEffects makes the planned effects children of the new state.
+// adoptEffects makes the spans of newly planned effects children of the current state's span.
 func (t *task) adoptEffects() {
 	for _, e := range t.effects {
 		if e.open {
