@@ -57,7 +57,7 @@ func TestRunForSomeIssues(t *testing.T) {
 		if now, err := operator.AskSnapshot(t.Context(), s.config.Director.DataDir); err == nil &&
 			slices.Equal(now.Director.Only, []string{strings.ToUpper(third)}) {
 			for _, task := range now.Tasks {
-				saidOnly = saidOnly || task.Issue == second && strings.Contains(task.WaitsFor, "this one takes only")
+				saidOnly = saidOnly || task.Issue == second && strings.Contains(task.WaitsFor, "this run is limited to")
 			}
 		}
 		return s.labelled(third, "agent-review")()

@@ -84,8 +84,8 @@ func TestOnlySomeAreTaken(t *testing.T) {
 	if two.State != Queued || three.State != Claiming {
 		t.Errorf("#2 is %s, #3 %s", two.State, three.State)
 	}
-	if got := m.WaitsFor(two).For; got != "a run that takes it: this one takes only Acme/Widgets#3, acme/widgets#4 "+
-		"(director run --only)" {
+	if got := m.WaitsFor(two).For; got != "a run that includes it: this run is limited to Acme/Widgets#3, "+
+		"acme/widgets#4 (director run --only)" {
 		t.Errorf("#2 waits for %s", got)
 	}
 }

@@ -117,8 +117,8 @@ type RebuildRow struct {
 // RebuildRows is the table of all rows.
 var RebuildRows = []RebuildRow{
 	{
-		"known", "the sound part of the journal knows the claim, and no other source is newer",
-		"the task as the journal has it",
+		"known", "the undamaged part of the journal contains the claim, and the other evidence is not newer",
+		"the task as in the journal",
 		(*FoundTask).agrees, func(_ *Machine, f *FoundTask, t *Task) { *t = *f.Known },
 	},
 	{

@@ -78,7 +78,10 @@ var States = []StateInfo{
 	},
 	{State: Backoff, Name: "Backoff", Label: LabelClaimed, Means: "waits for the next attempt"},
 	{State: Parked, Name: "Parked", Label: LabelClaimed, Means: "postponed by a person until a time"},
-	{State: Delivering, Name: "Delivering", Label: LabelClaimed, Means: "the work is committed, pushed and shown"},
+	{
+		State: Delivering, Name: "Delivering", Label: LabelClaimed,
+		Means: "the work is being committed, pushed and published",
+	},
 	{
 		State: InReview, Name: "InReview", Label: LabelReview,
 		Means: "the work is a pull request that is neither merged nor closed",

@@ -40,7 +40,7 @@ func (m *agenda) WaitsFor(t *Task) Waiting {
 	case Queued:
 		if !m.takes(t) {
 			return Waiting{
-				For: "a run that takes it: this one takes only " + keyList(m.cfg.Only) + " (director run --only)",
+				For: "a run that includes it: this run is limited to " + keyList(m.cfg.Only) + " (director run --only)",
 				Do:  "Start the director without --only, or with this issue.",
 			}
 		}
@@ -181,7 +181,7 @@ func (m *agenda) waitsForTurn(t *Task) Waiting {
 		}
 	case t.State == Queued && !m.mayClaim():
 		return Waiting{
-			For:  fmt.Sprintf("finished work: %d tasks are handed in before another issue is claimed", m.finished),
+			For:  fmt.Sprintf("finished work: %d tasks are delivered before another issue is claimed", m.finished),
 			Work: true,
 		}
 	case m.modelOpensAt().After(m.now) && t.Next.usesModel():
