@@ -203,7 +203,7 @@ func (t tryout) tell(r trial.Result) {
 	if r.Usage != nil && r.Usage.Tokens > 0 {
 		line("usage", fmt.Sprintf("%d tokens, %.4f USD", r.Usage.Tokens, r.Usage.CostUSD))
 	} else {
-		line("usage", "not told")
+		line("usage", "not reported")
 	}
 	line("requests", fmt.Sprintf("%d with tools, %d without, in %.1f s", r.Requests, r.Side, r.Took.Seconds()))
 	if r.Requests+r.Side == 0 && r.Case.Answers() && r.Reason() != recovery.ToolNotFound {

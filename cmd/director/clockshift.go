@@ -2,4 +2,4 @@
 
 package main
 
-import _ "retake/internal/sys/clockshift" // imported so that tests can run directors whose clocks differ
+import _ "retake/internal/sys/clockshift" // lets tests run directors with different clocks

@@ -21,10 +21,10 @@ func configCommand(o *options) *cobra.Command {
 
 func configCheckCommand(o *options) *cobra.Command {
 	return &cobra.Command{
-		Use: "check", Args: cobra.NoArgs, Short: "Report every problem in the configuration, and everything else " +
-			"that `director run` would miss",
-		Long: "Report every problem in the configuration, with its line, and everything else that `director run` " +
-			"would miss: the token, a variable to pass on, a directory to\nwrite to. This command does not send " +
+		Use: "check", Args: cobra.NoArgs, Short: "Report every problem in the configuration, and every missing " +
+			"requirement of `director run`",
+		Long: "Report every problem in the configuration, with its line, and every missing requirement of " +
+			"`director run`: the token, a variable to pass on, a directory to\nwrite to. This command does not send " +
 			"requests: `director doctor` also checks this machine, GitHub and the container engine.\n" +
 			exits("no problems found", "the file is valid, but `director run` would not start here",
 				"the file is invalid or missing"),
@@ -94,8 +94,8 @@ func configShowCommand(o *options) *cobra.Command {
 	return c
 }
 
-// origins names each kind of origin that is not in a file. A value from a file is shown with the file's name and
-// line.
+// origins maps each origin of a value to its text. config.Setting.Where follows the text: a file with its line, a
+// variable or a policy.
 var origins = map[config.Origin]string{
 	config.FromDefault: "default", config.FromFile: "", config.FromEnvironment: "variable ", config.FromFlag: "--set",
 	config.FromPreset: "policy ",

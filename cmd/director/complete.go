@@ -62,8 +62,8 @@ func complete(c *cobra.Command, o *options) {
 	c.PersistentFlags().VisitAll(register)
 }
 
-// spacing returns cobra's directive after a proposal. The shell must not add a space after a key of --set, because
-// "=" and a value follow.
+// spacing returns cobra's directive for the proposals of a flag. The shell must not add a space after a key of --set,
+// because "=" and a value follow.
 func spacing(flag, begun string) cobra.ShellCompDirective {
 	if flag == "set" && !strings.Contains(begun, "=") {
 		return cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
@@ -71,7 +71,7 @@ func spacing(flag, begun string) cobra.ShellCompDirective {
 	return cobra.ShellCompDirectiveNoFileComp
 }
 
-// begunWith returns the proposals that start with begun, with only the first sentence of each description.
+// begunWith returns the proposals with the prefix begun, and shortens each description to its first sentence.
 func begunWith(begun string, proposals []string) (out []string) {
 	for _, p := range proposals {
 		word, about, _ := strings.Cut(p, "\t")

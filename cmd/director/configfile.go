@@ -54,8 +54,8 @@ func (o *options) find() error {
 	return nil
 }
 
-// named checks the file of --config before any command runs. Otherwise a command could fall back to another file and
-// reach that file's director.
+// named checks that the file of --config is readable, before any command runs. Otherwise a command might use another
+// file, and send its request to the director of that file.
 func (o *options) named(cmd *cobra.Command, _ []string) error {
 	if o.warn = cmd.ErrOrStderr(); o.file == "" || !o.flag.Changed {
 		return nil
@@ -101,8 +101,8 @@ func (o *options) on(file string) options {
 	return to
 }
 
-// asked returns the options for a command that also works without a configuration file. In that case, --set
-// overrides the defaults.
+// asked returns the options for a command that also works without a configuration file. Without a file, --set overrides
+// the defaults.
 func (o *options) asked(cmd *cobra.Command) options {
 	if !fileNamed(cmd) {
 		return o.on("")

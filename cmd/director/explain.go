@@ -56,7 +56,7 @@ func (e *explaining) run(cmd *cobra.Command, o *options, issue string) error {
 	}
 	key, cfg, broken, err := on.issue(issue)
 	if err == nil && e.export != "" {
-		err = broken // broken says where the fault is
+		err = broken // reading an export needs a valid configuration
 	}
 	if err != nil {
 		return err

@@ -27,7 +27,7 @@ func groupUsage(template string) string {
 	return strings.Replace(template, "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1)
 }
 
-// known rejects all arguments of a group: cobra has already consumed the names of subcommands.
+// known rejects all arguments of a group, because cobra has already consumed the names of subcommands.
 func known(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

@@ -75,7 +75,7 @@ func signalled(hangupReloads bool) (context.Context, func()) {
 	case hangupReloads:
 		// ignore SIGHUP before the command handles it, and afterwards
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
-	case !signal.Ignored(syscall.SIGHUP): // nohup has set it to be ignored
+	case !signal.Ignored(syscall.SIGHUP): // under nohup, SIGHUP stays ignored
 		signal.Notify(signals, syscall.SIGHUP)
 	}
 	go func() {

@@ -72,7 +72,7 @@ func newBasis(preset, file string, limits *policy.Limits, whose string) (b basis
 
 // basis returns the source of the selected policy. A file from the flags replaces the configured one.
 func (o *options) basis(cmd *cobra.Command, chosen chosenPolicy) (b basis, err error) {
-	if !configured(cmd) { // without a configuration, the defaults for this preset
+	if !configured(cmd) {
 		c, problems := config.Load("", nil, nil)
 		limits := c.Limits()
 		b, err = newBasis(chosen.preset, chosen.file, &limits, "the built-in limits")
@@ -182,7 +182,7 @@ func policyCheckCommand(o *options) *cobra.Command {
 	return c
 }
 
-// policyWarnings returns the settings of the configuration's policy that have no effect.
+// policyWarnings returns the problems of the configuration's policy, and its settings without effect.
 func policyWarnings(c config.Config) ([]string, error) {
 	if c.Recovery.PolicyFile == "" {
 		return nil, nil

@@ -128,12 +128,12 @@ func (r *replaying) question(cmd *cobra.Command, o *options) (q offline.WhatIf, 
 		return q, fmt.Errorf("--since: %w", err)
 	}
 	if len(to.set) == 0 && r.other == "" || r.journal != "" && !fileNamed(cmd) {
-		return q, nil // with --config-to, the current configuration is optional
+		return q, nil // nothing to compare: an alternative or a current configuration is missing
 	}
 	today := *o
 	today.set = nil
 	c, err := today.load()
-	if err == nil { // without a file, only --set provides an alternative
+	if err == nil { // a configuration that needs --set to be valid cannot be compared
 		q.Today = &c
 	}
 	return q, nil

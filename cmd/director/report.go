@@ -17,7 +17,7 @@ func recordCommands(o *options) []*cobra.Command {
 	return []*cobra.Command{logsCommand(o), reportCommand(o), budgetCommand(o), replayCommand(o)}
 }
 
-// dataDir returns given, or without it the configured director.data_dir.
+// dataDir returns the absolute path of given, or of the configured director.data_dir if given is empty.
 func (o *options) dataDir(given string) (string, error) {
 	if given != "" {
 		return filepath.Abs(given)
@@ -129,7 +129,7 @@ func budgetResetCommand(dir func() (string, error)) *cobra.Command {
 			return err
 		}
 		row := audit.BudgetRow{Issue: args[0]}
-		if store, err := audit.Find(at); err == nil { // audit.Find also accepts 21 and #21
+		if store, err := audit.Find(at); err == nil { // audit.OnlyIssue also accepts 21 and #21
 			if rows, err := audit.OnlyIssue(store.Budget(), args[0]); err == nil {
 				row = rows[0]
 			}

@@ -91,7 +91,7 @@ func (r *running) run(cmd *cobra.Command, o *options) error {
 	for _, moved := range cfg.Moved() {
 		log.Warn("using a path in the working directory", zap.String("path", moved))
 	}
-	if hidden.Getenv("GOGC") == "" { // otherwise the user has chosen the path
+	if hidden.Getenv("GOGC") == "" { // otherwise the user has chosen the percentage
 		garbage.Collect(cmd.Context(), director.GCPercent)
 	}
 	limitMemory(log, memlimit.FromCgroup)
@@ -213,7 +213,7 @@ const (
 	logLines = "text"
 )
 
-// hiding redacts secrets in a log. The director sets their values after it has started.
+// hiding redacts secrets in a log. The director sets the source of the secrets when it starts.
 type hiding struct {
 	values atomic.Pointer[func() *redact.Redactor]
 }

@@ -118,8 +118,8 @@ func taskLines(w io.Writer, s wire.Snapshot, asks []timeline.Task) {
 	}
 }
 
-// paceLine describes the rate of deliveries, the limit that bounds it, and the rest of GitHub's hourly limit on new
-// content.
+// paceLine describes the deliveries of the last hour, the limit that delays the next task, and the rest of GitHub's
+// hourly limit on new content.
 func paceLine(s wire.Snapshot, now time.Time) string {
 	over := "in the last hour"
 	if since := s.Director.Since.Time; now.Sub(since) < time.Hour {
@@ -136,7 +136,7 @@ func paceLine(s wire.Snapshot, now time.Time) string {
 		s.Meters[operator.MeterContentLeft])
 }
 
-// orAt returns a hint at an issue's address to end a sentence, or "" without an address.
+// orAt returns the end of a sentence that refers to an issue's address, or "" without an address.
 func orAt(url string) string {
 	if url == "" {
 		return ""

@@ -183,7 +183,7 @@ func addCommand(o *options) *cobra.Command {
 	return c
 }
 
-// commented matches a comment to copy in an answer, such as "/agent retry".
+// commented matches a comment between backticks in an answer, such as "/agent retry".
 var commented = regexp.MustCompile("`(/agent [^`]+)`")
 
 // inCommands replaces the comments in an answer by the equivalent commands.

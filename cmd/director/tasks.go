@@ -107,8 +107,7 @@ func tasksCommand(o *options) *cobra.Command {
 	return c
 }
 
-// tasksOf asks the running director for the tasks. If none runs, it reads the journal, unless it refreshes a
-// watched table.
+// tasksOf asks the running director for the tasks. If no director runs, it reads the journal, except under --watch.
 func tasksOf(ctx context.Context, cfg config.Config, broken error, now time.Time,
 	watch bool,
 ) ([]timeline.Task, error) {

@@ -201,7 +201,7 @@ func (e *exam) inside(t Trial, found Tried) {
 	}
 }
 
-// trial returns the list of things to check inside a container.
+// trial returns the addresses and programs to check inside a container.
 func (e *exam) trial() (Trial, error) {
 	t, bus := Trial{Programs: e.stagePrograms()}, e.Config.AgentBus
 	if bus.URL != "" {

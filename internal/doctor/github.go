@@ -34,8 +34,8 @@ func lookAccount(ctx context.Context, e *exam) {
 	}
 }
 
-// The largest tolerated clock differences. GitHub reports whole seconds, and accepts an App's signature for only a
-// minute after its time.
+// The largest tolerated clock differences. GitHub reports its time in whole seconds, and rejects a signature of an App
+// that is a minute old.
 const (
 	clockNoted  = 10 * time.Second
 	clockForApp = 50 * time.Second

@@ -41,7 +41,7 @@ func (e *exam) programsHere() {
 	}
 }
 
-// stagePrograms returns the programs that stages start, without programs from the checkout.
+// stagePrograms returns the programs that stages start, except programs in the checkout.
 func (e *exam) stagePrograms() (names []string) {
 	for _, p := range e.Config.StagePrograms() {
 		names = append(names, p.Name)

@@ -63,7 +63,7 @@ var describe = map[string]func(config.Config) string{
 	"director.data_dir": func(c config.Config) string { return c.Director.DataDir },
 }
 
-// secretKeys lists the keys that say where a secret is.
+// secretKeys lists the keys that name the variable or file of a secret.
 var secretKeys = []string{
 	"github.token_env", "github.token_file", "github.private_key_file",
 	"github.webhook_secret_env", "github.webhook_secret_file",
@@ -76,7 +76,7 @@ func lookDataDir(ctx context.Context, e *exam) {
 			info.Mode().Perm()), "chmod o-rw "+dir)
 	} else if open, err := safefile.Exposed(dir); err == nil && len(open) > 0 {
 		e.warn(fmt.Sprintf("other users of this machine have access to %s in director.data_dir, and to %d more files",
-			open[0], len(open)-1), "start the director, which closes them")
+			open[0], len(open)-1), "start the director, which removes their access")
 	}
 	lookNeeds("director.data_dir")(ctx, e)
 }

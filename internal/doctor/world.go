@@ -120,7 +120,7 @@ type Cluster interface {
 // Trial describes the checks inside a container.
 type Trial struct {
 	Addresses []string // host:port; an empty host means the gateway of the network
-	Listen    bool     // open a listener for the trial, because the gateway lacks one
+	Listen    bool     // listen on the gateway during the trial, because no director listens there
 	Programs  []string
 }
 

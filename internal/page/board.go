@@ -17,7 +17,8 @@ type column struct {
 	states      []fsm.State
 }
 
-// columns lists the board's columns. Tasks that need a person come first. The others follow a task's usual course.
+// columns lists the board's columns. Tasks that need a person come first. The other columns are in the order in which a
+// task usually passes through them.
 var columns = []column{
 	{"Needs you", "waits for your answer", []fsm.State{fsm.Blocked}},
 	{"Queued", "waits for a free slot", []fsm.State{fsm.Queued, fsm.Claiming}},

@@ -52,7 +52,7 @@ var (
 // prose renders plain text. Text between backticks becomes code, and URLs become links.
 func prose(s string) template.HTML { return marked(s, proseMarks) }
 
-// code is prose without links, for text inside a link.
+// code renders plain text like prose, but without links, because the text is inside a link.
 func code(s string) template.HTML { return marked(s, codeMarks) }
 
 func marked(s string, marks *regexp.Regexp) template.HTML {

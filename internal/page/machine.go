@@ -16,7 +16,8 @@ type place struct {
 	row    int
 }
 
-// places lays out the states. The usual course runs from left to right, with interruptions below it.
+// places lists the cells of the states. The first row has the usual sequence of states from left to right.
+// Interruptions are below it.
 var places = []place{
 	{fsm.Queued, 0, 0},
 	{fsm.Claiming, 1, 0},

@@ -36,7 +36,8 @@ type Source interface {
 	// Output iterates over the lines that an issue's attempts print.
 	Output(ctx context.Context, k fsm.IssueKey, f output.Filter) iter.Seq2[output.Line, error]
 	// Command executes a person's command. A repeated ID has no further effect. The text of an error is a sentence
-	// for people. The command was then not executed, except that an Undecided command may still be.
+	// for people. After an Undecided error, the command may still be executed later. After any other error, it was not
+	// executed.
 	Command(ctx context.Context, c Command) error
 	// Tables returns the policy and the rules.
 	Tables() []Table
@@ -51,7 +52,8 @@ type Command struct {
 	By      string // the signed-in user
 }
 
-// Undecided is the error of a command without a decision so far. Sending the command again repeats the same request.
+// Undecided is the error of a command that the director has not decided about in time. Sending the command again with
+// the same ID repeats the request.
 type Undecided string
 
 func (u Undecided) Error() string { return string(u) }
@@ -63,7 +65,7 @@ type Table struct {
 	Rows        [][]string
 }
 
-// Options make a page.
+// Options configure New.
 type Options struct {
 	Source    func() Source            // returns nil while this director is starting or does not lead
 	Token     func() (string, error)   // returns "" if sign-in is disabled
@@ -73,7 +75,7 @@ type Options struct {
 	Log       *zap.Logger
 }
 
-// The page's files. Templates are not in assetFiles, so no path can lead to them.
+// The page's files. Templates are not in assetFiles, so that browsers cannot request them.
 var (
 	//go:embed templates
 	templateFiles embed.FS

@@ -30,7 +30,8 @@ type lane struct {
 	to  fsm.State
 }
 
-// port is the point where an arrow meets a box. All arrows to one state share a port on a side of a box.
+// port is the point where an arrow leaves or meets a box. Arrows to the same state share one port on each side of a
+// box.
 type port struct {
 	box    fsm.State
 	bottom bool

@@ -36,7 +36,7 @@ const (
 	tryEvery    = 2 * time.Second
 )
 
-// sessions holds the signed-in users. They are lost with the process.
+// sessions holds the signed-in users. A restart of the director ends all sessions.
 type sessions struct {
 	mu    sync.Mutex
 	tries *rate.Limiter
@@ -64,7 +64,7 @@ func (s *sessions) find(r *http.Request) (cookie string, known session) {
 	key := []byte(r.Header.Get(keyHeader))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, c := range r.Cookies() { // other ports of the host may have set more cookies of this name
+	for _, c := range r.Cookies() { // programs on other ports of the host may have set cookies of the same name
 		cookie := c.Name + "=" + c.Value
 		known, ok := s.known[cookie]
 		if ok && time.Now().Before(known.until) && subtle.ConstantTimeCompare(key, []byte(known.key)) == 1 {
@@ -74,7 +74,8 @@ func (s *sessions) find(r *http.Request) (cookie string, known session) {
 	return "", session{}
 }
 
-// begin returns the value of a new session's cookie, and the session's key.
+// begin starts a session for the user by. cookie is the name of the session's cookie. begin returns the cookie's value
+// and the session's key.
 func (s *sessions) begin(by, cookie string) (value, key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,8 +102,8 @@ func (s *sessions) end(r *http.Request) {
 	delete(s.known, cookie)
 }
 
-// seen admits requests that may read. A browser that opens a page cannot send the key. It gets the form for signing
-// in, and the script there requests the page with the key.
+// seen returns a handler that passes requests with read access to next. A browser that opens a page cannot send the
+// session's key. It gets the sign-in form, and the script of that form requests the page with the key.
 func (p *Page) seen(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -118,8 +119,9 @@ func (p *Page) seen(next http.HandlerFunc) http.HandlerFunc {
 
 func (p *Page) maySee(r *http.Request) bool { return p.sessions.who(r) != "" || p.options.Open(r) }
 
-// Local reports whether a request comes from this machine, and addresses it by a local name. A foreign site can make
-// another name resolve to this machine (DNS rebinding).
+// Local reports whether a request addresses this machine by a local name, and was not forwarded by a proxy. A foreign
+// site can make another name resolve to this machine (DNS rebinding). Local does not check the client's address, so the
+// listener must be on a loopback address.
 func Local(r *http.Request) bool { return LocalName(r.Host) && !forwarded(r) }
 
 // forwarded reports whether a proxy forwarded the request. The client is then on another machine and chooses the Host
@@ -133,8 +135,8 @@ func forwarded(r *http.Request) bool {
 	return false
 }
 
-// LocalName reports whether a Host header names this machine. Any other name that resolves to this machine belongs to
-// a foreign site.
+// LocalName reports whether a Host header has a local name of this machine. Another name that resolves to this machine
+// may belong to a foreign site.
 func LocalName(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -193,8 +195,8 @@ func (p *Page) drawSignIn(w http.ResponseWriter, r *http.Request, status int, pa
 		frame{Title: "Sign in", Fleet: p.options.Fleet, Here: "signin", Part: part})
 }
 
-// signIn checks the token, and starts a session under the name that actions are recorded with. The answer has the key
-// for the page's script.
+// signIn checks the token, and starts a session. The journal records the user's actions with the name from the form.
+// The response contains the session's key for the page's script.
 func (p *Page) signIn(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 4<<10)
 	if !p.sessions.tries.Allow() {

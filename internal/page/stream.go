@@ -17,8 +17,8 @@ import (
 const rightsEvery = 5 * time.Second
 
 // stream sends updates of a task, or of the board, until the browser disconnects, the director stops or the browser
-// loses access. A drawing may be older than the journal, so the next wait starts at the drawing's place, and the
-// browser soon receives the rest. Changes within one drawEvery become one event.
+// loses access. A drawing may be older than the journal. The next wait therefore starts at the drawing's place, so that
+// the browser soon receives the newer changes. Changes within one drawEvery become one event.
 func (p *Page) stream(w http.ResponseWriter, r *http.Request, name string, k fsm.IssueKey,
 	part func(context.Context, Source) (any, error),
 ) {

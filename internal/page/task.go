@@ -159,7 +159,7 @@ func (p *Page) streamOutput(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// errNoForm refuses a form without an id, because a second submission would go unnoticed.
+// errNoForm refuses a form without an id, because a second submission of the form could not be detected.
 const errNoForm = problem("the form belongs to an older page: reload the page")
 
 // requestID identifies a form's request. Submitting the same form twice gives the same id. Another button or text

@@ -16,7 +16,7 @@ function say(text) {
   link.hidden = !text;
 }
 
-// Puts a page in place of the current one.
+// Replaces the current page.
 async function show(answer, moved) {
   const text = await answer.text();
   if (!(answer.headers.get("Content-Type") || "").startsWith("text/html")) { say(text); return; }
@@ -32,7 +32,7 @@ async function show(answer, moved) {
 
 const noAnswer = "The director does not answer. This page may be out of date; it retries automatically.";
 
-// Opens the page that a browser cannot open itself, because it sends no key.
+// Opens the page that the browser could not open by itself, because a navigation cannot send the key.
 async function enter(part) {
   const { to, key } = part.dataset;
   if (key) {
@@ -56,7 +56,7 @@ document.addEventListener("submit", async (e) => {
   try {
     const answer = await fetch(e.target.action, { method: "POST", body, headers: headers() });
     await show(answer, answer.redirected);
-  } catch { say("The director did not answer, and may have carried this out or not: try again."); }
+  } catch { say("The director did not answer. It may or may not have carried out the command: try again."); }
 });
 
 // Follows server-sent events like an EventSource, which cannot send the key. A handler that returns true ends it.
@@ -195,7 +195,7 @@ function pointed(node) {
   for (const [event, what] of Object.entries({ pointerenter: show, focus: show, pointerleave: hide, blur: hide })) node.addEventListener(event, what);
 }
 
-// Begins to update the current page, and ends the updates of the one before.
+// Starts to update the current page, and stops the updates of the previous page.
 let running, again;
 function begin() {
   running?.abort();
