@@ -47,7 +47,7 @@ func (o objects) changes(ctx context.Context, from, to string) ([]change, error)
 		}
 		fields := strings.Fields(string(record))
 		if len(fields) != 5 {
-			return refuse(o.op, "", "git printed an unknown difference of two trees: %.80q", record)
+			return refuse(o.op, "", "git diff-tree printed an unexpected line: %.80q", record)
 		}
 		next = &change{mode: fields[1], is: fields[3]}
 		if had := strings.TrimPrefix(fields[0], ":"); had != modeNone && had != modeSubmodule {
@@ -56,7 +56,7 @@ func (o objects) changes(ctx context.Context, from, to string) ([]change, error)
 		return nil
 	})
 	if err == nil && next != nil {
-		err = refuse(o.op, "", "git's comparison of two trees is incomplete")
+		err = refuse(o.op, "", "the output of git diff-tree is incomplete")
 	}
 	return all, err
 }

@@ -102,13 +102,13 @@ func (o objects) merge(ctx context.Context, mine, theirs, label string) (merge, 
 	case err != nil:
 		return merge{}, err
 	case !shaForm.MatchString(tree):
-		return merge{}, refuse(o.op, "", "git printed an unknown result of a merge: %.80q", tree)
+		return merge{}, refuse(o.op, "", "git merge-tree printed an invalid tree: %.80q", tree)
 	case clean:
 		return merge{Merged: tree}, nil
 	}
 	m := merge{Merged: tree, Conflicts: leftovers(tree, rest)}
 	if len(m.Conflicts) == 0 {
-		return merge{}, refuse(o.op, "", "git does not name the conflicting files: %.200q", rest)
+		return merge{}, refuse(o.op, "", "git merge-tree did not name the conflicting files: %.200q", rest)
 	}
 	return m, o.describe(ctx, m.Conflicts)
 }

@@ -67,7 +67,7 @@ func (w *Workspaces) driftOnce(ctx context.Context, op string, q Request, r remo
 		return Drift{}, err
 	}
 	if d.Commits, err = strconv.Atoi(commits); err != nil {
-		return Drift{}, refuse(op, "", "git printed an unknown number of commits: %.40q", commits)
+		return Drift{}, refuse(op, "", "git printed an invalid number of commits: %.40q", commits)
 	}
 	dates, err := mirror.ask(ctx, "log", "--first-parent", "--format=%ct", missing)
 	if err != nil {

@@ -86,10 +86,10 @@ func (p *Patch) Files(ctx context.Context) ([]PatchFile, error) {
 	skip()
 	err := p.objects.git.records(ctx, sizes, '\n', func(record []byte) (err error) {
 		if next == len(files) {
-			return refuse(p.objects.op, "", "git printed the size of another file: %.80q", record)
+			return refuse(p.objects.op, "", "git printed more sizes than files: %.80q", record)
 		}
 		if files[next].Bytes, err = strconv.ParseInt(string(record), 10, 64); err != nil {
-			return refuse(p.objects.op, "", "git printed an unknown size of %.80q: %.80q", files[next].Path, record)
+			return refuse(p.objects.op, "", "git printed an invalid size of %.80q: %.80q", files[next].Path, record)
 		}
 		next++
 		skip()

@@ -194,7 +194,7 @@ func (w *Workspaces) Join(ctx context.Context, q Request, branch string) (Synced
 		if err := w.trees.apply(ctx, t, m); err != nil {
 			return Synced{}, err
 		}
-		w.log.Info("joined the checkout with its branch", zap.String("task", q.Nonce), zap.String("branch", branch),
+		w.log.Info("merged pushed commits", zap.String("task", q.Nonce), zap.String("branch", branch),
 			zap.String("from", s.From), zap.String("to", head), zap.Int("conflicts", len(m.Conflicts)))
 		s.Merged = true
 		return s.waiting(m.Conflicts), nil
