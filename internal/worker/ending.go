@@ -65,7 +65,7 @@ func (w *worker) stopRunning(why *stopCause) {
 
 // reportPanic makes one brief attempt to report a panic of the loop.
 func (w *worker) reportPanic(ctx context.Context, fault error) ExitCode {
-	w.log.Error("fault of the worker", zap.Error(fault))
+	w.log.Error("worker panicked", zap.Error(fault))
 	if w.bus == nil || w.reporting {
 		return ExitBroken
 	}
@@ -75,7 +75,7 @@ func (w *worker) reportPanic(ctx context.Context, fault error) ExitCode {
 	f := &failure{kind: failedPanic, stage: w.position.progress().Stage, number: 1, err: fault}
 	r := &reporter{plan: w.plan, mask: w.mask, classify: w.classify}
 	if err := w.bus.Report(limited, r.failed(&attempt{}, f, "")); err != nil {
-		w.log.Error("fault not reported", zap.Error(err))
+		w.log.Error("panic not reported", zap.Error(err))
 	}
 	return ExitBroken
 }
@@ -95,8 +95,8 @@ func (w *worker) onSync(s wire.SyncRequired) {
 		return
 	}
 	if err := w.attempt.folder.writeJSON(syncFile, 0o644, syncNotice{wire.At(time.Now()), s}); err != nil {
-		log.Warn("note about the outdated checkout not written", zap.Error(err))
+		log.Warn("sync_required.json not written", zap.Error(err))
 		return
 	}
-	log.Info("wrote a note about the outdated checkout for the agent")
+	log.Info("checkout is behind its base; wrote sync_required.json for the agent")
 }

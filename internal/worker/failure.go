@@ -76,7 +76,7 @@ func (a *attempt) summary(f *failure) string {
 		}
 		return fmt.Sprintf("%s: %s was not started: %s", f.stage, program, noCallsLeft)
 	case failedClosedModel:
-		return fmt.Sprintf("%s: %s was not started, because it is closed for another %s", f.stage, f.closedModel,
+		return fmt.Sprintf("%s: the agent was not started, because %s is closed for another %s", f.stage, f.closedModel,
 			f.wait.Round(time.Second))
 	case failedTimeout:
 		return fmt.Sprintf("%s: %s timed out after %s", f.stage, program, f.timeout)

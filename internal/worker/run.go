@@ -55,7 +55,7 @@ func Run(ctx context.Context, o Options) ExitCode {
 		log.Warn("plan not removed, so stages can read the worker's bus credential", zap.Error(removeErr))
 	}
 	if err := adoptOrphans(); err != nil {
-		log.Warn("orphaned processes of the stages may outlive them", zap.Error(err))
+		log.Warn("cannot adopt orphaned processes, so they may outlive their stage", zap.Error(err))
 	}
 	reaper := startReaper()
 	defer reaper.stop()

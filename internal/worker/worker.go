@@ -274,7 +274,7 @@ func (w *worker) heartbeat() {
 func (w *worker) onStagesEnded(f *failure) (ExitCode, bool) {
 	w.stopStages = nil
 	if f != nil && f.kind == failedPanic {
-		w.log.Error("fault of the worker", zap.Error(f.err))
+		w.log.Error("worker panicked", zap.Error(f.err))
 	}
 	if w.reporting || w.bus == nil || (w.end != nil && !w.end.wantsReport) {
 		// Save the work, because it may disappear with the container.
