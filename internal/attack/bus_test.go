@@ -195,7 +195,7 @@ var busAttacks = []attack{
 			} {
 				body := string(b.me.message(b.me.failure("subject", "x")))
 				if _, err := fmt.Fprintf(l, "PUB %s %d\r\n%s\r\n", subject, len(body), body); err != nil {
-					if l, err = b.me.signIn(); err != nil { // the server has hung up
+					if l, err = b.me.signIn(); err != nil { // the server has closed the connection
 						return err
 					}
 				}

@@ -207,7 +207,8 @@ var agentBinary = sync.OnceValues(func() (string, error) {
 	return build(testbed.Program{File: "agent", Source: "./internal/attack/agent"})
 })
 
-// build makes a static program of this module. A program of the director may come from another build.
+// build compiles a program of this module and returns its path. With -baseline, the director and the worker come from
+// that directory instead.
 func build(p testbed.Program) (string, error) {
 	if *baseline != "" && (p == testbed.DirectorProgram || p == testbed.WorkerProgram) {
 		return filepath.Join(*baseline, p.File), nil
@@ -221,7 +222,7 @@ func build(p testbed.Program) (string, error) {
 	return path, errors.Join(err, os.Chmod(dir, 0o755))
 }
 
-// built lists directories of programs, which main removes.
+// built lists the temporary directories with compiled programs. TestMain removes them.
 var built []string
 
 // agent runs the hostile agent in its checkout, as the worker's user.
@@ -244,9 +245,9 @@ func (b *battle) agent(args ...string) (string, error) {
 	return string(out), err
 }
 
-// leave lets the agent change its checkout and the worker report success. It waits for the given label, or for any
-// decision if label is empty. During that time a newcomer starts. Then it closes the issue and checks that the checkout
-// is removed.
+// leave runs the agent's actions in its checkout, reports a success, and starts another worker. It waits until the
+// director has decided, and checks that the issue has the label, if label is not empty. Then it closes the issue and
+// checks that the director removes the checkout.
 func (b *battle) leave(label string, actions ...[]string) error {
 	for _, args := range actions {
 		said, err := b.agent(args...)

@@ -14,8 +14,8 @@ type inside struct {
 	code     [][]string // the agent's actions in CODE
 	exit     int        // of CODE
 	validate [][]string // its actions in VALIDATE
-	beside   [][]string // the neighbour's actions in VALIDATE, because agents in CODE wait for each other's leases
-	label    string     // expected label of its issue; by default review or blocked
+	beside   [][]string // the neighbour's actions in VALIDATE; two agents in CODE would wait for the same lease
+	label    string     // expected label of the attacker's issue; if empty, agent-review or agent-blocked
 	check    func(s *siege, key, said string) error
 }
 

@@ -30,7 +30,7 @@ func clientOptions(p wire.Plan) bus.ClientOptions {
 	}
 }
 
-// stolen returns the options with which a thief of the credential signs in.
+// stolen returns the options that sign in with the credential in a plan.
 func stolen(p wire.Plan) []nats.Option {
 	return append(trust(p.Bus.URL, p.Bus.CA), nats.UserJWTAndSeed(p.Bus.JWT, p.Bus.Seed),
 		nats.CustomInboxPrefix(inbox(p)))
@@ -52,7 +52,8 @@ func trust(url, ca string) []nats.Option {
 // inbox returns the prefix of the worker's inboxes.
 func inbox(p wire.Plan) string { return wire.Inbox(p.WorkerID) }
 
-// connectLine returns the CONNECT command that signs in. nonce is the challenge from the server's INFO, which it signs.
+// connectLine returns the CONNECT command that signs in with a plan's credential. It signs nonce, which is the
+// challenge in the server's INFO.
 func connectLine(p wire.Plan, nonce string) string {
 	var signature []byte
 	if pair, err := nkeys.FromSeed([]byte(p.Bus.Seed)); err == nil {
@@ -75,7 +76,7 @@ func operatorLogin(data []byte) (url, prefix string, options []nats.Option, err 
 	return o.URL, o.Prefix, append(trust(o.URL, o.CA), nats.UserJWTAndSeed(o.JWT, o.Seed)), err
 }
 
-// forged returns the credentials that a thief can forge.
+// forged returns credentials that a worker can forge from its own plan and its neighbour's JWT.
 func forged(mine, theirs wire.Plan) [][]nats.Option {
 	pair := func(user, password string) []nats.Option { return []nats.Option{nats.UserInfo(user, password)} }
 	user := func(token, seed string) []nats.Option { return []nats.Option{nats.UserJWTAndSeed(token, seed)} }
@@ -85,8 +86,8 @@ func forged(mine, theirs wire.Plan) [][]nats.Option {
 		{nats.Token(mine.Bus.JWT)},
 		user(theirs.Bus.JWT, mine.Bus.Seed), user("", mine.Bus.Seed),
 	}
-	// Forged claims, in the name of the thief, the neighbour or any user, signed with the thief's only key or with a
-	// new key.
+	// Claims in the name of the attacker, the neighbour or any other user. They are signed with the attacker's only
+	// key or with a new key.
 	own, _ := nkeys.FromSeed([]byte(mine.Bus.Seed))
 	public, _ := own.PublicKey()
 	account, _ := nkeys.CreateAccount()
@@ -110,8 +111,8 @@ func forged(mine, theirs wire.Plan) [][]nats.Option {
 	return all
 }
 
-// forgeries returns reports of success that the worker did not sign. Some are unsigned, some signed with invented
-// keys, and some carry another message's signature.
+// forgeries returns reports of success without a valid signature of the worker. Some are unsigned, some are signed
+// with a wrong key, and some have a malformed signature.
 func (b *battle) forgeries() (all [][]byte) {
 	for _, key := range [][]byte{
 		nil, make([]byte, 32), []byte(b.me.Plan.Bus.Seed), []byte(b.me.id),

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestFullDisk has an agent fill its checkout endlessly. data_dir is a file system of 512 MB, and each checkout has a
-// quota. The journal must continue, and other work must be delivered.
+// TestFullDisk runs an agent that writes into its checkout without end. data_dir is a file system of 512 MB, and each
+// checkout has a quota. The director must still accept reports, and another worker must start.
 func TestFullDisk(t *testing.T) {
 	if !*all {
 		t.Skip("make attacks runs the attack on the disk of data_dir")

@@ -22,7 +22,8 @@ import (
 	"retake/internal/testbed"
 )
 
-// onDoor attacks come from this machine, or through a proxy on it: they try the page, the metrics and the files.
+// onDoor attacks come from the director's machine, or through a proxy on it. Their targets are the page, the metrics
+// and the director's files.
 const onDoor kind = "door"
 
 const (
@@ -64,7 +65,7 @@ var doorAttacks = []attack{
 	},
 }
 
-// TestDoor runs the attacks of neighbours on the director's machine. A successful attack fails the test.
+// TestDoor runs the attacks that other users of the director's machine can try. A successful attack fails the test.
 func TestDoor(t *testing.T) {
 	if !*all {
 		t.Skip("make attacks runs the attacks on page, metrics and files")
@@ -123,7 +124,7 @@ type visitor struct {
 
 var drawnKey = regexp.MustCompile(`data-key="([^"]+)"`)
 
-// signIn returns a person's browser.
+// signIn returns a browser in which a person has signed in to the page.
 func (w *world) signIn() (*visitor, error) {
 	at, err := w.door()
 	if err != nil {
@@ -149,7 +150,7 @@ func unled(jar http.CookieJar) *http.Client {
 	}
 }
 
-// reads checks that the person sees the board.
+// reads checks that the page shows the board to the signed-in person.
 func (v *visitor) reads() error {
 	status, text, err := v.send(http.MethodGet, "/", nil, nil)
 	if err == nil && (status != http.StatusOK || !strings.Contains(text, `data-live="/live"`)) {
@@ -158,7 +159,8 @@ func (v *visitor) reads() error {
 	return err
 }
 
-// send returns the status and the beginning of the answer, which a stream never ends.
+// send sends a request, and returns the status and the first 64 KiB of the body. It does not read an event stream,
+// because a stream does not end.
 func (v *visitor) send(method, path string, form url.Values, header http.Header) (int, string, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -355,7 +357,7 @@ func openFiles(b *battle) error {
 	if err := filepath.WalkDir(b.data(), func(path string, _ fs.DirEntry, err error) error {
 		names = append(names, path)
 		if errors.Is(err, fs.ErrNotExist) {
-			err = nil // files come and go
+			err = nil // the director removed the file during the walk
 		}
 		return err
 	}); err != nil {

@@ -73,7 +73,7 @@ var floodAttacks = []attack{
 			for range 40 {
 				l, err := b.me.signIn()
 				if err != nil {
-					break // shut out
+					break // the server refuses further connections
 				}
 				_ = l.SetDeadline(time.Now().Add(10 * time.Second))
 				go func() { _ = l.want("never") }()
@@ -231,12 +231,13 @@ var floodAttacks = []attack{
 	},
 }
 
-// hellos floods the bus with one hello message while a newcomer starts.
+// hellos publishes one hello message n times, and then starts another worker.
 func (b *battle) hellos(n int, data []byte) error {
 	return b.flood(n, map[wire.Channel][]byte{wire.ChannelHello: data})
 }
 
-// flood publishes each message n times on its channel, and then starts a newcomer.
+// flood publishes each message n times on its channel, and then starts another worker. It stops early if the server
+// closes the connection, or after 20 seconds.
 func (b *battle) flood(n int, bodies map[wire.Channel][]byte) error {
 	t, err := b.me.steal()
 	if err != nil {
@@ -262,7 +263,7 @@ func (b *battle) flood(n int, bodies map[wire.Channel][]byte) error {
 	return b.newcomer()
 }
 
-// newcomer starts a worker during an attack.
+// newcomer starts another worker, and returns an error if the director does not welcome it within 10 seconds.
 func (b *battle) newcomer() error {
 	key := b.issue("newcomer")
 	p, err := b.attempt(key)

@@ -19,21 +19,21 @@ import (
 	"retake/internal/sys/pdeathsig"
 )
 
-// honest is the number of workers next to the hostile worker.
+// honest is the number of honest workers that run next to the hostile worker.
 const honest = 9
 
 // slower is the factor by which the attack may slow down the honest workers.
 const slower = 1.5
 
-// The number of an honest worker's steps, and the pause in each.
+// An honest worker does this number of steps, and sleeps for thought in each step.
 const (
 	steps   = 60
 	thought = 200 * time.Millisecond
 )
 
-// TestLoad runs one hostile worker at full force with nine honest workers. The honest workers may take at most 1.5
-// times as long as without it, and the director must stay below 300 MB. The time without it is the mean of two runs,
-// before and after the attack, with the same director.
+// TestLoad runs one hostile worker at full force next to nine honest workers. The honest workers may take at most 1.5
+// times as long as without the hostile worker, and the director must stay below 300 MB. The time without the hostile
+// worker is the mean of two runs with the same director, one before and one after the attack.
 func TestLoad(t *testing.T) {
 	if !*all {
 		t.Skip("one hostile worker and nine honest ones: make attacks runs it")
@@ -89,7 +89,8 @@ func TestLoad(t *testing.T) {
 	show(row, held, began, evidence)
 }
 
-// compare reports the time of the honest workers, and its ratio to the time without the hostile worker.
+// compare returns the measured times as evidence, and how much longer the honest workers took during the attack. times
+// is the larger of two ratios: of the mean times, and of the slowest workers' times.
 func compare(first, beside, after shift, f fury) (evidence []string, times float64) {
 	alone := (first.mean + after.mean) / 2
 	ratio := beside.mean.Seconds() / alone.Seconds()
@@ -105,14 +106,14 @@ func compare(first, beside, after shift, f fury) (evidence []string, times float
 	}, max(ratio, slowest)
 }
 
-// shift measures how long nine honest workers take, from the moment when all run until their work is pushed. It
-// excludes writes to GitHub, which the director limits to one a second.
+// shift has the times that nine honest workers take, from the moment when all run until their work is pushed. They
+// exclude writes to GitHub, because the director limits these to one a second.
 type shift struct {
 	mean, slowest time.Duration
 	waited        time.Duration // for the director, on average
 }
 
-// shift starts nine honest workers, and calls begin, if not nil, when they run.
+// shift runs nine honest workers until their issues are in review. It calls begin, if not nil, when all of them run.
 func (w *world) shift(name string, begin func()) (s shift, err error) {
 	workers, errs := make([]*played, honest), make([]error, honest)
 	took, waited := make([]time.Duration, honest), make([]time.Duration, honest)
@@ -143,8 +144,8 @@ func (w *world) shift(name string, begin func()) (s shift, err error) {
 	return s, errors.Join(errs...)
 }
 
-// labour runs one honest attempt, from a new connection and a hello, over heartbeats, progress, leases and files, to a
-// result, until the work is pushed.
+// labour runs one honest attempt on a new connection until its work is pushed. The attempt sends a hello, heartbeats,
+// progress and a result, requests leases, and writes files. waited is the time that it waits for the director.
 func (p *played) labour() (took, waited time.Duration, err error) {
 	began := time.Now()
 	p.hush()
@@ -185,8 +186,9 @@ func (p *played) labour() (took, waited time.Duration, err error) {
 	return time.Since(began), waited + time.Since(asked), err
 }
 
-// rage runs all attacks at once until end is called. A separate process floods and calls, while the agent makes a
-// tree of 150,000 files and a file of 1 GB in the checkout. Then it reports a success, so the director reads them.
+// rage runs all attacks at once until end is called. A separate process sends messages and opens connections, while
+// the agent writes 150,000 files and a file of 1 GB into the checkout. Then the worker reports a success, so that the
+// director reads these files.
 func (b *battle) rage() (end func() fury) {
 	var f fury
 	fail := func(err error) func() fury {
@@ -235,7 +237,8 @@ func (b *battle) rage() (end func() fury) {
 	}
 }
 
-// furyVariable names the file with the input of a hostile worker, for the process that plays it.
+// furyVariable is an environment variable with the path of a hostile worker's input. If it is set, TestMain plays this
+// worker.
 const furyVariable = "RETAKE_ATTACK_FURY"
 
 // fury is the result of a hostile worker.
@@ -244,8 +247,8 @@ type fury struct {
 	err         error
 }
 
-// runFury plays a hostile worker until its standard input ends. Four connections send floods of all kinds of messages,
-// and 32 connections send half a CONNECT.
+// runFury plays a hostile worker until its standard input ends. Four connections send all types of messages without a
+// pause, and 32 connections send an incomplete CONNECT.
 func runFury(path string) error {
 	p := &played{}
 	data, err := os.ReadFile(path)

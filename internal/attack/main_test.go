@@ -10,7 +10,7 @@ import (
 var (
 	all  = flag.Bool("attacks", false, "run all attacks, not only the quick ones")
 	only = flag.String("only", "", "run the attacks whose kind and name (bus: half-open handshakes) contain this text")
-	// A new row must succeed against a commit without its defence.
+	// An attack of a new row must succeed against a commit without the defence.
 	baseline = flag.String("baseline", "", "attack director, worker and attack.test in this directory, built from "+
 		"another commit")
 )

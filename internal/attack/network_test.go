@@ -31,7 +31,7 @@ type outskirts struct {
 	served     *atomic.Int64
 }
 
-// providerKey is a key that agents use without seeing it.
+// providerKey is a key that the proxy inserts into the requests of agents. The agents must not see it.
 const providerKey = "sk-ant-attack-the-real-key-of-the-provider-0123456789"
 
 // newOutskirts starts the services.
@@ -89,7 +89,7 @@ func newOutskirts(t *testing.T) outskirts {
 	return o
 }
 
-// echo answers like a provider that repeats the request.
+// echo answers with a copy of the request, as some providers do.
 func echo(w http.ResponseWriter, r *http.Request, shape string) {
 	head, _ := httputil.DumpRequest(r, false)
 	switch shape {

@@ -48,8 +48,8 @@ func (w *world) attempt(key string, earlier ...string) (*played, error) {
 	return p, err
 }
 
-// work signs in, sends hellos until it is welcomed, and then sends heartbeats. It retries as rarely as a real worker
-// does at first.
+// work signs in, sends hellos until the director welcomes the worker, and then sends heartbeats. It repeats the hello
+// at the interval that a real worker uses for its first retries.
 func (p *played) work() error {
 	deadline := time.Now().Add(30 * time.Second)
 	for {
@@ -57,7 +57,7 @@ func (p *played) work() error {
 		if err == nil {
 			break
 		}
-		if time.Now().After(deadline) || p.stopped() { // its credential is revoked
+		if time.Now().After(deadline) || p.stopped() { // a stopped worker's credential is revoked
 			return fmt.Errorf("never welcomed: %w; the director's log has: %s", err, p.w.linesOf(p.id)+"\n\t"+
 				p.w.linesOf("bus connections refused"))
 		}
@@ -135,7 +135,7 @@ func (p *played) failure(id, message string) *wire.WorkerError {
 	}
 }
 
-// report sends a report as the worker itself does, until it is acknowledged.
+// report sends a signed report until it is acknowledged or permanently refused, but at most 20 times.
 func (p *played) report(r wire.Payload) error {
 	var err error
 	for range 20 {
@@ -166,7 +166,7 @@ func (p *played) end(code int) {
 	_ = os.WriteFile(filepath.Join(p.w.settings.Played, p.id+".exit"), []byte(strconv.Itoa(code)), 0o600)
 }
 
-// hush ends the worker's activity on the bus.
+// hush stops the heartbeats and closes the worker's connection to the bus.
 func (p *played) hush() {
 	if p.quiet != nil {
 		p.quiet()
@@ -179,7 +179,7 @@ func (p *played) hush() {
 	}
 }
 
-// stopped reports whether the director has ended the worker.
+// stopped reports whether the director has stopped the worker.
 func (p *played) stopped() bool {
 	_, err := os.Stat(filepath.Join(p.w.settings.Played, p.id+".stop"))
 	return err == nil

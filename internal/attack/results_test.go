@@ -154,7 +154,7 @@ var resultAttacks = []attack{
 			t.Close()
 			e := b.me.failure("real", "a real failure")
 			e.EscalateToHuman = true
-			if b.me.stopped() { // the worker was cut off for an offence
+			if b.me.stopped() { // the director stopped the worker for an offence
 				b.note("the offender was stopped")
 				return nil
 			}
@@ -225,8 +225,8 @@ var resultAttacks = []attack{
 	},
 }
 
-// undelivered watches for a while that the director does not push the attacker's work as finished. It may push it as
-// unfinished.
+// undelivered checks for four seconds that the director does not deliver the attacker's work as finished. The director
+// may push it as unfinished work.
 func (b *battle) undelivered() error {
 	_, number, _ := strings.Cut(b.me.Task, "#")
 	for range 20 {

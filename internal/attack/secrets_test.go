@@ -162,7 +162,7 @@ func (s *siege) search(key string) error {
 	s.start()
 	comments, err := json.Marshal(s.github.Issue(key).Comments)
 	errs = append(errs, err)
-	// without a marker, the text was not searched at all
+	// A text without a masked secret shows that the agent did not print its secrets.
 	for place, text := range map[string]string{"its stored output": output, "texts on GitHub": string(comments) +
 		pull} {
 		if !strings.Contains(strings.ReplaceAll(text, `\`, ""), redact.Marker) { // Markdown escapes it

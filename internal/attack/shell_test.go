@@ -26,10 +26,11 @@ import (
 	"retake/internal/egress"
 )
 
-// shellVariable names the file with the settings, if this process must run as a director.
+// shellVariable is an environment variable with the path of a settings file. If it is set, TestMain runs a director
+// with these settings.
 const shellVariable = "RETAKE_ATTACK_DIRECTOR"
 
-// settings configure such a director.
+// settings configure a director that this program runs.
 type settings struct {
 	Config string // path of its configuration file
 	Worker string // binary
@@ -42,7 +43,8 @@ type settings struct {
 
 const token = "attack-token"
 
-// runShell runs the director until SIGTERM. Its intervals are shorter than the real GitHub's limits would allow.
+// runShell runs a director until SIGTERM. The director polls and writes more often than the limits of the real GitHub
+// would allow.
 func runShell(path string) error {
 	var s settings
 	data, err := os.ReadFile(path)
@@ -77,7 +79,7 @@ func runShell(path string) error {
 	return director.Run(ctx, o)
 }
 
-// internet makes the proxy resolve only Names.
+// internet makes the proxy resolve only the hosts in Names, and connect to the servers given there.
 func (s settings) internet(o *egress.Options) {
 	if s.CA != "" {
 		roots := x509.NewCertPool()

@@ -79,7 +79,7 @@ type siegeOptions struct {
 	delivery   string            // github.delivery, branch by default
 	names      map[string]string // see settings
 	ca         string
-	environ    []string // more of the director's configuration configuration
+	environ    []string // more environment variables of the director
 }
 
 // newSiege creates image and network, and starts the director. The test's cleanup removes all of them.
@@ -101,7 +101,7 @@ func newSiege(t *testing.T, docker *testbed.Docker, o siegeOptions) *siege {
 	return s
 }
 
-// emptySiege has a directory and the worker's program.
+// emptySiege returns a siege without a director. It builds the worker's program and creates the directory.
 func emptySiege(t *testing.T) (s *siege, dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -231,8 +231,8 @@ func (s *siege) fight(a inside) (evidence []string, err error) {
 		s.github.AddLabel(key, person, "agent-task")
 		defer s.github.SetState(key, person, "closed")
 	}
-	// Rows follow each other faster than the director may claim under its own limit of new comments, so
-	// the neighbour's time is measured from the start of its agent.
+	// The director's limit of new comments may delay the claims, because rows follow each other quickly. So the
+	// neighbour's time is measured from the start of its agent.
 	begun := func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -274,7 +274,7 @@ func (s *siege) fight(a inside) (evidence []string, err error) {
 	return evidence, errors.Join(err, judged)
 }
 
-// judged checks the decision about the attacker's issue, and that the director is healthy.
+// judged checks the decision about the attacker's issue, and the director's health and memory.
 func (s *siege) judged(a inside, decided string, evidence []string) (_ []string, err error) {
 	if a.label != "" && decided != a.label {
 		err = fmt.Errorf("it is %q, want %s", decided, a.label)

@@ -52,7 +52,7 @@ var streamAttacks = []attack{
 				}
 				_, _ = t.RequestMsg(m, time.Second) // any answer will do
 			}
-			return nil // the neighbour's success comes next
+			return nil // fight checks next that the neighbour succeeds
 		},
 	},
 	{
@@ -69,7 +69,7 @@ var streamAttacks = []attack{
 						nats.SetCustomDialer(elsewhere))...)
 				}
 				nc, err := signIn()
-				// it was disconnected before it could read the reason
+				// The server closed the connection before the client could read the reason.
 				for again := 0; errors.Is(err, io.EOF) && again < 3; again++ {
 					nc, err = signIn()
 				}
@@ -77,7 +77,7 @@ var streamAttacks = []attack{
 				case err == nil:
 					nc.Close()
 					return fmt.Errorf("forged credential %d signed in", tried)
-				case !errors.Is(err, nats.ErrAuthorization): // the server did not even refuse the sign-in
+				case !errors.Is(err, nats.ErrAuthorization): // the server did not refuse the credential
 					return fmt.Errorf("forged credential %d: %w", tried, err)
 				}
 			}

@@ -35,7 +35,7 @@ type attack struct {
 	holds string // the defence that must hold
 	// before is the result before the director had the defence: "succeeded: …", "held", or "not seen: " and the reason.
 	before string
-	quick  bool                  // also in make test
+	quick  bool                  // also runs in make test
 	most   time.Duration         // deadline, two minutes by default
 	run    func(b *battle) error // returns an error if the attack succeeded
 }
@@ -49,7 +49,7 @@ type battle struct {
 	seen      []string
 }
 
-// note adds to the row's evidence.
+// note adds a text to the evidence that the row shows.
 func (b *battle) note(format string, args ...any) {
 	b.seen = append(b.seen, fmt.Sprintf(format, args...))
 }
@@ -69,7 +69,8 @@ func TestAttacks(t *testing.T) {
 		if !a.quick && !*all || !chosen(a) {
 			continue
 		}
-		// Otherwise all rows together would exceed GitHub's limit of 500 new comments and pull requests an hour.
+		// Each kind of attack gets a new GitHub. With one for all rows, they would exceed GitHub's limit of 500 new
+		// comments and pull requests an hour.
 		if *all && place != nil && a.kind != last {
 			place.leave()
 			place = nil
@@ -123,7 +124,7 @@ func show(a attack, how string, began time.Time, evidence []string) {
 		a.before)
 }
 
-// Results that show prints.
+// Results of an attack, as show prints them.
 const (
 	held       = "held"
 	gotThrough = "GOT THROUGH"
@@ -135,10 +136,10 @@ type pair struct {
 	err           error
 }
 
-// stock is the number of pairs prepared in advance.
+// stock is the number of pairs that next prepares in advance.
 const stock = 3
 
-// prepare starts preparing a pair in the background.
+// prepare starts a pair in the background. The next channel of w.pairs returns it.
 func (w *world) prepare() {
 	ready := make(chan pair, 1)
 	w.pairs = append(w.pairs, ready)
@@ -157,7 +158,7 @@ func (w *world) pair(mine, theirs string) (p pair) {
 	return p
 }
 
-// fight runs one attack, and then checks the director and the neighbour.
+// fight runs one attack, and then checks that the director is healthy and the neighbour can work.
 func (w *world) fight(a attack) (evidence []string, err error) {
 	p, err := w.next()
 	if err != nil {
@@ -228,12 +229,12 @@ func (w *world) dismiss() {
 	w.last = pair{}
 }
 
-// leave ends the world with the remains of its workers.
+// leave stops the director, and closes the connections of all pairs.
 func (w *world) leave() {
 	w.stop()
 	w.dismiss()
 	for _, ready := range w.pairs {
-		go func() { // pairs in preparation end without help
+		go func() { // does not wait for the pair, because its preparation may take minutes
 			p := <-ready
 			p.me.hush()
 			p.neighbour.hush()
@@ -249,12 +250,12 @@ func (w *world) begin(key string) (*played, error) {
 		err = p.work()
 	}
 	if err != nil {
-		p.hush() // otherwise it would continue to send hellos
+		p.hush() // closes the connection of a worker that was not welcomed
 	}
 	return p, err
 }
 
-// survived checks that the director is healthy and small, and accepts the neighbour's work as usual.
+// survived checks that the director is healthy, needs at most maxMemory, and accepts the neighbour's work as usual.
 func (b *battle) survived() error {
 	began := time.Now()
 	if err := until("the director is healthy", 20*time.Second, func() bool { return b.well() == nil }); err != nil {

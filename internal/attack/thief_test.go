@@ -18,7 +18,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// thief signs in with the attacker's own credential, and records the server's refusals.
+// thief is a connection that signs in with the attacker's credential, and records the errors that the server reports.
 type thief struct {
 	*nats.Conn
 	mu      sync.Mutex
@@ -26,11 +26,11 @@ type thief struct {
 }
 
 // elsewhere dials from an address that only attackers use. The server counts connections by address, and each real
-// container has its own.
+// container has its own address.
 var elsewhere = &net.Dialer{Timeout: 5 * time.Second, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 66)}}
 
-// address is the address of one played worker. Like a container, it does not share the address, so its offences do not
-// affect others.
+// address is the source address of one played worker. Each worker has its own, as each container has, so the server
+// does not count one worker's offences against others.
 type address struct {
 	net.Dialer
 	host string // host to connect to
@@ -46,7 +46,7 @@ func anAddress() *address {
 	}}
 }
 
-// to returns the address as a provider of connections to a server.
+// to returns a provider of connections from the address to a server.
 func (a *address) to(server string) (nats.InProcessConnProvider, error) {
 	u, err := url.Parse(server)
 	if err != nil {
@@ -58,7 +58,7 @@ func (a *address) to(server string) (nats.InProcessConnProvider, error) {
 // InProcessConn returns a TCP connection, in spite of its name.
 func (a *address) InProcessConn() (net.Conn, error) { return a.Dial("tcp", a.host) }
 
-// steal signs in as a played worker.
+// steal signs in with the credential of a played worker.
 func (p *played) steal(more ...nats.Option) (*thief, error) {
 	t := &thief{}
 	options := append(stolen(p.Plan), nats.NoReconnect(), nats.Timeout(5*time.Second), nats.SetCustomDialer(elsewhere),
@@ -72,7 +72,7 @@ func (p *played) steal(more ...nats.Option) (*thief, error) {
 	return t, err
 }
 
-// refusals returns the number of refusals so far. It waits until at least the awaited number has arrived.
+// refusals returns the number of recorded errors. It waits up to ten seconds until there are at least awaited errors.
 func (t *thief) refusals(awaited int) (n int) {
 	_ = t.FlushTimeout(5 * time.Second)
 	_ = until("refusals", 10*time.Second, func() bool {
@@ -90,7 +90,7 @@ func (p *played) subject(c wire.Channel) string { return subjects(p).Worker(p.id
 
 var serial uint64
 
-// message wraps a payload as a worker would, unsigned.
+// message returns an unsigned message of the worker with a payload.
 func (p *played) message(body wire.Payload) []byte {
 	serial++
 	data, err := wire.Encode(wire.Sender{Role: wire.RoleWorker, ID: p.id}, serial, time.Now(), body)
@@ -100,7 +100,7 @@ func (p *played) message(body wire.Payload) []byte {
 	return data
 }
 
-// envelope wraps JSON that need not be a valid payload.
+// envelope returns an unsigned message of the worker with any JSON as payload, even an invalid one.
 func (p *played) envelope(kind, payload string) []byte {
 	return []byte(fmt.Sprintf(
 		`{"schema_version":%q,"message_type":%q,"sent_at":%q,"sender":{"role":"worker","id":%q},"seq":1,"payload":%s}`,
@@ -114,7 +114,7 @@ type line struct {
 	nonce string
 }
 
-// call opens a connection and reads the server's INFO, if it comes at once.
+// call opens a connection to the bus, without reading the server's INFO.
 func (p *played) call() (*line, error) {
 	u, err := url.Parse(p.Plan.Bus.URL)
 	if err != nil {
@@ -127,7 +127,7 @@ func (p *played) call() (*line, error) {
 	return &line{Conn: c, r: bufio.NewReader(c)}, nil
 }
 
-// info reads the greeting.
+// info reads the server's INFO and stores its nonce.
 func (l *line) info() error {
 	_ = l.SetReadDeadline(time.Now().Add(5 * time.Second))
 	text, err := l.r.ReadString('\n')
@@ -143,7 +143,7 @@ func (l *line) info() error {
 	return nil
 }
 
-// signIn opens a connection and signs in with the credential.
+// signIn opens a connection and signs in with the worker's credential.
 func (p *played) signIn() (*line, error) {
 	l, err := p.call()
 	if err != nil {
@@ -162,7 +162,7 @@ func (p *played) signIn() (*line, error) {
 	return l, nil
 }
 
-// want reads lines until one begins with a text.
+// want reads lines until one begins with a text. It returns an error if the server sends -ERR before.
 func (l *line) want(begins string) error {
 	_ = l.SetReadDeadline(time.Now().Add(5 * time.Second))
 	for {
@@ -179,7 +179,7 @@ func (l *line) want(begins string) error {
 	}
 }
 
-// cutOff reports whether the server ends a connection within a time.
+// cutOff reports whether the server closes the connection within a time.
 func (l *line) cutOff(most time.Duration) bool {
 	_ = l.SetReadDeadline(time.Now().Add(most))
 	for {
@@ -190,7 +190,7 @@ func (l *line) cutOff(most time.Duration) bool {
 	}
 }
 
-// ask sends a request with the thief's own inbox.
+// ask sends a request and returns the reply, or an error after three seconds.
 func (t *thief) ask(subject string, data []byte) (*nats.Msg, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()

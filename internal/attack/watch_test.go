@@ -16,7 +16,7 @@ type watcher struct {
 	prefix  string
 	mu      sync.Mutex
 	reports map[string]int // by subject
-	dead    map[string]int // by the subject that the letter was about
+	dead    map[string]int // by the subject of the original message
 }
 
 // watch starts receiving reports and dead letters.

@@ -54,7 +54,7 @@ type worldOptions struct {
 	worker   string            // binary, or empty for played workers
 	names    map[string]string // see settings
 	ca       string
-	environ  []string // more of the director's configuration configuration
+	environ  []string // more environment variables of the director
 	program  string   // the director's program; by default the suite itself, which is faster with GitHub
 	under    []string // a command that runs the director's command
 	delivery string   // github.delivery, branch by default
@@ -146,7 +146,7 @@ func newWorld(t *testing.T, o worldOptions) *world {
 	return w
 }
 
-// suite returns the program that runs as a director: this one, or that of another build.
+// suite returns the path of the test program that runs the director: this program, or attack.test in -baseline.
 func suite() (string, error) {
 	if *baseline != "" {
 		return filepath.Join(*baseline, "attack.test"), nil
@@ -154,7 +154,7 @@ func suite() (string, error) {
 	return os.Executable()
 }
 
-// fleetOf returns the fleet's name, which names a world's containers, images and networks.
+// fleetOf returns a fleet's name that is unique to this process and the directory.
 func fleetOf(dir string) string {
 	return "attack-" + strconv.Itoa(os.Getpid()) + "-" + filepath.Base(dir)
 }
@@ -186,7 +186,7 @@ func (w *world) start() {
 	}
 }
 
-// stop ends the director, if one runs.
+// stop stops the director, if it runs.
 func (w *world) stop() {
 	if w.director == nil {
 		return
@@ -195,7 +195,7 @@ func (w *world) stop() {
 	w.endLeftovers()
 }
 
-// endLeftovers ends the director's remaining programs in the world's directory, such as a git that it was waiting for.
+// endLeftovers kills the git processes that a killed director left running in the world's directory.
 func (w *world) endLeftovers() {
 	for _, p := range entries("/proc") {
 		pid, err := strconv.Atoi(p.Name())
@@ -211,13 +211,13 @@ func (w *world) endLeftovers() {
 	}
 }
 
-// well asks the director for its health.
+// well returns an error if the director does not report that it is healthy.
 func (w *world) well() error { return testbed.Well(context.Background(), w.data()) }
 
 func (w *world) snapshot() wire.Snapshot {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	s, _ := operator.AskSnapshot(ctx, w.data()) // empty without an answer
+	s, _ := operator.AskSnapshot(ctx, w.data()) // empty if the director does not answer
 	return s
 }
 
@@ -236,7 +236,7 @@ func (w *world) memory() (now, peak int) {
 	return now, peak
 }
 
-// forget begins a new measurement of the peak.
+// forget resets the peak memory of the director's process to its current memory.
 func (w *world) forget() { _ = os.WriteFile(w.proc("clear_refs"), []byte("5"), 0o600) }
 
 func (w *world) proc(name string) string {
@@ -294,8 +294,8 @@ func (w *world) delivered(key string) []string {
 	return strings.Split(strings.TrimSuffix(files, "\x00"), "\x00")
 }
 
-// pushed waits for the branch of an issue. It does not wait for later events on GitHub, because the rows follow each
-// other so quickly that GitHub's limit of 80 new comments and pull requests a minute delays those.
+// pushed waits for the branch of an issue. It does not wait for later comments and pull requests, because GitHub's
+// limit of 80 a minute may delay them when many rows run.
 func (w *world) pushed(key string, most time.Duration) error {
 	return until("the work on "+key+" is pushed", most, func() bool { return len(w.delivered(key)) > 0 })
 }
