@@ -9,7 +9,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// Apply changes the hard state by a fact decided at a time. No other function changes the hard state. A fact's apply
+// Apply applies a fact that was decided at the given time. No other function changes the hard state. A fact's apply
 // method reads only the fact and the state, so replaying a journal reproduces its writer's state.
 func (m *agenda) Apply(at time.Time, f Fact) {
 	m.apply(at, f)
@@ -49,7 +49,7 @@ func (m *agenda) settle(t *Task) {
 // A cooldown or shutdown does not change the operator's pause or drain. Only the operator ends it.
 func (f PhaseChanged) apply(m *agenda, _ *Task) {
 	m.hard.Phase = f.To
-	if f.To != PhaseDraining && f.To != PhaseShutdown { // the operator has decided otherwise
+	if f.To != PhaseDraining && f.To != PhaseShutdown { // any other phase ends the abort of a run
 		m.hard.Aborted = ""
 	}
 	switch f.To {
@@ -328,7 +328,7 @@ func (f EffectDeferred) apply(_ *agenda, t *Task) {
 	}
 }
 
-// end merges an outcome. A withdrawal beats a success, and a success beats a failure.
+// end merges an outcome. A withdrawal overrides a success, and a success overrides a failure.
 func (e *Ending) end(o Outcome) {
 	if outcomeRank[o] > outcomeRank[e.Outcome] {
 		e.Outcome = o
@@ -388,7 +388,7 @@ func (m *agenda) index(t *Task) {
 	tally(&m.owes, &t.owes, owes)
 }
 
-// tally updates the number of tasks that have a flag.
+// tally sets a flag of a task, and updates n, the number of tasks with this flag.
 func tally(n *int, flag *bool, set bool) {
 	switch {
 	case set && !*flag:

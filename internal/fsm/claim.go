@@ -12,7 +12,7 @@ import (
 // part. If GitHub then refuses the claim permanently, the claim must be released. Otherwise its labels would keep
 // everybody else from claiming the issue.
 func (m *attempts) begunBefore(p Planned) bool {
-	return !p.NotBefore.IsZero() || !p.Effect.At.After(m.began) // equal if the earlier process's clock was ahead
+	return !p.NotBefore.IsZero() || !p.Effect.At.After(m.began) // equal times occur if the earlier clock was ahead
 }
 
 // claimChecked handles the outcome of Claim or Recheck: the task wins, keeps or loses its claim. A failed Claim loses

@@ -27,8 +27,8 @@ type Batch struct {
 // Ready contains the shell's next work.
 type Ready struct {
 	Batch   *Batch   // nil if there is nothing to append or an append is under way
-	Acks    []Token  // inputs with durable decisions
-	Effects []Effect // effects with durable facts, in order
+	Acks    []Token  // inputs to acknowledge now, because their decisions are durable
+	Effects []Effect // effects to carry out now, in order, because their facts are durable
 }
 
 // batchBytes limits one batch, because a JetStream message has at most 1 MiB by default. A larger record gets a

@@ -42,7 +42,7 @@ const (
 	DoForget      EffectKind = "forget"       // the claim is over: remove checkout and credential
 )
 
-// durableEffects are planned by a fact.
+// durableEffects lists the kinds of effects that a fact plans.
 var durableEffects = []EffectKind{DoClaim, DoRecheck, DoStart, DoStop, DoDeliver, DoEscalate, DoRelease, DoRemind}
 
 // githubEffects wait during a cooldown of GitHub. A start belongs to them, because it reads the issue and fetches the
@@ -106,7 +106,7 @@ type StartOrder struct {
 	// Alternative selects the other model at the request of a verdict. It applies until a human answers.
 	Alternative bool `json:"alternative,omitempty"`
 	Fresh       bool `json:"fresh,omitempty"` // the checkout restarts from the base branch
-	// Validate limits the attempt to VALIDATE, in a clean container, of the work to be delivered.
+	// Validate limits the attempt to the stage VALIDATE, which runs in a clean container on the work to be delivered.
 	Validate bool `json:"validate_only,omitempty"`
 	// LeavesValidation ends the plan before VALIDATE, which another attempt runs.
 	LeavesValidation bool `json:"leaves_validation,omitempty"`

@@ -20,7 +20,7 @@ func (m *attempts) stopped(t *Task, result *StopResult) {
 	for _, r := range g.Reports {
 		var known *recovery.Finding
 		if r.Exit {
-			// the director was killed after it had removed the container, so the runtime no longer knows the exit code
+			// If the director was killed after it had removed the container, only its report contains the exit code.
 			if g.ExitCode == nil {
 				g.ExitCode, g.Signal, g.OOM = r.Evidence.ExitCode, r.Evidence.Signal, g.OOM || r.Evidence.OOM
 			}

@@ -92,7 +92,7 @@ type CommentView struct {
 	Text    string        `json:"text,omitempty"`    // text without the command
 	Command Command       `json:"command,omitempty"` // empty if the comment has no command
 	For     time.Duration `json:"for,omitempty"`     // duration of a snooze
-	Amount  int           `json:"amount,omitempty"`  // budget
+	Amount  int           `json:"amount,omitempty"`  // number of attempts that a budget command grants
 }
 
 // ReviewSeen is the state of a task's pull request at one poll.
@@ -234,7 +234,7 @@ type Report struct {
 	Classified *Classified `json:"-"`
 	// Issue and N are the issue and the attempt that the report names, or 0.
 	Issue, N int `json:"-"`
-	// Persons marks a report without a worker's signature.
+	// Persons marks a report that a person sent, without a worker's signature.
 	Persons bool `json:"-"`
 }
 

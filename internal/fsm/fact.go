@@ -119,7 +119,8 @@ type Moved struct {
 	On      Trigger   `json:"on"`
 	Why     string    `json:"why,omitempty"`
 	Until   time.Time `json:"until,omitzero"` // the deadline of the new state
-	// Turn means that the task's repository had its turn in the queue. Older versions did not record it.
+	// Turn means that a queued issue was claimed, so the wait of its repository starts again. Older versions did not
+	// record it.
 	Turn bool `json:"turn,omitempty"`
 }
 
@@ -248,7 +249,7 @@ type TallyReset struct {
 	OfTask
 	By string `json:"by"`
 	// Redispatches is the number of redispatches that count as used. It is above 0 if the human granted fewer attempts
-	// than the configuration.
+	// than the configuration allows.
 	Redispatches int `json:"redispatches,omitempty"`
 	// Next is the kind of attempt that the human wants next.
 	Next Next `json:"next,omitzero"`

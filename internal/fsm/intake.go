@@ -54,8 +54,8 @@ func (b IssuesSeen) step(m *Machine) {
 // ReadTo returns the cursor of the next poll. It may be ahead of Cursor while this process remembers undecided views.
 func (m *Machine) ReadTo(repo string) string { return cmp.Or(m.readTo[repo], m.Cursor(repo)) }
 
-// readUndecided reports whether issues of the repository wait for a decision. It reads an issue again if it can be
-// decided now and is not in this list.
+// readUndecided reports whether issues of the repository wait for a decision. It requests an issue again if the machine
+// can decide about it now and the poll has not returned it.
 func (m *Machine) readUndecided(b IssuesSeen) (some bool) {
 	for _, k := range m.undecided {
 		if !strings.EqualFold(k.Repo(), b.Repo) {
@@ -91,7 +91,7 @@ func (m *Machine) viewSeen(t *Task, v IssueView, asked time.Time) (decided bool)
 	m.rename(t, v.Title, v.URL)
 	if v.Open && t.State != Queued {
 		now := t.Standing
-		now.Capped = v.Standing.Capped // after the queue, only the caps still matter
+		now.Capped = v.Standing.Capped // once the task has left the queue, only its caps still matter
 		m.stand(t, now)
 	}
 	switch {
@@ -197,7 +197,7 @@ func (m *recorder) recordHints(t *Task, hints []Hint) {
 	}
 }
 
-// plainReply describes an answer without a command in the history.
+// plainReply is the text for an answer without a command in the history of a task.
 const plainReply = "a reply without a command"
 
 // plainSeen stores a comment without a command as a hint, and acknowledges it once. The comment answers a question of

@@ -27,12 +27,12 @@ type Config struct {
 	ClaimStale      time.Duration // age at which a claim without progress is given back; 0 means never
 	PlainAnswers    bool          // a comment without a command answers a question that the agent wrote
 	RemindAfter     time.Duration // time until a reminder of an unanswered question; 0 means never
-	DeliverFor      time.Duration // limit of the retries of a failing delivery; 0 means unlimited
-	// Caps limits how many tasks with a label may hold a slot, by the label in lower case. With a cap of 0, such a task
-	// never begins.
+	DeliverFor      time.Duration // time limit for the retries of a failing delivery; 0 means unlimited
+	// Caps maps a label, in lower case, to the maximum number of tasks with this label that may hold a slot. With 0,
+	// such a task never begins.
 	Caps map[string]int
-	// Repositories lists the repositories to work on. Existing tasks in other repositories are finished. An empty list
-	// means any repository.
+	// Repositories lists the repositories from which to take new issues. The director still finishes existing tasks in
+	// other repositories. An empty list means any repository.
 	Repositories []string
 	// Only lists the issues that this run may take from the queue. The others wait, but existing claims continue. An
 	// empty list means all issues.
@@ -41,7 +41,7 @@ type Config struct {
 	CleanValidation bool
 	FixRounds       int // maximum runs of CODE, including the first, with clean validation; ≥ 1
 	Policy          *policy.Policy
-	// Callers replaces default callers, by the name of the stage.
+	// Callers maps names of stages to callers that replace the default callers.
 	Callers map[string]string
 	// HasAlternative means that another model is configured for the stages.
 	HasAlternative bool
@@ -78,8 +78,8 @@ type attempts struct{ recorder }
 type agenda struct {
 	memory
 
-	timers            queue         // by deadline
-	ready             waiters       // may begin an attempt
+	timers            queue         // tasks with a deadline, in order of the deadlines
+	ready             waiters       // tasks that may begin an attempt
 	finished          int           // tasks waiting for their first delivery (see mayClaim)
 	owes              int           // tasks that still need a comment or a pull request (see Owed)
 	dirty             []*Task       // tasks that may have an effect to emit

@@ -57,7 +57,7 @@ func (q *queue) move(t *Task, from, to place) {
 	}
 }
 
-// partOf returns the index of the last part with a first task at or before p, or 0.
+// partOf returns the index of the last part that begins at or before p, or 0.
 func (q *queue) partOf(p placed) int {
 	i, _ := slices.BinarySearchFunc(q.parts, p, func(part []placed, p placed) int {
 		if part[0].compare(p) <= 0 {

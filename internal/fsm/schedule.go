@@ -10,8 +10,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// dispatch fills free slots. Tasks that wait for another attempt come before the queue. Within each group, before
-// defines the order.
+// dispatch fills free slots. Tasks that wait for another attempt come before the queue. Within each group, the method
+// before defines the order.
 func (m *Machine) dispatch() {
 	for t := m.nextReady(); t != nil; t = m.nextReady() {
 		kind := DoRecheck
@@ -113,7 +113,7 @@ type Standing struct {
 	After []IssueKey `json:"after,omitempty"`
 }
 
-// Limits of a standing. The priority is at most a year.
+// Limits of a standing. maxPriority is a year, in hours.
 const (
 	maxPriority = 8760
 	// The director reads fewer dependencies: a hundred from each of GitHub's two lists, and those named in the text.
@@ -132,7 +132,8 @@ func (s Standing) bounded() Standing {
 	return s
 }
 
-// turn returns when the task would have been queued if its priority were waiting time.
+// turn returns the time at which the task was queued, minus an hour for each point of its priority. The task with the
+// earliest time is next.
 func (t *Task) turn() time.Time { return t.Standing.turn(t.Since) }
 
 func (s Standing) turn(since time.Time) time.Time {

@@ -10,7 +10,7 @@ import (
 // not a state.
 type State uint8
 
-// The states. Forgotten ends a task without a claim. Such a task leaves memory when its outbox is empty.
+// The states. Forgotten is the last state of a task without a claim, which leaves memory when its outbox is empty.
 const (
 	Forgotten State = iota + 1
 	Queued

@@ -217,7 +217,7 @@ type Ending struct {
 	Finding *recovery.Finding `json:"finding,omitempty"`
 	Stage   string            `json:"stage,omitempty"`
 	Report  *ReportRef        `json:"report,omitempty"`
-	// Word is the reporter's explicit request for or against a retry or a person, or nil.
+	// Word contains the reporter's explicit flags about a retry and about a question to a person, or is nil.
 	Word *recovery.Assertion `json:"word,omitempty"`
 }
 

@@ -10,8 +10,8 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// callers maps stages to callers, by which rows of a policy select failures. All stages outside the map have the caller
-// "stage". The configuration can give a stage another caller.
+// callers maps stages to callers. A row of a policy can apply to the failures of one caller only. All stages outside
+// the map have the caller "stage". The configuration can give a stage another caller.
 var callers = map[string]string{
 	"": "start", "START": "start", "CODE": "agent", "COMMIT": "deliver",
 	"PR_CREATE": "deliver", "SYNC_MAIN": "deliver", "REVIEW": "review",
@@ -25,7 +25,7 @@ func (f VerdictMade) Failed() string { return callerOf(f.Caller, f.Stage) }
 
 func callerOf(stated, stage string) string { return cmp.Or(stated, callers[stage], "stage") }
 
-// decide reaches the verdict on a failed attempt and carries it out.
+// decide makes the verdict on a failed attempt and carries it out.
 func (m *attempts) decide(t *Task, f recovery.Finding, stage string) {
 	chosen := m.judge(t, f, stage)
 	m.noteHealthEvidence(t, f, stage)
@@ -138,16 +138,16 @@ func (m *attempts) fixRound(t *Task, f recovery.Finding) recovery.Verdict {
 }
 
 // stillToValidate reports whether the next attempt again only validates the work. This is the case if the failed
-// attempt only validated the work, and the work did not cause the failure. To run an agent again would be to pay
-// twice for finished work.
+// attempt only validated the work, and the work did not cause the failure. An agent would only repeat finished work,
+// which costs money.
 func (m *attempts) stillToValidate(t *Task, f recovery.Finding, v recovery.Verdict) bool {
 	about, _ := recovery.Describe(f.Reason)
 	elsewhere := about.Cause == recovery.Infrastructure || about.Cause == recovery.RateLimit
 	return m.cfg.CleanValidation && t.State == Stopping && t.Validates && elsewhere && v.Action.About().Same
 }
 
-// cooledResource returns the resource that a verdict closes, or "". If the policy names "model", or names no resource
-// after a limit, the verdict closes the resource that failed.
+// cooledResource returns the resource that a verdict closes, or "". If the policy names "model", or if it does not name
+// a resource after a rate limit, the verdict closes the resource that failed.
 func (t *Task) cooledResource(f recovery.Finding, stage string, v recovery.Verdict) string {
 	about, _ := recovery.Describe(f.Reason)
 	limit := v.Action.About().Free && v.Row != rowIncident && about.Cause == recovery.RateLimit
@@ -161,8 +161,8 @@ func (t *Task) cooledResource(f recovery.Finding, stage string, v recovery.Verdi
 }
 
 // giveUp blocks a task that cannot continue although no attempt failed: its work cannot be delivered, its issue cannot
-// be read, or its claim went stale again. Giving the claim back would also be refused, and the issue would be forgotten
-// with our labels on it.
+// be read, or its claim went stale again. Giving the claim back could fail for the same cause, and the machine would
+// then forget the task while our labels stay on the issue.
 func (m *attempts) giveUp(t *Task, f recovery.Finding, stage, row, why string) {
 	m.block(t, f, stage, recovery.Verdict{Action: recovery.Escalate, Reason: f.Reason, Row: row, Why: why})
 }
