@@ -94,8 +94,8 @@ func newWorkersAccount(o Options, sys *nats.Conn, js jetstream.JetStream) (*work
 	return a, errors.Join(a.readCopy(), a.readFiles())
 }
 
-// establish creates the bucket if it is missing, and registers the workers' account with the server. Until then,
-// workers and the gatekeeper cannot sign in.
+// establish creates the bucket if it is missing, and registers the workers' account with the server. Workers and the
+// gatekeeper cannot sign in before the account is registered.
 func (a *workersAccount) establish(ctx context.Context) error {
 	shared, err := openShared(ctx, a.js, a.replicas)
 	if err != nil {

@@ -83,7 +83,7 @@ func (a *workersAccount) revoke(ctx context.Context, worker string, offence *Off
 		a.known.Offences[a.offence(worker)] = *offence
 		a.changes++
 	}
-	if !a.shut[public] { // an earlier revocation may not cover the newest credential
+	if !a.shut[public] { // an earlier revocation may be older than the newest credential
 		a.shut[public] = true
 		a.known.Revoked[public] = max(a.known.Revoked[public], a.known.Live[public], time.Now().Unix())
 		delete(a.known.Live, public)
@@ -105,7 +105,8 @@ func (a *workersAccount) revoke(ctx context.Context, worker string, offence *Off
 	}
 }
 
-// revoked reports whether the newest credential of a worker is revoked, as far as this process knows.
+// revoked reports whether the newest credential of a worker is revoked, as far as this process knows. The result also
+// holds after a restart, because revocations are on disk.
 func (a *workersAccount) revoked(worker string) bool {
 	public, _, err := a.user(worker)
 	if err != nil {

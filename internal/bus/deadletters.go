@@ -39,7 +39,8 @@ const (
 	deadWindow    = time.Hour
 )
 
-// inStream is the sender of messages that operators write directly into the stream.
+// inStream stands for the sender of a stored report. Reports in the stream share one limit, because operators can also
+// write into it.
 const inStream = ""
 
 // DeadLetterCount is the number of rejected messages with one cause since the process started.
@@ -64,7 +65,7 @@ type deadLetters struct {
 	senders map[string]*sentLetters // by worker or inStream
 }
 
-// sentLetters counts one sender's stored letters in the current window.
+// sentLetters counts the dead letters of one sender in the current window.
 type sentLetters struct {
 	since time.Time
 	kept  int
@@ -144,7 +145,7 @@ func (d *deadLetters) core(sender string, err error, subject string, data []byte
 }
 
 // report stores a dead letter about a stored report and waits for the acknowledgement, so that the caller can then
-// acknowledge the report. A message id prevents a second letter if the same report is read again.
+// acknowledge the report. A message id prevents a second dead letter if the same report is read again.
 func (d *deadLetters) report(ctx context.Context, err error, subject string, seq uint64, data []byte) error {
 	reason := wire.Reason(err)
 	m := d.letter(inStream, reason, subject, data)

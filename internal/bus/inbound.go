@@ -87,7 +87,8 @@ func (i *intake) put(m *nats.Msg) {
 	}
 }
 
-// backlogs are the waiting messages of one worker, by class. A goroutine works on each class that is not empty.
+// backlogs are the waiting messages of one worker, by class. While the backlog of a class is not empty, a goroutine
+// processes it.
 type backlogs struct {
 	waits sync.Mutex
 	of    [classes]backlog
@@ -97,7 +98,7 @@ type backlog struct {
 	waiting []arrival
 	bytes   int
 	lost    int
-	busy    bool // a goroutine works on the class
+	busy    bool // set while a goroutine processes the class
 }
 
 // arrival is a message with the handler that served its class when it arrived.

@@ -100,7 +100,7 @@ type Options struct {
 	Mirror       string        // file that records the end of the journal (see chain.Mirror); empty to disable
 	WorkerLife   time.Duration // validity of a worker's credential; default 48 h
 	Prefix       string        // prefix of every subject; default wire.DefaultPrefix
-	Fleet        string        // suffix of stream names, unless it is "default", the default
+	Fleet        string        // name of the fleet, which stream names contain; default "default"
 	// Leads reports whether only this process may now change the journal and create the fleet's secret. Nil means
 	// always.
 	Leads           link.Leads
@@ -110,8 +110,8 @@ type Options struct {
 	Log             *zap.Logger
 
 	// TraceParent returns the traceparent header for messages to a worker and for the worker's stored reports. If it is
-	// nil or returns "", they have no such header. The bus ignores the header that a worker sends. TraceParent must not
-	// block.
+	// nil or returns "", these messages do not have the header. The bus ignores the header that a worker sends.
+	// TraceParent must not block.
 	TraceParent func(worker string) string
 
 	// OnOffence is called once for each worker that this process cuts off, in a separate goroutine. Close waits for the

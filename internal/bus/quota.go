@@ -19,7 +19,7 @@ const (
 	refusalsPerSecond = 1
 	refusalsAtOnce    = 100
 	reportsPerAttempt = 32
-	reportBytes       = 2 << 20 // of all reports of one attempt
+	reportBytes       = 2 << 20 // total of all reports of one attempt
 )
 
 // offenceFactor limits how far a worker may exceed its burst. The director drops messages beyond the burst, and cuts
@@ -29,7 +29,7 @@ const offenceFactor = 2
 // Offence means that a worker far exceeded its quota and was cut off.
 type Offence struct {
 	Worker string    // also the attempt id
-	What   string    // a predicate with figures: "sent 601 messages …"
+	What   string    // a predicate with numbers, such as "sent 601 messages …"
 	At     time.Time // UTC
 }
 

@@ -49,12 +49,12 @@ type Report struct {
 
 // Reports reads and writes the stream of the workers' reports.
 type Reports struct {
-	js       jetstream.JetStream // in the account of reports
+	js       jetstream.JetStream // connected to the account of reports
 	stream   string
 	replicas int
 	subjects wire.Subjects
 	writer   *link.Writer
-	key      func(worker string) []byte // key of a worker's signatures, or nil if unknown
+	key      func(worker string) []byte // returns the key of a worker's signatures, or nil if unknown
 	dead     *deadLetters
 	maxBytes int // limit of one message
 	log      *zap.Logger

@@ -15,7 +15,8 @@ import (
 	"retake/internal/bus/link"
 )
 
-// The bucket in the director's account that all directors with the same keys share, and its keys.
+// sharedKeys is the bucket in the director's account that all directors with the same keys share. keyWorkers and
+// keySecret are its keys.
 const (
 	sharedKeys    = "RETAKE_KEYS"
 	keyWorkers    = "workers" // value: credentials
@@ -97,7 +98,7 @@ func (c *credentials) claims() map[string]int64 {
 	return out
 }
 
-// fromClaims converts the revocations in NATS claims.
+// fromClaims converts the revocations in NATS claims into credentials.
 func fromClaims(revoked map[string]int64) *credentials {
 	c := newCredentials()
 	maps.Copy(c.Revoked, revoked)

@@ -31,7 +31,7 @@ type Header struct {
 // Source identifies the journal that a file's batches come from.
 type Source struct {
 	Fleet   string `json:"fleet"`
-	Journal string `json:"journal,omitempty"` // its id; empty for a journal that is older than ids
+	Journal string `json:"journal,omitempty"` // id of the journal; empty if an older version without ids wrote it
 }
 
 // before returns the head of the journal just before the file's first batch.
@@ -77,7 +77,7 @@ func (l *line) bytes() []byte {
 	return []byte(l.Data)
 }
 
-// Writer writes a file.
+// Writer writes the batches and snapshots of a file.
 type Writer struct {
 	zstd    *zstd.Encoder
 	lines   *json.Encoder
@@ -119,8 +119,8 @@ func create(path string, of Source, after Head, lax bool, fill func(*Writer) err
 	})
 }
 
-// Add writes the next batch. It returns a *Damage if the sequence or the digest of the batch does not follow the
-// previous one.
+// Add writes the next batch. It returns a *Damage if the sequence or the digest does not match the previous batch,
+// except in Salvage.
 func (w *Writer) Add(r Record) error {
 	if err := w.chain.Add(r); err != nil {
 		if !w.lax {

@@ -10,7 +10,8 @@ import (
 // HeaderPrev is the message header in which a batch carries the digest of all earlier batches, in hex.
 const HeaderPrev = "Retake-Prev"
 
-// Digest is the digest of a journal up to a batch. Zero means unknown, or before the first batch.
+// Digest is a SHA-256 digest that covers a batch and all batches before it. The zero Digest is used before the first
+// batch, and if the digest is unknown.
 type Digest [sha256.Size]byte
 
 func (d Digest) String() string { return hex.EncodeToString(d[:]) }
@@ -56,7 +57,7 @@ func (h Head) Next(id string, data []byte) Head {
 // Record is one batch of the journal.
 type Record struct {
 	Seq  uint64
-	ID   string    // of the batch, globally unique
+	ID   string    // id of the batch, globally unique
 	Prev string    // digest of the earlier batches, in hex; empty for a batch of an older version
 	At   time.Time // when the server stored it
 	Data []byte

@@ -244,9 +244,9 @@ func (c *Store) Replace(ctx context.Context, root checkpoint.Digest, record json
 	return err
 }
 
-// forget removes the chunks that s does not use in the current checkout, the previous checkout or s.Open. It keeps the
-// previous checkout, because a suspended director may run forget late, with an old state. It only logs errors, because
-// the next call removes the remaining chunks.
+// forget removes the chunks that belong to other checkouts than the current, the previous and s.Open.Start. It keeps
+// the previous checkout, because a suspended director may run forget late, with an old state. It only logs errors,
+// because the next call removes the remaining chunks.
 func (c *Store) forget(ctx context.Context, s State) {
 	named := map[checkpoint.Digest]int64{}
 	roots := []checkpoint.Digest{s.Manifest, s.Before}

@@ -21,8 +21,8 @@ type Archive struct {
 	Keep time.Duration // lifetime of a segment after archiving; 0 keeps it permanently
 }
 
-// A segment is written when segmentMin batches are ready, or when its first batch is segmentAfter old. It has at most
-// segmentMax batches.
+// Sizes of segments. A segment is written when segmentMin batches are ready, when its first batch is segmentAfter old,
+// or when the stream is more than half full. It has at most segmentMax batches.
 const (
 	segmentMin   = 1000
 	segmentAfter = 24 * time.Hour
@@ -218,8 +218,8 @@ func (a *archiver) writeSegments(ctx context.Context, dir string, next, to uint6
 	return nil
 }
 
-// sound returns the head of the last batch that is intact, together with all batches before it. A *chain.Damage
-// concerns the batch after that head.
+// sound checks the batches after a head, up to the sequence to. It returns the head before the first damaged batch. A
+// *chain.Damage concerns the batch after the returned head.
 func (a *archiver) sound(ctx context.Context, after chain.Head, to uint64) (chain.Head, error) {
 	c := chain.Follow(after)
 	err := a.live.read(ctx, after.Seq+1, to, c.Add)

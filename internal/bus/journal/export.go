@@ -64,9 +64,8 @@ func (j *Journal) export(ctx context.Context, file string) (chain.Trailer, error
 	return end, nil
 }
 
-// Import restores an exported journal into an empty one, with the same batches at the same sequences, and its
-// snapshot. It reads the whole file before it writes anything. An interrupted import is detected as damage
-// (cut).
+// Import restores an exported journal and its snapshot into an empty journal. The batches keep their sequences. Import
+// reads the whole file before it writes anything. An interrupted import is detected as damage (chain.Cut).
 func (j *Journal) Import(ctx context.Context, file string) (chain.Trailer, error) {
 	switch _, last, err := j.live.bounds(ctx); {
 	case err != nil:

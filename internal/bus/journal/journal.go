@@ -141,7 +141,7 @@ func (j *Journal) Close() error {
 	return j.position.close()
 }
 
-// Head returns how far this process has read or written the journal.
+// Head returns the head of the last batch that this process has read or written.
 func (j *Journal) Head() chain.Head { return j.position.at() }
 
 // ID returns the id of the last known journal. A replacement has another id.
@@ -264,8 +264,8 @@ func (j *Journal) Crowded(ctx context.Context) (bool, error) {
 // it at a time, concurrently with Append.
 func (j *Journal) Retire(ctx context.Context, now time.Time) error { return j.archiver.run(ctx, now) }
 
-// SaveSnapshot stores the state at a head, and then removes all but the two newest readable snapshots. The caller may
-// ignore an error, because the journal stays complete.
+// SaveSnapshot stores the state at a head, and then removes all snapshots except the two newest readable ones. The
+// caller may ignore an error, because the journal stays complete.
 func (j *Journal) SaveSnapshot(ctx context.Context, at chain.Head, state []byte) error {
 	if err := j.snapshots.put(ctx, at, state); err != nil {
 		return fmt.Errorf("journal: save snapshot %d: %w", at.Seq, err)

@@ -108,7 +108,7 @@ func (p *position) sync() error {
 	return p.mirror.Sync()
 }
 
-// begin replaces the known position by the head after which a new journal begins.
+// begin sets the known position to the head after which a new journal begins.
 func (p *position) begin(after chain.Head) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -126,15 +126,15 @@ func (p *position) beginLocked(after chain.Head) error {
 	return nil
 }
 
-// next returns the identity of a new journal. The new journal replaces the current one, the one known before, and the
-// imported one.
+// next returns the identity of a new journal. The new journal replaces the current journal, the last known journal and
+// the imported journal.
 func (p *position) next(imported string) identity {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.identity.next(imported, p.known.Journal)
 }
 
-// isReplaced reports whether this journal replaced the journal with that id.
+// isReplaced reports whether the current journal has replaced the journal with this id.
 func (p *position) isReplaced(id string) bool {
 	return id != "" && slices.Contains(p.current().replaces, id)
 }

@@ -33,7 +33,7 @@ func snapshotName(seq uint64) string { return fmt.Sprintf("%s%020d", snapshotPre
 type envelope struct {
 	Version int        `json:"retake_snapshot"`
 	Head    chain.Head `json:"head"`   // the state contains all batches up to this head
-	SHA256  string     `json:"sha256"` // of the head's text and the state
+	SHA256  string     `json:"sha256"` // digest of the head's text and the state
 }
 
 const envelopeVersion = 1
@@ -88,7 +88,7 @@ func (s *snapshots) put(ctx context.Context, at chain.Head, state []byte) error 
 	return err
 }
 
-// prune removes all but the newest readable snapshots.
+// prune removes all snapshots except the keptSnapshots newest readable ones.
 func (s *snapshots) prune(ctx context.Context) error {
 	all, err := s.list(ctx)
 	if err != nil {

@@ -54,7 +54,7 @@ type Lease struct {
 	clock func() time.Duration // nil means bootTime; tests set it
 
 	mu   sync.Mutex
-	term lease.Term // in clock's time
+	term lease.Term // times by clock
 
 	revision uint64 // revision of the last renewal; owned by the renewing goroutine while leading
 	// sent maps the time in each unanswered renewal to the time, by clock, at which the renewal was sent. The renewing
@@ -95,7 +95,7 @@ type Options struct {
 	Able   func() bool      // reports whether this process may take and renew the lease; nil means always
 }
 
-// New opens a lease without taking it.
+// New opens the bucket of a lease. It does not take the lease.
 func New(ctx context.Context, b Bucket, o Options, log *zap.Logger) (*Lease, error) {
 	l := &Lease{
 		bucket: b, o: o, log: log, term: lease.Term{Period: o.Period}, sent: map[int64]time.Duration{},

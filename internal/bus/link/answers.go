@@ -14,10 +14,10 @@ import (
 
 // Time limits of requests.
 const (
-	AnswerTimeout = 5 * time.Second  // for a request without a deadline in its context
-	StoreTimeout  = 4 * time.Second  // for storing; shorter than the requester's AnswerTimeout
-	ReadTimeout   = 3 * time.Second  // for one short read from the server
-	readFor       = 10 * time.Second // for a read with all its retries
+	AnswerTimeout = 5 * time.Second  // limit of a request without a deadline in its context
+	StoreTimeout  = 4 * time.Second  // limit of a store; the requester still gets an answer within AnswerTimeout
+	ReadTimeout   = 3 * time.Second  // limit of one short read from the server
+	readFor       = 10 * time.Second // time after which Answered does not retry a read
 )
 
 var (
@@ -66,7 +66,7 @@ func NoAnswer(err error) error {
 	return fmt.Errorf("bus: %w", err)
 }
 
-// SamePrefix is advice for callers to pass to NotCreated.
+// SamePrefix is advice that callers pass to NotCreated for a stream with subjects.
 const SamePrefix = ", and does no other fleet there use the same agent_bus.prefix"
 
 // NotCreated adds advice to the error of a failed creation of a stream or bucket. It does not add advice if the server

@@ -56,7 +56,7 @@ func (w *Writer) To(worker, subject string, data []byte) *nats.Msg {
 func Traced(subject string, data []byte, parent string) *nats.Msg {
 	m := &nats.Msg{Subject: subject, Data: data}
 	if parent != "" {
-		// Header.Set would change the name, which W3C Trace Context spells in lower case
+		// Header.Set would capitalize the name, but W3C Trace Context spells it in lower case.
 		m.Header = nats.Header{wire.TraceHeader: {parent}}
 	}
 	return m

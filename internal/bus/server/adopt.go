@@ -14,15 +14,15 @@ import (
 	"retake/internal/safefile"
 )
 
-// earlierAccounts are the directories of the accounts of earlier versions, which had names instead of keys. The first
-// has the journal and its snapshots, and the second has reports and dead letters.
+// earlierAccounts are the directories of the accounts in earlier versions, which identified accounts by name instead of
+// key. The first has the journal and its snapshots, and the second has reports and dead letters.
 var earlierAccounts = []string{"DIRECTOR", "BUS"}
 
 // adoptStreams moves the streams of the earlier accounts to the accounts with keys. The next start continues an
 // interrupted move. If both accounts have the same stream, an earlier version has run again after the move, so the
 // stream of the earlier account is current. The other stream is kept in a separate directory.
 func adoptStreams(dir string, t keys.Trusted, log *zap.Logger) error {
-	store := filepath.Join(dir, dirStreams, "jetstream") // NATS adds the second part itself
+	store := filepath.Join(dir, dirStreams, "jetstream") // NATS itself adds "jetstream" to its StoreDir
 	aside := filepath.Join(dir, "streams-before-"+time.Now().UTC().Format("20060102-150405Z"))
 	for i, account := range []string{t.Director, t.Reports} {
 		from := filepath.Join(store, earlierAccounts[i])

@@ -15,9 +15,9 @@
 //
 // NATS itself does not listen (DontListen), because it can listen only on one host or on all hosts. Instead, a relay
 // listens on each host, and copies every connection to the server's in-process connection. All hosts therefore behave
-// the same, a port in use causes an error with advice, and without any host the server runs without a socket. The relay
-// speaks TLS on every address except loopback. It limits the number of connections and their data rate. Relay protects
-// another server in the same way.
+// the same, and the error for a port in use can include advice. Without any host, the server runs without a
+// socket. The relay speaks TLS on every address except loopback. It limits the number of connections and their data
+// rate. Relay protects another server in the same way.
 //
 // # Invariants
 //

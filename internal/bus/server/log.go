@@ -15,23 +15,23 @@ import (
 // Limits on the server's lines in the director's log. Clients can cause some of these lines at any rate, and control
 // part of their text.
 const (
-	linesPerSecond = 1  // of one kind
-	linesAtOnce    = 10 // of one kind
+	linesPerSecond = 1  // per kind of line
+	linesAtOnce    = 10 // burst per kind of line
 	maxLine        = 512
 )
 
 // signInRefused occurs in every line about a refused sign-in.
 const signInRefused = "authentication error"
 
-// kinds lists words of lines that a client can cause at will; "" stands for all other lines. serverLog samples each
-// kind separately, so a flood of one kind does not hide the others.
+// kinds lists words of lines that a client can cause at will. The last entry, "", stands for all other lines. serverLog
+// samples each kind separately, so a flood of one kind does not suppress other lines.
 var kinds = []string{
 	"Publish Violation", "Subscription Violation", signInRefused, "Slow Consumer", "maximum payload",
 	"maximum subscriptions", "Parser ERROR", "",
 }
 
-// number finds the number of the connection in a line. It stops at the first quotation mark, because the client chooses
-// the text after it.
+// number matches the number of the connection in a line. It does not match after a quotation mark, because the client
+// chooses that text.
 var number = regexp.MustCompile(`^[^"]{1,128}? - cid:(\d+)\b`)
 
 // serverLog logs a sample of the server's warnings and errors, and all other lines at debug level. The server calls it

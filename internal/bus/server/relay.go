@@ -92,7 +92,7 @@ func startRelay(entrances []entrance, connect func(context.Context) (net.Conn, e
 	return r
 }
 
-// stop closes everything and waits for its goroutines.
+// stop closes the listeners and connections, and waits for the goroutines.
 func (r *relay) stop() {
 	r.stopping()
 	for _, e := range r.entrances {

@@ -54,7 +54,7 @@ type Options struct {
 	ListenHosts []string
 	Names       []string // further names and addresses at which workers may reach the server
 	MaxWorkers  int      // number of workers, which determines the limits on connections; 0 means DefaultLimits
-	Port        int      // for the first start, which persists the port; 0 means any free port
+	Port        int      // wanted port, 0 for any free port; the first start stores the port that it uses
 	Prefix      string   // prefix of every subject; default wire.DefaultPrefix
 	Fleet       string   // part of the server's name
 	SyncAlways  bool     // fsync every write, so a power cut does not lose data

@@ -37,7 +37,7 @@ func (s Subjects) CheckoutPublished(worker string) []string {
 	}
 }
 
-// Checkpoint asks the director to make the chunks that a worker has sent the task's current checkout. The director
+// Checkpoint asks the director to use the chunks that a worker has sent as the task's current checkout. The director
 // accepts the whole checkpoint or refuses it.
 type Checkpoint struct {
 	AttemptID string `json:"attempt_id"`
@@ -68,7 +68,7 @@ type PlanCheckout struct {
 // CheckoutLimits bound a checkout. They come from the configuration.
 type CheckoutLimits struct {
 	Files     int   `json:"files"`
-	Entries   int   `json:"entries"` // maximum in one directory
+	Entries   int   `json:"entries"` // maximum number in one directory
 	Depth     int   `json:"depth"`
 	PathBytes int   `json:"path_bytes"`
 	Bytes     int64 `json:"bytes"`

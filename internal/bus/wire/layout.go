@@ -15,9 +15,9 @@ type layout struct {
 	of      reflect.Type
 	shape   shape
 	rule    *Field          // rule for the value itself, or nil
-	elem    *layout         // of a pointer, a list or a map
-	members []memberLayout  // of a struct
-	named   map[string]int  // its members by name
+	elem    *layout         // layout of the elements of a pointer, a list or a map
+	members []memberLayout  // layouts of the fields of a struct
+	named   map[string]int  // indexes in members by name
 	folded  map[string]bool // the names in lower case, because encoding/json ignores case
 	must    uint64          // bits of the required members
 	zeroBad uint64          // bits of the members for which the zero value is invalid
@@ -25,7 +25,7 @@ type layout struct {
 
 type memberLayout struct {
 	layout
-	index int // of the field in its struct
+	index int // index of the field in its struct
 }
 
 // shape selects the reader of a value.
@@ -80,7 +80,7 @@ func layoutBelow(t reflect.Type, fields []Field, at string) (l layout, used int,
 	}
 	elem := func(below string) bool {
 		inner, n, ok := layoutBelow(t.Elem(), fields, below)
-		if inner.rule != nil && below == at { // the pointer's rule is the value's rule
+		if inner.rule != nil && below == at { // a pointer and its value share one rule
 			n--
 		}
 		l.elem, used = &inner, used+n
@@ -143,7 +143,7 @@ func (l *layout) zeroHolds() bool {
 	return true
 }
 
-// takesText and takesNumber are like checkValue, but do not explain refusals.
+// takesText reports whether a text satisfies the rule. It is like checkValue, but does not return the reason.
 func (f *Field) takesText(v string) bool {
 	return (v != "" || !f.NonEmpty) && (f.OneOf == nil || slices.Contains(f.OneOf, v))
 }

@@ -7,10 +7,10 @@ import (
 	"strconv"
 )
 
-// plain is the fast reader, for messages in the form that Retake's programs write. Such a message is an envelope, in
-// which every name is spelt as in the types and occurs once, every value has its type and satisfies its rules, times
-// are in UTC, and text is UTF-8. plain rejects any other message without a reason, and leaves it to the slow reader to
-// accept it or explain the refusal. The slow reader accepts every message that plain accepts, with the same result.
+// plain is the fast reader, for messages in the form that Retake's programs write. Such a message is an envelope. Every
+// name is spelled as in the types and occurs once, every value has its type and satisfies its rules, times are in UTC,
+// and text is UTF-8. plain rejects any other message without a reason. The slow reader then accepts the message or
+// explains the refusal. For a message that plain accepts, the slow reader would return the same result.
 type plain struct {
 	data []byte
 	at   int

@@ -17,7 +17,7 @@ type Plan struct {
 	Workdir       string      `json:"workdir"`
 	Stages        []StagePlan `json:"stages"`
 	FixAttempts   int         `json:"fix_attempts"`
-	PaidCallsLeft *int64      `json:"paid_calls_left,omitempty"` // rest of the task's budget; null means unlimited
+	PaidCallsLeft *int64      `json:"paid_calls_left,omitempty"` // remaining budget of the task; null means unlimited
 	// ValidateFirst means that an earlier attempt has done the work, so CODE runs only if VALIDATE fails.
 	ValidateFirst bool `json:"validate_first,omitempty"`
 	// ValidateOnly means that the worker only validates an earlier attempt's work, without an agent or leases.
@@ -42,10 +42,10 @@ type Plan struct {
 	Unchanged bool `json:"unchanged,omitempty"`
 	// the attempt's span (see TraceParent); empty disables tracing
 	TraceParent string        `json:"traceparent,omitempty"`
-	Checkout    *PlanCheckout `json:"checkout,omitempty"` // null if it is in the workdir already
+	Checkout    *PlanCheckout `json:"checkout,omitempty"` // null if the checkout is in the workdir already
 	// docker, kubernetes or process; the worker repeats it in the report of a failure
 	Runtime string `json:"runtime,omitempty"`
-	// keys of limits with their default value, such as "stage[1].timeout_seconds"
+	// configuration keys of limits that have their default value, such as "stage[1].timeout_seconds"
 	Defaults []string `json:"defaults,omitempty"`
 }
 
@@ -86,11 +86,11 @@ type StagePlan struct {
 	Run            []string          `json:"run"`
 	TimeoutSeconds float64           `json:"timeout_seconds"`
 	Env            map[string]string `json:"env,omitempty"`
-	// Resource is the model.<provider> under which its model calls count. Empty means the provider of the agent, or
-	// model.default.
+	// Resource is the model resource for which the stage needs leases, such as "model.<provider>". Empty means the
+	// provider of the agent, or model.default.
 	Resource string `json:"resource,omitempty"`
 	Model    string `json:"model,omitempty"` // empty lets the program choose
-	// AlternativeModel is for an attempt after a verdict that requires another model.
+	// AlternativeModel replaces Model in an attempt after a verdict that requires another model.
 	AlternativeModel string     `json:"alternative_model,omitempty"`
 	Agent            *PlanAgent `json:"agent,omitempty"` // null if Run does not start an agent
 	// PaidAuto, PaidAlways or PaidNever; empty means PaidAuto
@@ -112,15 +112,15 @@ const (
 // same keys.
 type PlanAgent struct {
 	Name    string   `json:"name" toml:"name"`
-	Format  string   `json:"format" toml:"format"`   // format of its output, as in package agent
-	Streams []string `json:"streams" toml:"streams"` // stdout, stderr or both, in that format
+	Format  string   `json:"format" toml:"format"`   // format of the agent's output, as in package agent
+	Streams []string `json:"streams" toml:"streams"` // streams that have this format: stdout, stderr or both
 	// empty if the model's name contains it, as in provider/model
 	Provider string `json:"provider,omitempty" toml:"provider"`
 	// replaces {model} in Run if there is a model
 	ModelArgs []string `json:"model_args,omitempty" toml:"model_args"`
 	// NAME=value, for variables that are not set otherwise
 	Env  []string `json:"env,omitempty" toml:"env"`
-	Keys []string `json:"keys,omitempty" toml:"keys"` // variables that may hold its key
+	Keys []string `json:"keys,omitempty" toml:"keys"` // variables that may hold the agent's API key
 	// files that the worker writes below .retake/agent before the agent starts
 	Files []PlanFile `json:"files,omitempty" toml:"files"`
 	Exits []PlanExit `json:"exits,omitempty" toml:"exits"` // exit codes with a specific meaning
@@ -140,7 +140,7 @@ type PlanFile struct {
 // PlanExit is the meaning of one exit code of an agent.
 type PlanExit struct {
 	Code   int    `json:"code" toml:"code"`
-	Status int    `json:"status,omitempty" toml:"status"` // HTTP status of the same meaning, or 0
+	Status int    `json:"status,omitempty" toml:"status"` // HTTP status with the same meaning, or 0
 	Means  string `json:"means" toml:"means"`
 }
 

@@ -16,7 +16,7 @@ func CheckSize(data []byte) error {
 // CheckSender checks a decoded message against its subject, which the sender cannot forge. The body must name the
 // worker in the subject, and the message's type must belong on the channel.
 func CheckSender(e Envelope, worker string, c Channel) error {
-	if e.Sender.Role == RoleDirector && c != ChannelError { // the director reports exits this way
+	if e.Sender.Role == RoleDirector && c != ChannelError { // the director itself reports, for example, an exit
 		return malformed(CauseForeignSender, "sender.role: a director must not publish on a worker's %s", c)
 	}
 	return checkBody(e, worker, "worker.<id>."+string(c))

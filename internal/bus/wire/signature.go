@@ -15,7 +15,7 @@ var signed = map[string]string{
 	Checkpoint{}.MessageType(): "attempt_id",
 }
 
-// messageIDBytes is the length of a truncated digest that is still not guessable.
+// messageIDBytes is the number of bytes of a digest in a message id. It is large enough that an id cannot be guessed.
 const messageIDBytes = 16
 
 // signatureText is strict, so that each signature has only one encoding.
@@ -50,8 +50,8 @@ func mac(key []byte, texts ...[]byte) []byte {
 	return h.Sum(nil)
 }
 
-// AttemptKey derives the key of an attempt from a fleet's secret. If the secret is empty, so is the key, because anyone
-// could derive it, and Encode does not sign with an empty key.
+// AttemptKey derives the key of an attempt from a fleet's secret. It returns nil for an empty secret, because anyone
+// could derive that key. Encode does not sign with an empty key.
 func AttemptKey(secret []byte, worker string) []byte {
 	if len(secret) == 0 {
 		return nil
