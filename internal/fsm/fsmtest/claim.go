@@ -19,7 +19,7 @@ type claim struct {
 	until   time.Time // deadline of the state
 	attempt int
 
-	confirmed bool      // the current attempt certainly has no container
+	confirmed bool      // the stop of the current attempt is confirmed, so it has no container
 	startedAt time.Time // when the current attempt's container was confirmed to run
 	helloBy   time.Time
 	watchdog  time.Time
@@ -45,8 +45,8 @@ type claim struct {
 	last          *recovery.Verdict // the last verdict since a human last answered
 	reason        recovery.Reason   // reason of that verdict
 	caller        string            // the failed part of the director
-	by            settings          // settings that granted the next attempt
-	ordered       settings          // settings that ordered its last delivery
+	by            settings          // settings when the next attempt was granted
+	ordered       settings          // settings when its last delivery was planned
 	remindAfter   time.Duration     // time until the reminder of the question
 	incidentWaits int               // failures in an incident, and retries after one, since a human last answered
 	fixRounds     int               // failed validations in clean containers that an agent had to fix

@@ -117,7 +117,7 @@ func (w *operator) unheard() string {
 	return w.unanswered()
 }
 
-// capped is a label with a cap of one worker, in worlds with an order.
+// capped is a label with a cap of one worker (see order).
 const capped = "area/db"
 
 // order gives the issues of some worlds priorities, a cap, and a dependency on an issue that Retake does not handle.

@@ -47,12 +47,12 @@ type hub struct {
 	byKey     map[fsm.IssueKey]*issue // only with a backlog
 	pace      *pace                   // nil without a backlog
 	repos     []string
-	claims    int        // nonces so far
+	claims    int        // number of nonces so far
 	works     int        // number of attempts with an agent so far
 	comments  []*comment // in order of their last edits
-	said      int        // comments so far, including questions
-	pulls     int        // pull requests so far
-	reviews   int        // requests for changes so far
+	said      int        // number of comments so far, including questions
+	pulls     int        // number of pull requests so far
+	reviews   int        // number of requests for changes so far
 	withPulls bool       // work is delivered as a pull request
 	gitTo     int64      // git fails until this time
 	awayTo    int64      // GitHub is down until this time
@@ -118,7 +118,7 @@ type operator struct {
 	workers   *workers
 	directors *directors
 	requests  []*request // requests without an answer
-	asked     int        // requests so far
+	asked     int        // number of requests so far
 }
 
 // assemble connects the parts of a world.
