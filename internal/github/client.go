@@ -19,7 +19,7 @@ type Options struct {
 	Labels tracker.Labels
 	// TrustedAuthors lists the author associations with trusted markers, in addition to our account.
 	TrustedAuthors []string
-	Secrets        []string     // values to mask, in addition to texts that look like secrets
+	Secrets        []string     // values to mask, in addition to texts that the redactor recognizes
 	Known          []leak.Value // values never posted in any encoding
 	HostPaths      []pages.HostPath
 }

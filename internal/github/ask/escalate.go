@@ -36,7 +36,7 @@ type Escalation struct {
 	Key       string
 	Nonce     string
 	AttemptID string // the attempt after which Retake stopped
-	Block     string // identifies the question; the default AttemptID permits one question per attempt
+	Block     string // identifies the question; default AttemptID, which permits one question per attempt
 
 	Title    string // the problem as text; defaults to the reason
 	Ask      string // instructions, in sentences
@@ -50,8 +50,8 @@ type Escalation struct {
 	Command  []string // argument vector of the failed stage, if any
 	ExitCode *int     // exit code of Command, if known
 	Facts    []string // further observations, one line each: "signal: SIGKILL"
-	// Alike lists the keys of all issues that the same failure blocks, including this issue. One key alone has no
-	// effect.
+	// Alike lists the keys of all issues that the same failure blocks, including this issue. The comment shows the list
+	// if it has at least two keys.
 	Alike       []string
 	Tail        string              // the end of the output
 	PullRequest int                 // existing pull request with the work, or 0
@@ -63,19 +63,18 @@ type Escalation struct {
 	Tried       []string            // other remedies tried, one line each
 	WhyStopped  string
 
-	// TakesReply means that a comment without a command answers the question. Reply is then the alternative.
+	// TakesReply means that a comment without a command answers the question. The comment then does not show Reply.
 	TakesReply bool
 }
 
-// Escalate asks a human for help. It writes a comment, adds the blocked label, removes the claimed and task labels, and
-// reads the issue back. A repeated call completes missing steps, but does not restore a blocked label that a human
-// removed.
+// Escalate asks a person for help. It writes a comment, adds the blocked label and removes the other labels of the
+// director. A repeated call completes missing steps, but does not restore a blocked label that a person has removed.
 func (c *Asker) Escalate(ctx context.Context, e Escalation) error {
 	_, err := c.Ask(ctx, e)
 	return err
 }
 
-// Ask is Escalate, and returns the id of the comment with the question, or 0 if it was not written.
+// Ask is like Escalate, but also returns the id of the comment with the question, or 0 if Ask could not write it.
 func (c *Asker) Ask(ctx context.Context, e Escalation) (comment int64, err error) {
 	if err := c.conn.CheckWrites("escalate", e.Key, zap.String("attempt", e.AttemptID),
 		zap.String("reason", e.Reason)); err != nil {
@@ -95,7 +94,8 @@ func (c *Asker) Ask(ctx context.Context, e Escalation) (comment int64, err error
 	}
 	comment = created
 	if created == 0 {
-		// Anyone may have removed the label, because we remove it only after an answer.
+		// If the blocked label is missing, a person may have removed it as an answer. The director removes it only
+		// after an answer.
 		question := t.OwnComments(m)[0]
 		comment = question.ID
 		unfinished, err := c.write.ReviewedBefore(ctx, gate.Escalation, t, question)
@@ -128,7 +128,7 @@ func (c *Asker) escalationText(e Escalation) string {
 		p.Question = strings.TrimSpace(e.Question)
 	}
 	if e.Reclaim != "" && strings.Contains(e.Cause, e.Reclaim) {
-		p.Cause = "" // the question already shows it
+		p.Cause = "" // the comment shows Reclaim instead
 	}
 	if strings.HasPrefix(e.Cause, "nothing was pushed") {
 		p.Unsafe = ""
@@ -173,8 +173,8 @@ func (p escalationPage) Invite() string {
 
 const resumeComment = command.Start + " " + string(command.Resume)
 
-// Others returns alternatives to the recommended command. If the question needs an answer in words, it omits resume,
-// which would only repeat the question.
+// Others returns the commands other than the recommended one. If the question needs an answer in words, Others omits
+// resume, because the agent would only ask again.
 func (p escalationPage) Others() []command.Row {
 	return slices.DeleteFunc(command.For(command.OnIdle, command.OnWaiting, command.OnTask), func(c command.Row) bool {
 		return c.Name == command.Resume && (p.TakesReply || strings.Contains(p.Reply, "<")) ||
@@ -182,7 +182,8 @@ func (p escalationPage) Others() []command.Row {
 	})
 }
 
-// SameFailure lists the issues that the same failure blocks. It shows issues of this repository by number.
+// SameFailure returns a sentence that lists the issues in Alike, or "" for fewer than two issues. Issues of the same
+// repository are shown by number.
 func (p escalationPage) SameFailure() string {
 	if len(p.Alike) < 2 {
 		return ""
@@ -211,7 +212,7 @@ type triedLine struct {
 	Said *pages.AnswerLine
 }
 
-// shownAnswers is the maximum number of answers in a table, which omits the oldest ones.
+// shownAnswers is the maximum number of answers in a table. The table omits older answers.
 const shownAnswers = 10
 
 // History returns the attempts and answers in order of time.
@@ -229,7 +230,7 @@ func (p escalationPage) History() (rows []triedLine) {
 	return rows
 }
 
-// Earlier returns the number of attempts that the page leaves out.
+// Earlier returns the number of attempts that the table omits.
 func (p escalationPage) Earlier() int {
 	if len(p.Attempts) == 0 {
 		return 0

@@ -14,8 +14,8 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// IncidentIssue is the issue about one outage. Each pair of Repo and Key has one issue, which later outages of the same
-// kind reopen.
+// IncidentIssue is the issue about an outage. Each pair of Repo and Key has only one issue. If the same service fails
+// again later, the issue is reopened.
 type IncidentIssue struct {
 	Repo  string // repository of the issue, owner/name
 	Issue string // key from an earlier call, tried first; may be empty
@@ -25,19 +25,19 @@ type IncidentIssue struct {
 	Open  bool   // the outage continues
 
 	Since, Until time.Time // Until is when it ended
-	Waiting      []string  // keys of the issues that wait for the outage's end
+	Waiting      []string  // keys of the issues that wait for the end of the outage
 	Check        []string  // checks for a person, one line each
-	Does         string    // Retake's reaction; defaults to the text for any outage
+	Does         string    // Retake's reaction, in sentences; defaults to a general text
 }
 
-// incidentPages limits the search for the issue of an earlier outage to our latest 1,000 issues. If the search fails, a
-// new issue is created.
+// incidentPages is the maximum number of pages to search for the issue of an earlier outage, which are our latest 1,000
+// issues. If the issue is older, EnsureIncident creates a new one.
 const incidentPages = 10
 
 // EnsureIncident creates or updates the issue about an outage, and opens or closes it. It finds the issue by marker and
-// author. The issue does not carry the director's labels. If a person closed the issue, it stays closed during the same
-// outage (Since). If an outage ends before its issue was created, EnsureIncident does not create it and returns an
-// empty key.
+// author. The issue does not have the director's labels. If a person closed the issue, EnsureIncident does not reopen
+// it during the same outage, which Since identifies. If an outage ends before EnsureIncident has created the issue, it
+// does not create one, and returns an empty key.
 func (c *Asker) EnsureIncident(ctx context.Context, i IncidentIssue) (key string, err error) {
 	if err := c.conn.CheckWrites("incident", i.Repo, zap.String("reason", i.Key)); err != nil {
 		return "", err
@@ -75,7 +75,7 @@ func (c *Asker) EnsureIncident(ctx context.Context, i IncidentIssue) (key string
 	return p.Key(), c.updateIncident(ctx, p, found, m, i.Open, title, body)
 }
 
-// updateIncident sends the changed fields in one request. Without changes it does not send a request.
+// updateIncident changes the fields that differ in one request. It does not send a request if all fields are equal.
 func (c *Asker) updateIncident(ctx context.Context, p api.Place, now *gh.Issue, m tracker.Marker, open bool, title,
 	body string,
 ) error {
@@ -100,8 +100,8 @@ func (c *Asker) updateIncident(ctx context.Context, p api.Place, now *gh.Issue, 
 	return api.Accepted(edited.GetNumber(), "the change of "+p.Key(), err)
 }
 
-// knownIncident returns the issue that the caller remembers, or nil if it no longer shows the outage. This avoids a
-// search of all our issues for each change.
+// knownIncident returns the issue with the key from an earlier call, or nil if it is not the issue about the outage
+// anymore. This avoids a search of all our issues for each change.
 func (c *Asker) knownIncident(ctx context.Context, repo api.Place, want tracker.Marker, key string) (*gh.Issue, error) {
 	if !strings.HasPrefix(key, repo.FullName()+"#") {
 		return nil, nil
@@ -124,7 +124,7 @@ func (c *Asker) knownIncident(ctx context.Context, repo api.Place, want tracker.
 	return i, nil
 }
 
-// isIncident reports whether our account created an issue with the marker.
+// isIncident reports whether our account created the issue, and the issue has the marker want with any value of Since.
 func isIncident(i *gh.Issue, want tracker.Marker, self string) bool {
 	m, ok := tracker.ReadMarker(i.GetBody())
 	m.Since = want.Since

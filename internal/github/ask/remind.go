@@ -15,7 +15,7 @@ import (
 // RemindRequest describes a second comment about an open question. Each pair of Nonce and Block gets at most one.
 type RemindRequest struct {
 	Key, Nonce string
-	Block      string // names the question, as in Escalation
+	Block      string // identifies the question, as in Escalation
 	Title      string // the reason as text; defaults to the question's title
 	TakesReply bool   // a comment without a command is the answer
 }
@@ -25,10 +25,10 @@ type ReminderPage struct {
 	RemindRequest
 	Asked    time.Time
 	Page     string // address of the question
-	Question string // the agent's question as the page shows it, or empty
+	Question string // the agent's question as the comment with the question shows it, or empty
 }
 
-// Remind writes one short comment with a link to a question. It skips the comment if the issue is closed or no longer
+// Remind writes one short comment with a link to a question. It does nothing if the issue is closed or no longer
 // blocked, or if the claim has a newer question.
 func (c *Asker) Remind(ctx context.Context, req RemindRequest) error {
 	if err := c.conn.CheckWrites("remind", req.Key, zap.String("task", req.Nonce),

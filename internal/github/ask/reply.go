@@ -33,7 +33,7 @@ type ReplyRequest struct {
 	Kind    ReplyKind
 
 	Task  pages.ProgressView // for why: the content of the progress comment, with the cause of the wait as its note
-	Until time.Time          // for why: the end of the wait, or zero if it has no limit
+	Until time.Time          // for why: the end of the wait, or zero if it is unknown
 	Can   []command.Name     // for why: commands that help now
 
 	Why     string // refused: a sentence, e.g. Answer.Problem
@@ -43,7 +43,7 @@ type ReplyRequest struct {
 	Meant command.Name // misspelt: Answer.Meant
 }
 
-// repliedAttempts is the maximum number of attempts in a reply. Earlier ones are only counted.
+// repliedAttempts is the maximum number of attempts in a reply. The reply only counts earlier attempts.
 const repliedAttempts = 3
 
 // replyPage is the data for pages/reply.md.
@@ -52,7 +52,7 @@ type replyPage struct {
 	pages.ProgressView
 	By      string      // Until as text for people
 	Earlier int         // number of attempts that are not listed
-	Ways    string      // list of commands, as part of a sentence
+	Ways    string      // the commands in Can, as the end of a sentence
 	Typed   string      // the misspelt command as code
 	Asked   pages.Asked // for why in state Blocked: the open question
 	Author  string      // author of the answered comment; empty if it was deleted

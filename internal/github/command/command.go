@@ -31,12 +31,12 @@ const (
 	Unknown Name = "unknown" // an unknown command; see Answer.Word and Answer.Meant
 )
 
-// Forms of arguments.
+// Limits of arguments, and the first word of a command.
 const (
 	snoozeLeast = time.Minute
 	snoozeMost  = 30 * 24 * time.Hour
 	budgetMost  = 20
-	Start       = "/agent" // the first word of every command, compared without case, like the command after it
+	Start       = "/agent" // the first word of every command; the parser ignores case
 )
 
 // States in which commands work, for the list of commands.
@@ -92,7 +92,7 @@ var All = []Row{
 	{Help, "/agent help", "Retake replies with this list.", anywhere, nil, false},
 }
 
-// For returns the commands that work in the given states.
+// For returns the commands with one of the given values of Where, such as OnIdle.
 func For(where ...string) []Row {
 	return slices.DeleteFunc(slices.Clone(All),
 		func(c Row) bool { return !slices.Contains(where, c.Where) })
@@ -108,7 +108,7 @@ func RowOf(name string) (Row, bool) {
 	return Row{}, false
 }
 
-// nearest returns the command most similar to a misspelt name, or "".
+// nearest returns the command that is most similar to a misspelt name, or "".
 func nearest(name string) Name {
 	var names []string
 	for _, c := range All {
@@ -124,7 +124,7 @@ var (
 	textLine  = regexp.MustCompile(`^ {0,3}\S`)
 )
 
-// readCommand sets the command of a comment. The command must be on the first line outside quotations and code blocks.
+// readCommand finds the command of a comment. The command must be on the first line outside quotations and code blocks.
 // self is our login, which people may mention instead of or before /agent.
 func (a *Answer) readCommand(text, self string) {
 	lines := strings.Split(text, "\n")
@@ -148,21 +148,22 @@ func (a *Answer) readCommand(text, self string) {
 }
 
 // Read parses a comment and its command. self is our login, which people may mention instead of or before /agent. body
-// may also be text from elsewhere than GitHub.
+// need not come from GitHub.
 func Read(body, self string) (a Answer) {
 	text := prose.Clip(prose.Printable(newlines.Replace(body)), answerLimit)
-	a.readCommand(text, self) // with the first line's indentation
+	a.readCommand(text, self) // before TrimSpace, because an indented first line may be a code block
 	a.Text = strings.TrimSpace(text)
 	return a
 }
 
-// newlines normalizes all line breaks that GitHub renders, so that the parser sees the same lines as people do.
+// newlines normalizes all line breaks that GitHub renders, so that the parser splits the text into the lines that
+// people see.
 var newlines = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 
 // answerLimit is the maximum length of a comment's stored text, in characters.
 const answerLimit = 16_000
 
-// obey sets the command with the given name from the rest of its line and the lines below.
+// obey sets the fields for the command with the given name. line is the rest of its line, and below the lines after it.
 func (a *Answer) obey(name, line, below string, mentioned bool) {
 	row, known := RowOf(name)
 	switch {
@@ -186,7 +187,7 @@ func (a *Answer) obey(name, line, below string, mentioned bool) {
 	}
 }
 
-// WordLimit is the maximum length of the stored part of an unknown name, in characters.
+// WordLimit is the maximum length of Answer.Word, in characters.
 const WordLimit = 40
 
 // isMention reports whether a word mentions our login. An App's login is name[bot], but people write @name.
@@ -197,7 +198,7 @@ func isMention(word, self string) bool {
 }
 
 // nearlyExact reports whether a word after a mention is a misspelt command. Commands with short names do not count,
-// because other words resemble them, such as "make" and "take".
+// because ordinary words resemble them: "make" resembles "take".
 func nearlyExact(word string) bool { return len(nearest(word)) >= len(Retry) }
 
 var (
@@ -232,8 +233,8 @@ func budgetArgument(a *Answer, line string) (rest, problem string) {
 		budgetMost)
 }
 
-// FirstOwnLine returns the index of the first line outside quotations and code. Only an empty line ends a quotation. An
-// unmarked line below a quotation belongs to it, as in Markdown.
+// FirstOwnLine returns the index of the first nonempty line outside quotations and code, or len(lines). As in Markdown,
+// a quotation continues until an empty line or a code fence, even on lines without a mark.
 func FirstOwnLine(lines []string) int {
 	quoted, fence := false, ""
 	for i, l := range lines {

@@ -25,7 +25,7 @@ const (
 	// below matches the directories that Retake creates for a worker.
 	below = `(` + sep + `tasks` + sep + one + sep + `(checkout|validation)|` +
 		sep + `processes` + sep + one + sep + `(home))?`
-	// rest matches the next name of the path, or a longer name of its last directory.
+	// rest matches the next name of the path, or characters that make the name of the last directory longer.
 	rest = `(` + sep + one + `|(?:[A-Za-z0-9_-]|\.[A-Za-z0-9])*)`
 )
 
@@ -59,8 +59,8 @@ func newHostPaths(dirs []HostPath) (all hostPaths) {
 	return all
 }
 
-// formOf returns the pattern of a directory. A short path such as /data may be part of a URL or of another path, so the
-// match must begin a path.
+// formOf returns a regular expression for a directory. A path with one name, such as /data, may also occur inside a URL
+// or another path, so the expression then matches only at the beginning of a path.
 func formOf(dir string) *regexp.Regexp {
 	names := strings.Split(strings.TrimPrefix(dir, "/"), "/")
 	before := `()`
@@ -73,7 +73,7 @@ func formOf(dir string) *regexp.Regexp {
 	return regexp.MustCompile(before + sep + strings.Join(names, sep) + below + rest)
 }
 
-// hide replaces the directories in a text.
+// hide replaces the directories in a text by their names.
 func (h hostPaths) hide(text string) string {
 	if !strings.Contains(text, "/") {
 		return text
@@ -101,7 +101,7 @@ func (p hostPath) replace(match string) string {
 	return before + p.name + under + rest
 }
 
-// hideCut removes the beginning of the directory's path from the end of a text that was truncated inside it.
+// hideCut removes an incomplete path of the directory from the end of a text that was truncated within the path.
 func (p hostPath) hideCut(text string) string {
 	for _, mark := range []string{"…", "..."} {
 		kept, isCut := strings.CutSuffix(text, mark)

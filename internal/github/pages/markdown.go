@@ -16,18 +16,18 @@ type Cleaner struct {
 	*redact.Redactor
 	known   *leak.Finder
 	host    hostPaths
-	message bool // the result may become a commit message
+	message bool // the rendered text may become a commit message
 }
 
-// Clean removes escape sequences, secrets, invisible characters and directories of this machine. It must be called
-// before truncation, because half a secret matches no pattern.
+// Clean removes escape sequences, secrets, invisible characters and directories of this machine. Callers must truncate
+// the text only afterwards, because Clean cannot recognize a part of a secret.
 func (r Cleaner) Clean(text string) string {
 	return r.mask(prose.Visible(prose.Printable(r.known.Mask(text))))
 }
 
 func (r Cleaner) mask(text string) string { return r.Cut(r.host.hide(text)) }
 
-// style returns the Cleaner's style of prose.
+// style returns the options for package prose.
 func (r Cleaner) style() prose.Style { return prose.Style{Message: r.message, Mask: r.mask} }
 
 // line renders untrusted text as one line of Markdown, at most limit characters long.
@@ -35,7 +35,7 @@ func (r Cleaner) line(text string, limit int) string {
 	return prose.Line(r.Clean(text), limit, r.style())
 }
 
-// sentence renders untrusted text as the subject-less start of a sentence, with a capital letter.
+// sentence is like line, but begins with a capital letter.
 func (r Cleaner) sentence(text string, limit int) string {
 	text = r.line(text, limit)
 	if text == "" {
@@ -51,7 +51,7 @@ func (r Cleaner) prose(text string, limit int) string {
 	return prose.Blocks(r.Clean(text), limit, r.style())
 }
 
-// beginning renders the part of a long text that a page shows unfolded.
+// beginning renders the first lines of a long text, which a page shows above the folded whole text.
 func (r Cleaner) beginning(text string) string {
 	const runes, lines = 600, 6
 	rows := strings.Split(strings.TrimSpace(r.Clean(text)), "\n")
@@ -69,7 +69,7 @@ func (r Cleaner) cell(text string, limit int) string {
 // Code renders untrusted text as one inline code span.
 func (r Cleaner) Code(text string, limit int) string { return r.span(text, limit, r.style()) }
 
-// cellCode is Code for a cell of a table, in which a bar ends the cell even inside code.
+// cellCode is like Code, for a cell of a table, where a bar ends the cell even inside code.
 func (r Cleaner) cellCode(text string, limit int) string {
 	s := r.style()
 	s.Cell = true
@@ -96,7 +96,7 @@ func quote(text string) string { return prose.Indent(text, "> ", "> ") }
 // Cleaner returns a Cleaner that masks the configured secrets and the current token.
 func (c *Text) Cleaner() Cleaner { return c.current().Cleaner }
 
-// current returns the redactor and templates for the current token, and replaces both after a change of the token.
+// current returns the redactor and templates for the current token. It builds new ones after the token has changed.
 func (c *Text) current() *redactorOf {
 	token := c.conn.Token()
 	if made := c.redacts.Load(); made != nil && made.token == token {
@@ -126,7 +126,7 @@ type redactorOf struct {
 	messages *template.Template // templates for texts that may become a commit message
 }
 
-// Secrets returns a redactor that changes only secrets. It is nil for a nil Text.
+// Secrets returns a redactor that changes only secrets. It returns nil if c is nil.
 func (c *Text) Secrets() *redact.Redactor {
 	if c == nil {
 		return nil
@@ -134,8 +134,8 @@ func (c *Text) Secrets() *redact.Redactor {
 	return c.Cleaner().Redactor
 }
 
-// Redact masks the configured secrets, the current token, and text with the form of a secret. It keeps the directories
-// of this machine, because logs and audits stay here.
+// Redact masks the configured secrets, the current token, and text that looks like a secret. It keeps the directories
+// of this machine, because it is for logs and audits, which stay on this machine.
 func (c *Text) Redact(text string) string {
 	r := c.Cleaner()
 	r.host = nil

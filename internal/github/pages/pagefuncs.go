@@ -12,7 +12,7 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// plainFuncs are the template functions for values other than quoted text.
+// plainFuncs has the template functions for values that are not text from agents or people.
 var plainFuncs = template.FuncMap{
 	"argv":     plaintext.CommandLine,
 	"brief":    brief,
@@ -26,7 +26,7 @@ var plainFuncs = template.FuncMap{
 	"waiting":  func(keys []string) []string { return keys[:min(len(keys), RowLimit)] },
 }
 
-// brief reports whether a text fits on the first screen.
+// brief reports whether a text is short enough to be shown unfolded.
 func brief(text string) bool {
 	const runes, lines = 1200, 15
 	return len(text) <= runes && strings.Count(text, "\n") < lines
@@ -47,7 +47,7 @@ func took(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-// used describes the cost of the work. It leaves out unknown values.
+// used describes the cost of the work, such as "2 attempts, 1,234 tokens". It omits unknown values.
 func used(u UsageLine) string {
 	var parts []string
 	count := func(n int64, what string) {
@@ -76,7 +76,7 @@ func thousands(n int64) string {
 	return string(digits)
 }
 
-// IssueRef formats an issue's key so that GitHub turns it into a link. Other texts do not become links.
+// IssueRef returns a valid issue key unchanged, so that GitHub turns it into a link. It formats any other text as code.
 func IssueRef(key string) string {
 	if _, err := api.ParseKey(key); err != nil {
 		return Cleaner{}.Code(key, 140)

@@ -15,20 +15,20 @@ import (
 //go:embed *.md
 var files embed.FS
 
-// commentPages are the comments for people. All untrusted text in them passes a redactor.
+// commentPages has the templates of all texts. They must pass untrusted text only to the functions of a Cleaner.
 var commentPages = template.Must(template.New("").Funcs(plainFuncs).Funcs((&Text{}).pageFuncs(Cleaner{})).
 	ParseFS(files, "*.md"))
 
-// RowLimit is the maximum number of rows in the lists and tables of a page, which omits the oldest rows.
+// RowLimit is the maximum number of rows in a list or table of a page. The page omits the oldest rows.
 const RowLimit = 20
 
-// AttemptLimit is the maximum number of attempts in a table. Earlier attempts are only counted.
+// AttemptLimit is the maximum number of attempts in a table. The page only counts earlier attempts.
 const AttemptLimit = 5
 
 // Options configure a Text.
 type Options struct {
 	Fleet, TaskLabel, BlockedLabel string
-	Secrets                        []string     // values to mask, in addition to texts with the form of a secret
+	Secrets                        []string     // values to mask, in addition to texts that the redactor recognizes
 	Known                          []leak.Value // values never shown in any encoding
 	HostPaths                      []HostPath
 }
@@ -74,7 +74,8 @@ func (c *Text) pageFuncs(r Cleaner) template.FuncMap {
 	}
 }
 
-// Page renders a page. If the template fails for the data, the error is at the end of the page.
+// Page renders the template with the given name, such as "claim". If the template fails for the data, Page returns the
+// text so far, followed by the error.
 func (c *Text) Page(name string, data any) string { return filled(c.current().comments, name, data) }
 
 // MessagePage is like Page, for text that may become a commit message.

@@ -6,13 +6,14 @@ import (
 	"strings"
 )
 
-// questionTitle begins the title line of a question, as in pages/escalation.md.
+// questionTitle is the beginning of the title line of a question. It must match pages/escalation.md.
 const questionTitle = "### Retake needs a human: "
 
-// Asked is a reference to one of our questions for use in other comments.
+// Asked refers to one of our questions in another comment.
 type Asked struct{ Title, URL string }
 
-// AskedIn describes the question in a comment. It uses a general title if the title line was edited away.
+// AskedIn returns the title and the address of the question in a comment. If a person removed the title line, the title
+// is a general text.
 func AskedIn(body, url string) Asked {
 	if body == "" {
 		return Asked{}
@@ -20,7 +21,7 @@ func AskedIn(body, url string) Asked {
 	return Asked{cmp.Or(TitleOf(body), "its question"), PageLink(url)}
 }
 
-// TitleOf returns a question's title from its comment, or "" if the title line was edited away.
+// TitleOf returns the title of a question from its comment, or "" if a person removed the title line.
 func TitleOf(body string) string {
 	for line := range strings.Lines(body) {
 		if title, ok := strings.CutPrefix(line, questionTitle); ok {
@@ -30,7 +31,7 @@ func TitleOf(body string) string {
 	return ""
 }
 
-// agentAsks is the line above an agent's question, as in the page of a question.
+// agentAsks is the line above an agent's question. It must match pages/escalation.md.
 const agentAsks = "**The agent asks:**"
 
 // QuestionOf returns the agent's question from our comment, without quote marks, or "" if Retake itself asks.
@@ -50,7 +51,7 @@ func QuestionOf(body string) string {
 	return strings.Join(lines, "\n")
 }
 
-// PageLink returns an address if a link to it is safe, or "".
+// PageLink returns address if it is safe as the target of a Markdown link, or "".
 func PageLink(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || strings.ContainsAny(address, " \t\n<>()\"") {

@@ -17,21 +17,21 @@ type AttemptLine struct {
 // Earlier returns the number of attempts before this one.
 func (a AttemptLine) Earlier() int { return max(0, a.Number-1) }
 
-// ProgressView is the content of the progress comment. Equal views render equal texts, and an unchanged text is not
-// sent. So a field must not change merely because time passes.
+// ProgressView is the content of the progress comment. Retake edits the comment only if its text changes, so a field
+// must not change merely because time passes.
 type ProgressView struct {
 	State     string    // state of the task
 	Attempt   int       // 0 before the first attempt
 	Validates bool      // the current or next attempt only validates the work
 	Review    int       // pull request in review, or 0
-	PutOff    time.Time // for Parked: the end of the pause, or zero if unknown
+	PutOff    time.Time // for Parked: when the task continues, or zero if unknown
 	Note      string
 	Incident  string        // key of the outage issue that blocks the task, if any
 	Commanded string        // the operator's last command and name, if any
 	Attempts  []AttemptLine // finished attempts
 }
 
-// CheckLine is one of our passed checks.
+// CheckLine is a check of Retake that passed.
 type CheckLine struct {
 	Stage   string
 	Command []string // argument vector

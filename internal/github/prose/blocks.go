@@ -13,10 +13,11 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// Style describes the destination of rendered text.
+// Style describes the place where rendered text is used.
 type Style struct {
 	Cell bool // in a table, where a bar ends the cell
-	// for texts that may become a commit message, which has no code, so text in code is split by gaps as well
+	// The text may become a commit message, in which GitHub does not recognize code. So tokens in code are split as
+	// well.
 	Message bool
 	Mask    func(string) string // applied to text with resolved escapes and entities; nil disables masking
 }
@@ -24,8 +25,8 @@ type Style struct {
 // deepest is the maximum nesting of quotations and lists.
 const deepest = 5
 
-// The parsers read a text like GitHub, except for URLs in text, which do not need a separate node. A line has no
-// blocks.
+// The parsers read Markdown like GitHub, but do not recognize bare URLs, which writer.text handles. lines parses a text
+// as one paragraph.
 var (
 	inlineParsers = parser.WithInlineParsers(append(parser.DefaultInlineParsers(),
 		util.Prioritized(extension.NewStrikethroughParser(), 500))...)
@@ -54,7 +55,8 @@ func Line(words string, limit int, style Style) string {
 	})
 }
 
-// fitting writes as much of a text as fits. It cuts the input and never the rendered output.
+// fitting renders as much of a text as fits into limit. It cuts the input, because a cut in the rendered text could
+// break its Markdown.
 func fitting(words string, limit int, write func(string) string) string {
 	for most := limit; most > 0; {
 		written := write(Clip(words, most))
@@ -67,7 +69,7 @@ func fitting(words string, limit int, write func(string) string) string {
 	return ""
 }
 
-// Clip cuts text to at most limit characters.
+// Clip cuts text to at most limit characters, including the "…" that it appends to a shortened text.
 func Clip(text string, limit int) string {
 	if utf8.RuneCountInString(text) <= limit {
 		return text
@@ -75,7 +77,7 @@ func Clip(text string, limit int) string {
 	return strings.TrimRight(string([]rune(text)[:limit-1]), " ") + "…"
 }
 
-// document is a text that is being rewritten.
+// document is a Markdown text during its conversion.
 type document struct {
 	Style
 	source []byte
@@ -138,7 +140,7 @@ func (d document) list(n *ast.List, depth int) string {
 		if n.IsOrdered() {
 			mark = strconv.Itoa(n.Start+len(items)) + ". "
 		}
-		if written := d.children(item, depth+1); written != "" { // marks of empty items could be read as a rule
+		if written := d.children(item, depth+1); written != "" { // "-" alone could be read as a heading or a rule
 			items = append(items, Indent(written, mark, strings.Repeat(" ", len(mark))))
 		}
 	}

@@ -10,7 +10,7 @@ var (
 	anyBlank  = regexp.MustCompile(`[\n\t]`)
 )
 
-// Code renders a text as inline code. The text cannot end the code.
+// Code renders a text as inline code. Backticks in the text cannot end the code.
 func (s Style) Code(text string) string {
 	text = anyBlank.ReplaceAllString(s.parted(text), " ")
 	if strings.TrimSpace(text) == "" {
@@ -27,13 +27,13 @@ func (s Style) Code(text string) string {
 	return ticks + text + ticks
 }
 
-// Fence renders a text as a code block. The text cannot end the block.
+// Fence renders a text as a code block. Backticks in the text cannot end the block.
 func (s Style) Fence(text string) string {
 	ticks := strings.Repeat("`", max(3, longest(text)+1))
 	return ticks + "text\n" + s.parted(text) + "\n" + ticks
 }
 
-// parted returns the text for use in code. It is unchanged where GitHub renders code as code.
+// parted returns the text for use in code. In a message, it inserts a Gap into each token that GitHub would interpret.
 func (s Style) parted(text string) string {
 	if s.Message {
 		return Plain(text, Gap)

@@ -17,7 +17,7 @@ import (
 // Gap is a zero-width character that keeps GitHub from reading the text before and after it as one token.
 const Gap = "\u200b"
 
-// run is a part of a line.
+// run is a part of a paragraph.
 type run struct {
 	kind runKind
 	text string
@@ -28,7 +28,7 @@ type runKind int
 const (
 	asText runKind = iota // text with its escapes and entities resolved
 	asCode
-	asMark // mark of emphasis
+	asMark // Markdown's mark of emphasis, such as **
 )
 
 // inline writes the content of a paragraph.
@@ -67,7 +67,7 @@ func (d document) runs(parent ast.Node, emphasis bool) (all []run) {
 	return all
 }
 
-// target renders the address of a link.
+// target renders the address of a link or image as code in parentheses.
 func (d document) target(address []byte) []run {
 	if len(address) == 0 {
 		return nil
@@ -75,7 +75,7 @@ func (d document) target(address []byte) []run {
 	return []run{{asText, " ("}, {asCode, d.resolved(address)}, {asText, ")"}}
 }
 
-// emphasis keeps its marks only if GitHub certainly reads them as emphasis. It never nests them.
+// emphasis renders emphasized text. It omits the marks within other emphasis, or if GitHub could read them differently.
 func (d document) emphasis(n ast.Node, mark string, wanted bool) []run {
 	inner := d.runs(n, false)
 	if !wanted || len(inner) == 0 || inner[0].kind != asText || inner[len(inner)-1].kind != asText {
@@ -117,8 +117,8 @@ func (d document) codeText(n ast.Node) string {
 	return b.String()
 }
 
-// Visible removes invisible characters, characters that change the direction, and control characters other than line
-// breaks and tabs. It keeps joiners within an emoji or letter.
+// Visible removes invisible characters and characters that change the direction of text. It replaces control characters
+// other than line feeds and tabs by spaces. It keeps the zero-width joiners that emoji and some scripts need.
 func Visible(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -133,7 +133,7 @@ func Visible(text string) string {
 	}, text)
 }
 
-// blankLetters are letters that have no shape.
+// blankLetters contains letters and marks that are displayed as blanks.
 var blankLetters = map[rune]bool{
 	'\u034f': true, '\u115f': true, '\u1160': true, '\u17b4': true, '\u17b5': true,
 	'\u3164': true, '\uffa0': true,
@@ -181,13 +181,13 @@ func (w *writer) code(words string) {
 
 var (
 	wordsAndBlanks = regexp.MustCompile(`\s+|\S+`)
-	// trimmed is a word without the punctuation around it.
+	// trimmed splits a word into leading punctuation, the word itself, and trailing punctuation.
 	trimmed = regexp.MustCompile(`^([("'\[{<]*)(.*?)([)"'\]}>.,;:!?]*)$`)
 	address = regexp.MustCompile(`(?i)[a-z]://|www\.`)
 	commit  = regexp.MustCompile(`(?i)\b[0-9a-f]{7,64}\b`)
 )
 
-// text writes words. A word with a URL, a possible formula, or the name of a commit becomes code.
+// text writes words. A word that contains a URL, a possible formula or the hash of a commit becomes code.
 func (w *writer) text(words string) {
 	for _, word := range wordsAndBlanks.FindAllString(words, -1) {
 		if strings.TrimSpace(word) == "" {
@@ -218,7 +218,7 @@ var (
 	numbering = regexp.MustCompile(`^[0-9]{1,9}[.)]`)
 )
 
-// escaped writes a word that is text.
+// escaped writes a word with escapes, so that GitHub shows it as text.
 func (w *writer) escaped(word string) {
 	begins := w.lineBegins()
 	var before rune

@@ -7,7 +7,7 @@ var (
 	// such a title. Examples are [skip ci], [ci skip], [no ci] and [skip actions]. noCI matches ***NO_CI***.
 	skipsChecks = regexp.MustCompile(`(?i)\[\s*((?:skip|no)[\s:_-]+[\w-]+|[\w-]+[\s:_-]+skip)\s*\]`)
 	noCI        = regexp.MustCompile(`(?i)\b(no_)(ci)\b`)
-	// trailer matches lines at the end of a message that name its people or skip checks.
+	// trailer matches the keys of trailers at the end of a commit message, which name people or skip checks.
 	trailer = regexp.MustCompile(`(?i)\b((?:[a-z]+-)+by|skip-checks|cc|change-id)[ \t]*:`)
 	web     = regexp.MustCompile(`(?i)\bhttps?://`)
 	// together matches tokens that GitHub reads in plain text, such as mentions, references, URLs and HTML comments.
@@ -15,14 +15,15 @@ var (
 		`(?i)(@)([a-z0-9_-])|(#)([0-9])|(\bGH-)([0-9])|(\b[a-z][a-z0-9+.-]*:)(//)|(\bwww\.)(\S)|(<!)([->])`)
 )
 
-// Plain renders a text for places without Markdown (a title, a commit message), so that it cannot close issues, mention
-// people, link, name authors or skip checks. A URL loses its scheme. Other tokens are split by gap.
+// Plain renders a text for a title or a commit message, where Markdown does not apply. The text cannot close issues,
+// mention people, link, name authors or skip checks. Plain removes the scheme of URLs, and splits other tokens with
+// gap.
 func Plain(text, gap string) string {
 	return together.ReplaceAllString(web.ReplaceAllString(instructsNobody(text, gap), ""), "$1$3$5$7$9$11"+gap+
 		"$2$4$6$8${10}${12}")
 }
 
-// instructsNobody returns text without instructions for programs that read commits.
+// instructsNobody disables the instructions in a text for programs that read commits.
 func instructsNobody(text, gap string) string {
 	text = skipsChecks.ReplaceAllString(text, "($1)")
 	text = noCI.ReplaceAllString(text, "${1}"+gap+"${2}")

@@ -18,8 +18,8 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// longestCaption is the longest description of an image that counts as a caption, in characters. Pages show it in place
-// of a missing image.
+// longestCaption is the maximum length of an image's description that counts as a caption, in characters. Browsers show
+// the description if the image is missing.
 const longestCaption = 60
 
 var parser = goldmark.New(goldmark.WithExtensions(extension.GFM)).Parser()
@@ -35,7 +35,8 @@ var (
 	footnote  = regexp.MustCompile(`^\[\^[^\]\s]+\]:`)
 )
 
-// seenAttributes hold a target or affect the layout of the page. All others can contain hidden text.
+// seenAttributes lists the attributes of HTML that name a target or affect the layout of the page. All other attributes
+// can contain hidden text.
 var seenAttributes = []string{
 	"href", "src", "width", "height", "align", "open", "checked", "disabled", "start",
 	"colspan", "rowspan",
@@ -71,7 +72,7 @@ func (d *document) cut(from, to int) {
 	}
 }
 
-// without returns the source without the cut parts, and their number.
+// without returns the source without the parts that were cut, and the number of these parts.
 func (d *document) without() (rest string, parts int) {
 	slices.SortFunc(d.cuts, func(a, b span) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) })
 	var b strings.Builder
@@ -134,7 +135,7 @@ func linesOf(n ast.Node) (from, to int) {
 	return lines.At(0).Start, lines.At(lines.Len() - 1).Stop
 }
 
-// html keeps tags and their visible attributes. An unclosed comment hides all text after it.
+// html cuts comments and hidden attributes from HTML. An unclosed comment hides the rest of the source.
 func (d *document) html(from, to int) {
 	if from < 0 {
 		return
@@ -158,7 +159,7 @@ func (d *document) html(from, to int) {
 	}
 }
 
-// definition leaves the address of a link that something refers to, without its title.
+// definition cuts the definition of a link. If a link or an image uses the definition, it cuts only the title.
 func (d *document) definition(n *ast.LinkReferenceDefinition) {
 	from, to := linesOf(n)
 	label, used := util.ToLinkReference(n.Label), false
@@ -180,8 +181,8 @@ func (d *document) definition(n *ast.LinkReferenceDefinition) {
 	d.quoted(from, to, n.Title)
 }
 
-// title removes the title of a link or image, which is visible only under the pointer. The title of a reference is part
-// of its definition.
+// title cuts the title of a link or image, which browsers show only under the pointer. If the link refers to a
+// definition, the title is a part of the definition, so title does nothing.
 func (d *document) title(n ast.Node, title []byte, r *ast.ReferenceLink) {
 	if r != nil || len(title) == 0 {
 		return
@@ -196,7 +197,7 @@ func (d *document) title(n ast.Node, title []byte, r *ast.ReferenceLink) {
 	}
 }
 
-// quoted removes all occurrences of some words as a title, with their quotation marks.
+// quoted cuts every occurrence of words as a title, between quotation marks or parentheses.
 func (d *document) quoted(from, to int, words []byte) {
 	if from < 0 || len(words) == 0 {
 		return
@@ -218,7 +219,7 @@ func (d *document) quoted(from, to int, words []byte) {
 	}
 }
 
-// caption removes a description that is longer than a caption.
+// caption cuts the description of an image if it is longer than longestCaption.
 func (d *document) caption(n *ast.Image) {
 	from, to := -1, -1
 	_ = ast.Walk(n, func(in ast.Node, entering bool) (ast.WalkStatus, error) { // the function never fails
@@ -235,7 +236,7 @@ func (d *document) caption(n *ast.Image) {
 	}
 }
 
-// entities removes entities for invisible characters.
+// entities cuts entities for invisible characters.
 func (d *document) entities(from, to int) {
 	for _, m := range entity.FindAllIndex(d.source[from:to], -1) {
 		named := html.UnescapeString(string(d.source[from+m[0] : from+m[1]]))
