@@ -20,7 +20,7 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// shutdownTimeout limits the time that pending requests get after SIGTERM.
+// shutdownTimeout is the time that pending requests have to finish after a signal.
 const shutdownTimeout = 5 * time.Second
 
 type settings struct {
@@ -51,7 +51,7 @@ func parse(args []string, out io.Writer) (settings, error) {
 	f.StringVar(&s.listen, "listen", "127.0.0.1:8900", "address to listen on; port 0 picks a free one")
 	f.StringVar(&s.data, "data", "", "directory for bare repositories and state, which survive restarts; if empty, "+
 		"git is off and all state is in memory")
-	f.StringVar(&s.person, "user", "octocat", "login of the pages' user, who has write access to every repository")
+	f.StringVar(&s.person, "user", "octocat", "login of the person at the pages, an admin of every repository")
 	f.StringVar(&s.bot, "bot", "retake-bot", "login that belongs to the token")
 	f.StringVar(&s.token, "token", "sim-token", "token of the bot, for the API and for git")
 	f.Func("repo", "`owner/name`, or owner/name=directory to use the directory as the first commit; may be repeated",
@@ -109,7 +109,7 @@ func run(ctx context.Context, s settings, out io.Writer) error {
 	if err != nil {
 		err = srv.Close()
 	}
-	if asked.Err() == nil { // report it if the state was not written at shutdown
+	if asked.Err() == nil { // the server stopped because it could not write its state
 		err = errors.Join(context.Cause(ctx), err)
 	}
 	if served := <-ended; !errors.Is(served, http.ErrServerClosed) {

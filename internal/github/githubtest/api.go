@@ -127,7 +127,7 @@ func patchIssue(c *call) reply {
 	return ok(c.issue(c.on))
 }
 
-// timeline lists the event kinds of GitHub's issue events API, which omits comments.
+// timeline lists the types of events that GitHub's issue events API returns. It omits comments.
 var timeline = []string{
 	"renamed", "labeled", "unlabeled", "closed", "reopened", "merged", "ready_for_review", "convert_to_draft",
 	"review_dismissed",
@@ -152,7 +152,7 @@ func listEvents(c *call) reply {
 func listBlockers(c *call) reply  { return list(c, c.on.blockedBy, c.issue) }
 func listSubIssues(c *call) reply { return list(c, c.repo.subIssues(c.on), c.issue) }
 
-// since parses the query parameter of that name.
+// since parses the query parameter "since". The reply is an error if the parameter is invalid.
 func (c *call) since(resource string) (time.Time, reply) {
 	text := c.r.URL.Query().Get("since")
 	if text == "" {

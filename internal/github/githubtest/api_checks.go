@@ -10,7 +10,7 @@ import (
 
 var fullSHA = regexp.MustCompile(`^[0-9a-f]{40}$`)
 
-// commit returns the SHA of a commit. ref is a full SHA or a branch.
+// commit returns the SHA of a commit. ref is a full SHA or the name of a branch.
 func (c *call) commit(ref string) (string, reply) {
 	if sha, there := c.tip(c.repo, ref); there {
 		return sha, reply{}
@@ -72,10 +72,10 @@ func editCheck(c *call) reply {
 	return ok(c.to.check(c.repo, &changed))
 }
 
-// conclusions that a client may set.
+// conclusions lists the conclusions that a client may set.
 var conclusions = []string{"action_required", "cancelled", "failure", "neutral", "success", "skipped", "timed_out"}
 
-// readCheck reads the fields that creating and changing a check run have in common.
+// readCheck sets the fields of a check run from a request that creates or changes it.
 func (c *call) readCheck(k *checkRun) reply {
 	status, conclusion := c.field("status"), c.field("conclusion")
 	if conclusion != "" {
@@ -145,8 +145,8 @@ func createStatus(c *call) reply {
 	return created(o)
 }
 
-// getStatus answers with the combined status. That is the worst of the latest status of each context, or pending
-// without any status.
+// getStatus answers with the combined status: the worst of the latest statuses of all contexts, or pending if the
+// commit does not have a status.
 func getStatus(c *call) reply {
 	all := c.repo.latestStatuses(c.sha)
 	is := func(o outcome) bool {

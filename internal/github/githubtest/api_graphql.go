@@ -19,9 +19,9 @@ import (
 // GraphQLPath is the path of GraphQL, next to APIPath as on a GitHub Enterprise Server.
 const GraphQLPath = "/api/graphql"
 
-// Mutation is the Method of a Fault that hits a single GraphQL mutation. Its Path is "/" and the mutation's name. The
-// other mutations of the request still run. Status 404 produces an error of type NOT_FOUND, and any other status
-// FORBIDDEN. Body is the error message.
+// Mutation is the Method of a Fault that hits a single GraphQL mutation. The Path of the fault is "/" and the name of
+// the mutation. The server still runs the other mutations of the request. Status 404 produces an error of type
+// NOT_FOUND, and any other status FORBIDDEN. Body is the error message.
 const Mutation = "MUTATION"
 
 //go:embed schema.graphql
@@ -39,8 +39,8 @@ func noNode(id string) error {
 	return &fieldError{"NOT_FOUND", "Could not resolve to a node with the global id of '" + id + "'"}
 }
 
-// mutations runs the mutations of a request in order. A failed mutation is null in the answer, and the
-// remaining ones still run.
+// mutations maps the name of a mutation to its implementation. If a mutation fails, its result in the answer is null,
+// and the server still runs the remaining mutations.
 var mutations = map[string]func(c *call, input map[string]any) (object, error){
 	"addComment":           (*call).mutateComment,
 	"addLabelsToLabelable": func(c *call, in map[string]any) (object, error) { return c.mutateLabels(in, true) },

@@ -61,7 +61,7 @@ func createPull(c *call) reply {
 	return created(c.pull(i, true))
 }
 
-// openPull opens a pull request, or returns the refusal.
+// openPull opens a pull request, or returns nil and the reply with the reason.
 func (c *call) openPull(r *repo, title, body, head, base string, draft bool) (*issue, reply) {
 	owner := r.Owner.login
 	head = strings.TrimPrefix(head, owner+":")
@@ -115,7 +115,7 @@ func editPull(c *call) reply {
 	return ok(c.pull(i, true))
 }
 
-// mayReopen reports whether a pull request was not merged and still has its head.
+// mayReopen reports whether a pull request was not merged and its head branch still exists.
 func (c *call) mayReopen(i *issue) bool {
 	_, there := c.tip(c.repo, i.Head)
 	return there && i.Pull.MergedAt.IsZero()

@@ -13,7 +13,7 @@ type reaction struct {
 	Created time.Time `json:"created"`
 }
 
-// reactionKinds are GitHub's kinds of reactions, in GitHub's order.
+// reactionKinds lists the contents of reactions, in GitHub's order.
 var reactionKinds = []string{"+1", "-1", "laugh", "hooray", "confused", "heart", "rocket", "eyes"}
 
 // rollup counts reactions.
@@ -45,8 +45,8 @@ func listReactions(c *call) reply {
 	return list(c, all, c.to.reaction)
 }
 
-// createReaction creates a reaction. A repeated request gets the existing reaction with 200 instead of 201. The times
-// of the comment and the issue do not change.
+// createReaction creates a reaction. If the user has already reacted in the same way, it returns the existing reaction
+// with status 200 instead of 201. It does not change updated_at of the comment and the issue.
 func createReaction(c *call) reply {
 	m, content := c.said, c.field("content")
 	if !slices.Contains(reactionKinds, content) {

@@ -15,7 +15,7 @@ func (c *call) reviewObject(v *review) object {
 	return o
 }
 
-// pullPart holds the fields that reviews and their comments have in common.
+// pullPart returns the fields that reviews and their comments have in common.
 func (l links) pullPart(r *repo, i *issue, author *user, fragment string) object {
 	pull := l.api + "/repos/" + r.fullName() + "/pulls/" + itoa(i.Number)
 	html := l.page(r, i) + fragment

@@ -26,20 +26,20 @@ type App struct {
 // tokenLife is the time for which a minted token is valid.
 const tokenLife = time.Hour
 
-// app is an App with the tokens that it has minted.
+// app is an App with the tokens that its installation has requested.
 type app struct {
 	App
-	made   int
+	made   int                  // number of requested tokens
 	tokens map[string]time.Time // token → expiry
 }
 
-// apps are the Apps and their tokens. They end with the process.
+// apps holds the Apps and their tokens. They are not in the state file.
 type apps struct {
 	*store
 	apps []*app
 }
 
-// AddApp installs an App. AddRepo gives the App's account rights in a repository, as it does for users.
+// AddApp installs an App. Like a user, the App's account gets its rights in a repository from AddRepo.
 func (s *apps) AddApp(a App) {
 	s.mu.Lock()
 	defer s.unlock()
@@ -105,7 +105,7 @@ func (s *apps) answerApp(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// appOf finds the App that signed a request. The signature is valid for ten minutes at most.
+// appOf returns the App that signed a request, or nil. As on GitHub, the signed token must expire within ten minutes.
 func (s *apps) appOf(r *http.Request) *app {
 	_, raw, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	at := slices.IndexFunc(s.apps, func(a *app) bool {

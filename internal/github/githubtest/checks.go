@@ -23,7 +23,7 @@ type checkRun struct {
 	Completed  time.Time `json:"completed,omitzero"`
 }
 
-// commitStatus is the older form of a check. The latest of each context counts.
+// commitStatus is a commit status, the older form of a check. Only the latest status of each context counts.
 type commitStatus struct {
 	ID          int64     `json:"id"`
 	SHA         string    `json:"sha"`
@@ -50,7 +50,7 @@ const (
 	outcomePending outcome = "pending"
 )
 
-// word returns the state of the check for people.
+// word returns the conclusion or the status of the check for people, such as "timed out".
 func (c *checkRun) word() string {
 	return strings.ReplaceAll(cmp.Or(c.Conclusion, c.Status), "_", " ")
 }
@@ -64,7 +64,7 @@ func (c *checkRun) about() string {
 	return first
 }
 
-// badConclusions are the conclusions that GitHub marks with a red cross.
+// badConclusions lists the conclusions that GitHub shows with a red cross.
 var badConclusions = []string{"failure", "timed_out", "action_required", "startup_failure", "cancelled", "stale"}
 
 func (c *checkRun) outcome() outcome {
@@ -155,7 +155,7 @@ func (s *store) setStatus(r *repo, u *user, c commitStatus) *commitStatus {
 	return &c
 }
 
-// dueHead is the head of a pull request that the check rules have not processed yet.
+// dueHead is the head of a pull request for which the check rules have not run yet.
 type dueHead struct{ repo, branch, sha string }
 
 // checkRule creates a check for every new head of a pull request.
@@ -164,7 +164,8 @@ type checkRule struct {
 	judge func(repo, branch, sha string) (conclusion, summary string)
 }
 
-// runRules creates the checks of new heads, which stay in progress until the rules have judged them. s.mu is not held.
+// runRules runs the check rules for new heads. A check is in progress while its rule runs. The caller must not hold
+// s.mu.
 func (s *store) runRules() {
 	s.mu.Lock()
 	due, rules := s.due, s.rules

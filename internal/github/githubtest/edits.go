@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// edit is one text that the body of an issue has had. As on GitHub, the first change also records the original text,
-// and a deleted text leaves an empty entry in the history.
+// edit is a current or earlier text of the body of an issue. As on GitHub, the first change also records the original
+// text, and a deleted text leaves an empty entry in the history.
 type edit struct {
 	At      time.Time `json:"at"`
 	By      *user     `json:"by"`
@@ -17,7 +17,7 @@ type edit struct {
 	Deleted time.Time `json:"deleted,omitzero"`
 }
 
-// editIssue gives an issue another title and body. s.mu is held.
+// editIssue changes the title and the body of an issue. s.mu is held.
 func (s *store) editIssue(r *repo, i *issue, u *user, title, body string) {
 	i.Updated = s.now()
 	if title != i.Title {
@@ -40,13 +40,13 @@ func (s *store) editIssue(r *repo, i *issue, u *user, title, body string) {
 // mayEdit reports whether the user wrote the issue or has write access.
 func (r *repo) mayEdit(i *issue, u *user) bool { return i.Author == u || r.mayWrite(u) }
 
-// EditIssue gives an issue another title and body as actor.
+// EditIssue changes the title and the body of an issue as actor.
 func (s *Server) EditIssue(issueKey, actor, title, body string) {
 	s.with(issueKey, func(r *repo, i *issue) { s.editIssue(r, i, s.user(actor), title, body) })
 }
 
-// DeleteRevision removes the n-th text of an issue, from 0, from its history. On GitHub, its author and people with
-// write access can do this.
+// DeleteRevision deletes text n of an issue, counted from 0, from the history of its body. On GitHub, the author of the
+// text and people with write access can do this.
 func (s *Server) DeleteRevision(issueKey string, n int) {
 	s.with(issueKey, func(_ *repo, i *issue) { i.Edits[n].Deleted = s.now() })
 }
@@ -94,7 +94,8 @@ func graphQLActor(u *user) object {
 	return object{"__typename": kind, "id": nodeID(kind, u.id), "login": strings.TrimSuffix(u.login, "[bot]")}
 }
 
-// graphQLIssue renders an issue with the history of its labels and of its texts, the latest first. s.mu is held.
+// graphQLIssue renders an issue with the history of its labels and title, oldest first, and of its body, latest first.
+// s.mu is held.
 func (c *call) graphQLIssue(r *repo, i *issue) object {
 	edits, changes := connection{}, connection{}
 	var last any

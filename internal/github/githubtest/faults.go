@@ -20,7 +20,7 @@ type Fault struct {
 	Skip  int    `json:"skip"`  // number of matching requests to let through first
 	Times int    `json:"times"` // number of requests to hit, at least one
 
-	Delay     time.Duration     `json:"delay"` // applied before anything else, in nanoseconds
+	Delay     time.Duration     `json:"delay"` // delay before the request is processed; nanoseconds in JSON
 	Status    int               `json:"status"`
 	Header    map[string]string `json:"header"`
 	Body      string            `json:"body"`
@@ -43,7 +43,7 @@ func SecondaryLimit(status int, retryAfter time.Duration) Fault {
 	return f
 }
 
-// PrimaryLimit returns a fault with GitHub's answer once the hourly budget is spent.
+// PrimaryLimit returns a fault with GitHub's answer after the last request of an hour's budget.
 func PrimaryLimit(status int, reset time.Time) Fault {
 	return Fault{
 		Status: status, Header: map[string]string{
@@ -79,12 +79,12 @@ type gate struct {
 	api       http.Handler
 	requests  []Request
 	count     int
-	underWay  int // requests
-	throttled int // requests, by secondary limits
+	underWay  int // number of requests in progress
+	throttled int // number of requests that secondary limits refused
 	faults    []*Fault
 }
 
-// Inject adds a fault. The first matching fault applies to a request.
+// Inject adds a fault. If several faults match a request, the oldest fault applies.
 func (s *gate) Inject(f Fault) error {
 	p, err := regexp.Compile(f.Path)
 	if err != nil {
@@ -142,8 +142,8 @@ func (f *Fault) name() string {
 type budget struct {
 	Used   int       `json:"used"`
 	Reset  time.Time `json:"reset"`
-	Closed time.Time `json:"closed,omitzero"` // the client must not send requests before this time
-	spent  spending  // use of the secondary limits
+	Closed time.Time `json:"closed,omitzero"` // a request before this time is a violation
+	spent  spending  // requests that count against the secondary limits
 }
 
 // budgetOf returns the budget of a user, renewed if its hour is over. s.mu is held.
@@ -190,7 +190,7 @@ func (s *gate) noteLimit(b *budget, status int, h http.Header) {
 	}
 }
 
-// serveAPI handles one request to the API: log, faults, limits, then the routes.
+// serveAPI handles one request to the API. It logs the request, applies faults and limits, and then calls the routes.
 func (s *gate) serveAPI(w http.ResponseWriter, r *http.Request) {
 	path := "/" + strings.TrimPrefix(strings.TrimPrefix(r.URL.RequestURI(), APIPath), "/api/")
 	s.mu.Lock()
@@ -272,7 +272,7 @@ func (s *gate) finish(out *recorder, b *budget, entry Request) {
 	}
 }
 
-// answer answers a request that is not hit by a fault.
+// answer answers a request to which no fault applies.
 func (s *gate) answer(out *recorder, r *http.Request, u *user, b *budget) {
 	if isApps(r.URL.Path) {
 		s.mu.Lock()

@@ -46,8 +46,8 @@ func (s *store) bare(fullName string) string {
 }
 
 // seed creates the bare repository unless it exists, and commits a directory to main. Author and time are fixed, so the
-// same directory produces the same commit. The repository appears in one step, so a killed process cannot leave a
-// partial one.
+// same directory produces the same commit. seed renames the repository to its final name at the end, so a killed
+// process cannot leave an incomplete repository.
 func (s *store) seed(fullName, from string) error {
 	dir := s.bare(fullName)
 	if _, err := os.Stat(dir); err == nil {
@@ -113,8 +113,8 @@ func (s *store) commitOf(fullName, branch string) (string, bool) {
 // gitPrograms returns the directory of the programs that git starts.
 var gitPrograms = sync.OnceValues(func() (string, error) { return git("", nil, "--exec-path") })
 
-// serveGit hands a request to git http-backend. Fetching is open to everyone, and pushing needs a known token with
-// write access.
+// serveGit passes a request to git http-backend. Everybody may fetch, but a push needs the token of a user with write
+// access.
 func (s *gate) serveGit(w http.ResponseWriter, r *http.Request) {
 	name, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), ".git/")
 	s.mu.Lock()
@@ -165,7 +165,8 @@ func (s *gate) serveGit(w http.ResponseWriter, r *http.Request) {
 	(&cgi.Handler{Path: filepath.Join(programs, "git-http-backend"), Env: env, Stderr: io.Discard}).ServeHTTP(w, r)
 }
 
-// gitFault answers a request that was hit by a fault. Git shows the body only if it is plain text.
+// gitFault answers a request to which a fault applies. It sends the body as plain text, because git does not show
+// others.
 func (s *gate) gitFault(w http.ResponseWriter, r *http.Request) bool {
 	s.mu.Lock()
 	f := s.fault(true, r.Method, r.URL.RequestURI())

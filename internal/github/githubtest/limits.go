@@ -30,7 +30,8 @@ type spent struct {
 	n  int
 }
 
-// spend adds n within a span, and reports whether that stays within the limit.
+// spend drops entries that are older than span, and adds n unless the sum would exceed limit. It reports whether it
+// added n.
 func spend(all []spent, now time.Time, span time.Duration, n, limit int) ([]spent, bool) {
 	used := n
 	kept := all[:0]
@@ -46,8 +47,8 @@ func spend(all []spent, now time.Time, span time.Duration, n, limit int) ([]spen
 	return append(kept, spent{now, n}), true
 }
 
-// secondary returns the secondary limit that a request hits, or "". Without Options.Limits there are no limits. s.mu is
-// held.
+// secondary returns the name of the secondary limit that a request exceeds, or "". It enforces limits only with
+// Options.Limits. s.mu is held.
 func (s *gate) secondary(b *budget, r *http.Request) (which string) {
 	if !s.opts.Limits {
 		return ""
@@ -100,7 +101,8 @@ func isQuery(r *http.Request) bool {
 	return ok && !strings.HasPrefix(strings.TrimSpace(query), "mutation")
 }
 
-// queryOf returns the text of a GraphQL request. It returns false for other requests. The body can be read again.
+// queryOf returns the text of a GraphQL request. It returns false for other requests. It restores the body, so that the
+// caller can read it again.
 func queryOf(r *http.Request) (query string, ok bool) {
 	if r.URL.Path != GraphQLPath {
 		return "", false

@@ -32,7 +32,8 @@ func Render(source string) template.HTML {
 	return template.HTML(out.String())
 }
 
-// harmlessHTML renders raw HTML: allowed tags without attributes pass, comments vanish, the rest is shown as text.
+// harmlessHTML renders raw HTML. It keeps allowed tags without attributes, removes comments, and shows the rest as
+// text.
 type harmlessHTML struct{}
 
 func (h harmlessHTML) RegisterFuncs(reg renderer.NodeRendererFuncRegisterer) {

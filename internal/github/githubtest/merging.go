@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// errNotMergeable answers a merge that is not allowed because of a conflict, a draft, a closed pull request, or
-// protection.
+// errNotMergeable is the error of a merge that is not allowed, because the pull request has conflicts, is a draft or
+// closed, or does not meet the requirements of Protection.
 var errNotMergeable = errors.New("Pull Request is not mergeable") //nolint:staticcheck // GitHub's own words
 
-// mayMerge holds the values of mergeable_state that allow a merge. Failing checks that are not required do not prevent
-// it.
+// mayMerge is the set of values of mergeable_state that allow a merge. In state unstable, a check fails, but it is not
+// required.
 var mayMerge = map[string]bool{"clean": true, "unstable": true}
 
 // mergeRequest selects how to merge a pull request.
@@ -44,7 +44,7 @@ func (s *store) mergePull(r *repo, i *issue, u *user, m mergeRequest) (string, e
 	return sha, nil
 }
 
-// commitMerge makes the commit and moves the base branch to it.
+// commitMerge creates the commit of a merge and moves the base branch to it.
 func (s *store) commitMerge(r *repo, i *issue, u *user, m mergeRequest) (string, error) {
 	p, dir := i.Pull, s.bare(r.fullName())
 	title, message := fmt.Sprintf("Merge pull request #%d from %s/%s", i.Number, r.Owner.login, i.Head), i.Title
@@ -72,7 +72,7 @@ func (s *store) commitMerge(r *repo, i *issue, u *user, m mergeRequest) (string,
 	return sha, err
 }
 
-// mergeTest is the result of merging one head into one base. GitHub computes it in the background, so the first
+// mergeTest is the result of a test merge of one head into one base. GitHub computes it in the background, so the first
 // request after a change gets null.
 type mergeTest struct {
 	of    string // the tested commits, or "" before the first request
@@ -81,7 +81,7 @@ type mergeTest struct {
 	files []string
 }
 
-// commits names the two commits of a merge test.
+// commits identifies the input of a merge test: the two commits, and the conflict that SetConflict may have set.
 func (p *pullRequest) commits() string {
 	if p.Conflict {
 		return p.BaseSHA + " " + p.HeadSHA + " conflict"
@@ -89,7 +89,7 @@ func (p *pullRequest) commits() string {
 	return p.BaseSHA + " " + p.HeadSHA
 }
 
-// testMerge tries the merge unless the same was tried before. s.mu is held.
+// testMerge returns the result of a test merge, from the cache if the commits are unchanged. s.mu is held.
 func (s *store) testMerge(r *repo, i *issue) mergeTest {
 	p := i.Pull
 	if p.merge.of == p.commits() {

@@ -9,7 +9,7 @@ import (
 // user is a login with a token.
 type user struct {
 	id    int64
-	login string // also marshalled in this form
+	login string // the only field in JSON
 	token string
 	bot   bool
 }
@@ -127,7 +127,7 @@ func (i *issue) has(name string) bool {
 	return slices.ContainsFunc(i.Labels, func(l string) bool { return strings.EqualFold(l, name) })
 }
 
-// there reports whether the issue still exists here, and was not deleted or transferred.
+// there reports whether the issue was not deleted or transferred.
 func (i *issue) there() bool { return !i.Deleted && i.MovedTo == "" }
 
 func (i *issue) state() string {
@@ -197,7 +197,8 @@ func (s *store) newIssue(r *repo, u *user, title, body string, labels []string) 
 	return i
 }
 
-// addLabel adds a label to an issue. It creates the label as GitHub does for people with write access. s.mu is held.
+// addLabel adds a label to an issue. It creates a missing label, as GitHub does for people with write access. s.mu is
+// held.
 func (s *store) addLabel(r *repo, i *issue, u *user, name string) {
 	l := r.label(name)
 	if l == nil {

@@ -116,7 +116,7 @@ type item struct {
 	At                     time.Time
 }
 
-// reactionView names a reaction in words, because some machines lack a font for emoji.
+// reactionView shows a reaction as a word, because some machines lack a font for emoji.
 type reactionView struct{ Content, Who string }
 
 type branch struct{ Name, SHA, Subject string }
@@ -134,7 +134,8 @@ func (s *site) missing(w http.ResponseWriter, what string) {
 	s.show(w, http.StatusNotFound, "missing.html", pageData{Title: "Not found", Body: what})
 }
 
-// locate finds the repository and the issue in the path. s.mu is held. i is nil on a repository's own page.
+// locate finds the repository and the issue in the path. i is nil if the path does not contain an existing issue. s.mu
+// is held.
 func (s *site) locate(r *http.Request) (p *repo, i *issue) {
 	p = s.repos[strings.ToLower(r.PathValue("owner")+"/"+r.PathValue("repo"))]
 	if n, err := strconv.Atoi(r.PathValue("number")); p != nil && err == nil {

@@ -21,7 +21,7 @@ func (s *site) postIssue(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
-// labelsOf returns the ticked labels and the typed label of a form.
+// labelsOf returns the checked labels of a form, and the label in its text field.
 func labelsOf(r *http.Request) (names []string) {
 	for _, name := range r.PostForm["label"] {
 		if name = strings.TrimSpace(name); name != "" {

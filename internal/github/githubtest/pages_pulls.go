@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// pullView is the part of a pull request's page that an issue's page lacks.
+// pullView has the data for the parts of a page that only pull requests have.
 type pullView struct {
-	Draft, Open, Own bool // the person opened it, and so cannot approve it
+	Draft, Open, Own bool // Own: Options.Person opened the pull request, and so cannot approve it
 	Mergeable        bool
 	State, Verdict   string // mergeable_state and its explanation
 	MergedBy, Commit string
@@ -80,7 +80,7 @@ func (s *site) pullView(r *repo, i *issue) *pullView {
 	return v
 }
 
-// short returns a commit's abbreviated name.
+// short returns the abbreviated SHA of a commit.
 func short(sha string) string { return sha[:min(7, len(sha))] }
 
 // reviewItems returns the reviews of a pull request for its timeline.

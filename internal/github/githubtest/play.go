@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// withPull runs f on a pull request. It panics if key is not a pull request.
+// withPull runs f on a pull request. It panics if issueKey is not the key of a pull request.
 func (s *Server) withPull(issueKey string, f func(*repo, *issue)) {
 	s.with(issueKey, func(r *repo, i *issue) {
 		if i.Pull == nil {
@@ -28,8 +28,8 @@ func (s *Server) CreatePull(fullName, author, title, body, head, base string, dr
 	return key(r, s.newPull(r, s.user(author), title, body, head, base, draft))
 }
 
-// Push moves a branch to a commit and returns the commit. It is for servers without git. An empty sha makes up a
-// commit.
+// Push moves a branch to a commit and returns the SHA. It is only for servers without git. If sha is empty, Push
+// invents a commit.
 func (s *Server) Push(fullName, branch, sha string) string {
 	s.mu.Lock()
 	defer s.unlock()
@@ -79,7 +79,7 @@ func (s *Server) DismissReview(issueKey, login string, id int64) {
 	})
 }
 
-// Merge merges a pull request with a merge commit, as the button does. It fails if GitHub would not show the button.
+// Merge merges a pull request with a merge commit. It fails if GitHub would not allow the merge.
 func (s *Server) Merge(issueKey, login string) (err error) {
 	s.withPull(issueKey, func(r *repo, i *issue) { _, err = s.mergePull(r, i, s.user(login), mergeRequest{}) })
 	return err
@@ -105,21 +105,21 @@ func (s *Server) SetConflict(issueKey string, conflict bool) {
 	s.withPull(issueKey, func(_ *repo, i *issue) { i.Pull.Conflict = conflict })
 }
 
-// MarkPending discards the result of the merge test, so the next request gets null for mergeable.
+// MarkPending discards the result of the merge test, so mergeable is null in the next answer.
 func (s *Server) MarkPending(issueKey string) {
 	s.withPull(issueKey, func(_ *repo, i *issue) { i.Pull.merge = mergeTest{} })
 }
 
-// Protect sets the requirements of a repository before a merge.
+// Protect sets the requirements that a pull request of a repository must meet before a merge.
 func (s *Server) Protect(fullName string, p Protection) {
 	s.mu.Lock()
 	defer s.unlock()
 	s.find(fullName).Protection = p
 }
 
-// AddCheckRule gives every new head of a pull request a check run. The request that brings the head calls judge while
-// the check is in progress. An empty conclusion leaves it in progress until SetCheck. The rule is lost when the
-// process ends.
+// AddCheckRule adds a check run to every new head of a pull request. The request that updates the head calls judge
+// while the check is in progress. If judge returns an empty conclusion, the check stays in progress until SetCheck. The
+// rule is not in the state file.
 func (s *Server) AddCheckRule(name string, judge func(repo, branch, sha string) (conclusion, summary string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,7 +129,7 @@ func (s *Server) AddCheckRule(name string, judge func(repo, branch, sha string) 
 // find returns the repository with that name, or nil. s.mu is held.
 func (s *store) find(fullName string) *repo { return s.repos[strings.ToLower(fullName)] }
 
-// Block marks an issue as blocked by another issue of the same repository. The relation is lost when the process ends.
+// Block marks an issue as blocked by another issue of the same repository. The relation is not in the state file.
 func (s *Server) Block(key, by string) {
 	s.relate(key, by, func(i, other *issue) { i.blockedBy = append(i.blockedBy, other) })
 }

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// pullRequest holds the fields that issues lack.
+// pullRequest has the fields that only pull requests have.
 type pullRequest struct {
 	Draft    bool      `json:"draft,omitempty"`
-	HeadSHA  string    `json:"head_sha"` // the commits of the branches when it was last open
+	HeadSHA  string    `json:"head_sha"` // this and BaseSHA: tips of the branches while the pull request was open
 	BaseSHA  string    `json:"base_sha"`
 	Conflict bool      `json:"conflict,omitempty"` // set by SetConflict, in addition to git's result
 	MergedAt time.Time `json:"merged_at,omitzero"`
@@ -22,7 +22,8 @@ type pullRequest struct {
 	merge    mergeTest
 }
 
-// Protection is the requirements of a repository before a merge. The zero value has no requirements.
+// Protection has the requirements that a pull request must meet before a merge. The zero value does not require
+// anything.
 type Protection struct {
 	// number of people with write access who must approve; one request for changes blocks
 	Approvals int      `json:"approvals,omitempty"`
@@ -30,7 +31,7 @@ type Protection struct {
 	UpToDate  bool     `json:"up_to_date,omitempty"` // the head must contain the whole base branch
 }
 
-// madeUp derives a fake commit SHA from words, for servers without git.
+// madeUp returns a fake SHA that depends only on words, for servers without git.
 func madeUp(words ...string) string {
 	h := sha1.New() //nolint:gosec // names of commits
 	for _, w := range words {
@@ -67,8 +68,8 @@ func (r *repo) makeBranches(names ...string) {
 	}
 }
 
-// followHeads updates open pull requests to the current commits of their branches. A push to the head changes the pull
-// request and makes the rules for checks due. A pull request without a head is closed, as on GitHub. s.mu is held.
+// followHeads updates open pull requests to the current commits of their branches. For a new head, it records an event,
+// and schedules the check rules. As on GitHub, it closes a pull request if its head branch was deleted. s.mu is held.
 func (s *store) followHeads(r *repo, actor *user) {
 	for _, i := range r.Issues {
 		p := i.Pull
@@ -105,8 +106,8 @@ func (s *store) ready(r *repo, i *issue, u *user) {
 	}
 }
 
-// merged records that a pull request was merged as a commit, and closes the issues that its text names after a closing
-// keyword. s.mu is held.
+// merged records that a pull request was merged as the commit sha. If the base is the default branch, it also closes
+// the issues that the pull request names after a closing keyword. s.mu is held.
 func (s *store) merged(r *repo, i *issue, u *user, sha string) {
 	p := i.Pull
 	p.MergedAt, p.MergedBy, p.MergeSHA = s.now(), u, sha
@@ -128,8 +129,8 @@ const mainBranch = "main"
 // closing matches GitHub's keywords that close an issue when a pull request is merged.
 var closing = regexp.MustCompile(`(?i)\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):?\s+#(\d+)\b`)
 
-// lastReviews returns the latest review of each person that approves, requests changes or was dismissed, oldest first.
-// As on GitHub, a later comment does not revoke an opinion.
+// lastReviews returns each person's latest review that approves, requests changes or was dismissed, oldest first. As on
+// GitHub, a later review that only comments does not replace it.
 func (p *pullRequest) lastReviews() []*review {
 	var last []*review
 	for _, v := range p.Reviews {

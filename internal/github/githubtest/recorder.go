@@ -35,8 +35,8 @@ func (r *recorder) Write(p []byte) (int, error) {
 	return r.body.Write(p)
 }
 
-// conditional gives a successful GET its ETag, and turns it into a 304 if the client sent the same ETag. It returns
-// true for a 304.
+// conditional sets the ETag of the answer to a successful GET. If the client sent the same ETag, it turns the answer
+// into a 304 and returns true.
 func (r *recorder) conditional(req *http.Request) bool {
 	if req.Method != http.MethodGet || r.status != http.StatusOK {
 		return false

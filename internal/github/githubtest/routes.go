@@ -18,23 +18,23 @@ type call struct {
 	to     links
 	user   *user
 	repo   *repo
-	on     *issue
-	said   *comment
+	on     *issue   // issue or pull request in the path
+	said   *comment // comment in the path
 	review *review
-	sha    string
+	sha    string                     // commit in the path
 	body   map[string]json.RawMessage // the JSON object in the request
 	list   []string                   // the JSON array in the request (labels)
 }
 
-// needs are the conditions of a route. They are checked before its handler, in this order.
+// needs has the conditions of a route as bits. prepare checks them before the handler runs.
 type needs int
 
 const (
 	needsRepo    needs = 1 << iota // from the path
 	needsIssue                     // from the path
-	needsTriage                    // access
-	needsWrite                     // access
-	needsPull                      // the issue is a pull request
+	needsTriage                    // the user may label issues
+	needsWrite                     // the user has write access
+	needsPull                      // the issue in the path is a pull request
 	needsComment                   // from the path
 	needsReview                    // from the path
 	needsCommit                    // from the path
@@ -159,7 +159,8 @@ var routeTable = []route{
 }
 
 func routes(g *gate) http.Handler {
-	// Comments have a separate mux: …/issues/comments/{id} and …/issues/{number}/events would both fit some paths.
+	// Comments have a separate mux, because ServeMux rejects patterns that overlap, such as …/issues/comments/{id} and
+	// …/issues/{number}/events.
 	mux, comments := http.NewServeMux(), http.NewServeMux()
 	muxFor := func(path string) *http.ServeMux {
 		if strings.Contains(path, "/issues/comments/") {
@@ -256,7 +257,7 @@ func (c *call) readBody(needs) reply {
 	return reply{}
 }
 
-// findRest finds a comment, a review or a commit, and checks its author.
+// findRest finds the comment, review or commit in the path, and checks needsOwn.
 func (c *call) findRest(n needs) reply {
 	author := func() *user { return c.on.Author }
 	if n&needsComment != 0 {
@@ -347,7 +348,7 @@ func page[T any](c *call, all []T) []T {
 	return all[start:min(start+per, len(all))]
 }
 
-// objects renders a page of a list; an empty page is [] and not null.
+// objects renders a page of a list. It returns an empty slice instead of nil, so an empty page is [] in JSON.
 func objects[T any](c *call, all []T, render func(T) object) []object {
 	out := []object{}
 	for _, v := range page(c, all) {

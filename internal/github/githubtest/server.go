@@ -18,10 +18,10 @@ type Options struct {
 	DataDir   string           // directory of bare repositories; empty for no git
 	Person    string           // login that acts on the pages, created on first use; default "octocat"
 	RateLimit int              // requests per hour and user; default 5000
-	Limits    bool             // GitHub's secondary limits are enforced; see limits.go
+	Limits    bool             // enforce GitHub's secondary limits; see limits.go
 	// StateFile keeps the state across restarts; see Open.
 	StateFile string
-	// StateLost is called when the state could not be written. The default panics.
+	// StateLost is called if the server cannot write the state file. The default panics.
 	StateLost func(error)
 }
 
@@ -33,7 +33,7 @@ type Server struct {
 	site http.Handler
 }
 
-// store is the data of GitHub, except Apps. Unless a comment says otherwise, its methods need the lock.
+// store is the data of GitHub, except Apps. Callers of its methods must hold mu, unless a comment says otherwise.
 type store struct {
 	opts Options
 	file string // state file; empty to keep the state in memory only
@@ -47,10 +47,10 @@ type store struct {
 	budgets map[string]*budget // by login
 	rules   []checkRule
 	due     []dueHead // heads that the check rules have not processed
-	moved   bool      // a branch has moved since the file was written
+	moved   bool      // a branch has moved since the state file was written
 }
 
-// New returns an empty stand-in that keeps everything in memory.
+// New returns an empty server that keeps all state in memory.
 func New(o Options) *Server {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -82,7 +82,7 @@ func New(o Options) *Server {
 // APIPath is the root of the REST API.
 const APIPath = "/api/v3/"
 
-// ServeHTTP answers everything: API, git, pages and the log.
+// ServeHTTP answers requests to the API, to git, to the pages and to /_sim.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case strings.HasPrefix(r.URL.Path, APIPath), r.URL.Path == GraphQLPath:
@@ -109,7 +109,7 @@ func itoa[T int | int64](n T) string { return strconv.FormatInt(int64(n), 10) }
 
 func key(r *repo, i *issue) string { return r.fullName() + "#" + itoa(i.Number) }
 
-// AddUser adds a user with a token, or gives an existing user the token. A login that ends in [bot] is a bot.
+// AddUser adds a user with a token, or sets the token of an existing user. A login that ends in [bot] is a bot.
 func (s *Server) AddUser(login, token string) {
 	s.mu.Lock()
 	defer s.unlock()
@@ -130,9 +130,9 @@ func newUser(id int64, login, token string) *user {
 	return &user{id: id, login: login, token: token, bot: strings.HasSuffix(login, "[bot]")}
 }
 
-// AddRepo adds "owner/name". With Options.DataDir it also creates a bare repository, with one commit of the directory
-// seed on main, unless seed is "". Collaborators map logins to read, triage, write, maintain or admin. An existing
-// repository keeps its contents and gets the collaborators.
+// AddRepo adds the repository "owner/name". With Options.DataDir it also creates a bare repository. Unless seed is "",
+// the branch main gets one commit with the contents of the directory seed. collaborators maps logins to read, triage,
+// write, maintain or admin. If the repository exists, AddRepo only adds the collaborators.
 func (s *Server) AddRepo(fullName, seed string, collaborators map[string]string) error {
 	owner, name, ok := strings.Cut(fullName, "/")
 	if !ok || owner == "" || name == "" || strings.ContainsAny(name, "/ ") || strings.HasPrefix(name, ".") {
@@ -270,7 +270,7 @@ func (s *Server) Transfer(issueKey, fullName string) (to string) {
 	return to
 }
 
-// Rename gives a repository another name. The API answers 301 for the old name.
+// Rename changes the name of a repository. The API answers 301 for the old name.
 func (s *Server) Rename(fullName, name string) {
 	s.mu.Lock()
 	defer s.unlock()

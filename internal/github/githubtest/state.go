@@ -15,9 +15,9 @@ import (
 	"strings"
 )
 
-// Open returns a stand-in that continues with the state in Options.StateFile. Users, repositories, issues, comments,
-// reactions, pull requests, checks, reviews, events and spent budgets are written before a change is answered. The
-// request log and injected faults end with the process.
+// Open returns a server that continues with the state in Options.StateFile. The server writes users, repositories,
+// issues, comments, reactions, pull requests, checks, reviews, events and used budgets to the file before it answers a
+// change. The file does not contain the request log and injected faults.
 func Open(o Options) (*Server, error) {
 	s := New(o)
 	s.file = o.StateFile
@@ -58,7 +58,8 @@ type savedUser struct {
 	Token string `json:"token,omitempty"`
 }
 
-// unlock writes the file before it releases the lock, so every answered change is in the file. s.mu is held.
+// unlock writes the state file before it releases the lock, so every answered change is in the file. Then it runs the
+// check rules that are due. s.mu is held.
 func (s *store) unlock() {
 	var err error
 	if s.file != "" {
@@ -84,8 +85,8 @@ func (s *store) release() {
 	s.mu.Unlock()
 }
 
-// save replaces the file in one step, so that a killed process leaves either the old or the new file. It does not
-// survive a power failure.
+// save replaces the file in one step, so that a killed process leaves either the old or the new file. It does not call
+// fsync, so a power failure can lose the file.
 func (s *store) save() error {
 	var out bytes.Buffer
 	if err := json.NewEncoder(&out).Encode(s.toSaved()); err != nil {
@@ -113,7 +114,7 @@ func (s *store) toSaved() saved {
 	for _, name := range slices.Sorted(maps.Keys(s.repos)) {
 		r := *s.repos[name]
 		if r.MovedTo != "" {
-			r.Issues, r.Checks, r.Statuses = nil, nil, nil // the new file has them
+			r.Issues, r.Checks, r.Statuses = nil, nil, nil // the renamed repository has them
 		}
 		v.Repos = append(v.Repos, &r)
 	}
@@ -152,7 +153,7 @@ func (s *store) load(data []byte) error {
 	return nil
 }
 
-// earlierPull derives a pull request from a file of an earlier version, which has only its branches.
+// earlierPull restores a pull request from a state file that an older program wrote, which contains only the branches.
 func (s *store) earlierPull(r *repo, i *issue) *pullRequest {
 	if s.opts.DataDir == "" {
 		r.makeBranches(i.Head, i.Base)
