@@ -19,7 +19,7 @@ import (
 	"retake/internal/container"
 )
 
-// answering starts a server on the host that sends a word to every client.
+// answering starts a server on the host that sends one byte to every client, and returns its address.
 func answering(t *testing.T, at string) netip.AddrPort {
 	t.Helper()
 	l, err := net.Listen("tcp", at)
@@ -87,7 +87,7 @@ func startPlain(t *testing.T, s container.Spec, on string) string {
 	return s.AttemptID
 }
 
-// reached runs a worker that tries addresses, and returns the reached ones.
+// reached runs a worker that connects to addresses, and returns the addresses that it reached.
 func reached(t *testing.T, d *container.Docker, addresses ...string) string {
 	t.Helper()
 	exit := run(t, d, spec(t, append([]string{"reach"}, addresses...)...))
@@ -156,7 +156,7 @@ func TestConfine(t *testing.T) {
 	})
 }
 
-// walls checks that a worker reaches the doors, but not other running servers.
+// walls checks that a worker reaches only the doors, although it reaches other servers without the rules.
 func walls(t *testing.T, d *container.Docker, name, gateway string) {
 	door, everywhere := answering(t, gateway+":0"), answering(t, "0.0.0.0:0")
 	neighbour := spec(t, "answer", "7001")
@@ -195,8 +195,8 @@ func walls(t *testing.T, d *container.Docker, name, gateway string) {
 	}
 }
 
-// TestConfineRefused: if workers cannot be confined, they do not start, and the error has the next step. An open
-// network is logged once.
+// TestConfineRefused: if the firewall's rules cannot be installed, workers start in an open network, but not in a
+// closed one.
 func TestConfineRefused(t *testing.T) {
 	needDocker(t)
 	t.Parallel()
@@ -263,7 +263,7 @@ func TestFleetsShareANetwork(t *testing.T) {
 	}
 }
 
-// hostAddresses returns this machine's addresses except loopback.
+// hostAddresses returns at most two IPv4 addresses of this machine that are not loopback addresses.
 func hostAddresses(t *testing.T) (all []string) {
 	t.Helper()
 	list, err := net.InterfaceAddrs()

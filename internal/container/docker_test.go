@@ -307,7 +307,7 @@ func TestCreatedIsRemoved(t *testing.T) {
 	}
 }
 
-// Processes can be frozen without the daemon, which then still reports "running".
+// A container's processes can be frozen through its cgroup. The daemon then still reports that the container runs.
 func TestFrozenBehindTheDaemonsBack(t *testing.T) {
 	needDocker(t)
 	t.Parallel()

@@ -10,10 +10,10 @@ func (d *Docker) CreateOnly(ctx context.Context, spec Spec) (string, error) {
 	return d.create(ctx, spec)
 }
 
-// CheckFenceOften lets the firewall notice relays at once.
+// CheckFenceOften makes the firewall look for new relays every 50 ms.
 func (d *Docker) CheckFenceOften() { d.limits.fence = 50 * time.Millisecond }
 
-// AwaitBrokenStreams waits until the attempt's streams have no reader.
+// AwaitBrokenStreams waits until the goroutine that reads the attempt's streams has ended.
 func (d *Docker) AwaitBrokenStreams(attemptID string) {
 	<-d.attempts.entry(attemptID).state.streams.done
 }

@@ -29,8 +29,8 @@ import (
 	"retake/internal/container/containertest"
 )
 
-// engine is the daemon of this run, which tests also use without the package, and the objects of this run. They carry
-// the run's fleet as a label, by which cleanUp finds them.
+// engine has a client of the container engine, and the objects that all tests of a run share. cleanUp finds objects of
+// the run by their fleet label.
 var engine struct {
 	api     *client.Client
 	why     string // why no engine is available
@@ -72,7 +72,7 @@ func (c cleaned) Run() int {
 	return code
 }
 
-// buildShared builds the files that tests need with or without an engine.
+// buildShared chooses the names of the run's objects, and builds the probe, which tests also need without an engine.
 func buildShared() (err error) {
 	engine.fleet = containertest.Name("retake-test")
 	engine.network = engine.fleet
@@ -175,7 +175,7 @@ func cleanUp() (left []error) {
 	return left
 }
 
-// needDocker skips a test when no engine answers, unless the environment says that one must.
+// needDocker skips a test if the engine does not answer. With RETAKE_REQUIRE_DOCKER=1, the test fails instead.
 func needDocker(t testing.TB) {
 	t.Helper()
 	if engine.why == "" {

@@ -46,7 +46,7 @@ func removeNamed(t *testing.T, name string) {
 	})
 }
 
-// openAs opens the engine for a fleet. To simulate a kill, a test does not close it.
+// openAs opens the engine for a fleet until the end of the test. To simulate a killed director, a test calls it again.
 func openAs(t *testing.T, fleet, name string) *container.Docker {
 	t.Helper()
 	d, err := container.OpenDocker(context.Background(), container.Options{Fleet: engine.fleet + fleet, Network: name})

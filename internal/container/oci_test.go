@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestRuntimeOfTheEngine: attempts get the configured runtime. The helper that carries files never runs, and gets
-// the default..
+// TestRuntimeOfTheEngine: attempts get the configured runtime. The helper container, through which the director copies
+// files, gets the engine's default runtime, because it never runs.
 func TestRuntimeOfTheEngine(t *testing.T) {
 	asked := map[string]string{}
 	openFake(t, answers{
@@ -51,7 +51,8 @@ func TestRuntimeOfTheEngine(t *testing.T) {
 	}
 }
 
-// TestRuntimeThatTheEngineLacks: Open refuses it, and the error has the known runtimes and the next step.
+// TestRuntimeThatTheEngineLacks: Open refuses an unknown runtime, and the error has the known runtimes and the next
+// step.
 func TestRuntimeThatTheEngineLacks(t *testing.T) {
 	for _, c := range []struct {
 		info      http.HandlerFunc
@@ -77,7 +78,7 @@ func TestRuntimeThatTheEngineLacks(t *testing.T) {
 				t.Errorf("%q lacks %q", err, part)
 			}
 		}
-		o, _ = options(t, "process") // this runtime is used only to list remaining containers
+		o, _ = options(t, "process") // plain processes need the engine only to list remaining containers
 		o.OCI = "runsc"
 		opened(t, o)
 	}

@@ -27,7 +27,7 @@ func noEngine(t *testing.T) {
 	t.Setenv("DOCKER_HOST", "unix://"+filepath.Join(t.TempDir(), "none.sock"))
 }
 
-// leave creates the remains of an earlier process.
+// leave creates the directory of a plain process that an earlier director started.
 func leave(t *testing.T, dir string) {
 	t.Helper()
 	at := filepath.Join(dir, "k3v9qx2m-1")

@@ -153,7 +153,8 @@ func TestOutageIsTransient(t *testing.T) {
 	l.mend()
 }
 
-// A broken connection looks like a container's end. The log file has the output of the outage.
+// A broken connection looks like the end of a container's output. The engine's log has the output that was printed
+// during the outage.
 func TestTailsSurviveAnOutage(t *testing.T) {
 	needDocker(t)
 	d, l := openThroughLine(t)

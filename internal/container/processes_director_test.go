@@ -18,7 +18,7 @@ import (
 	"retake/internal/container"
 )
 
-// playDirector is the main function of a process that starts an attempt, reports it, and waits to be killed.
+// playDirector is the main function of a process that starts an attempt, prints "started", and waits to be killed.
 func playDirector(order string) int {
 	var o struct {
 		container.Options

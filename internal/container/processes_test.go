@@ -26,7 +26,7 @@ const (
 	directorEnv = "RETAKE_TEST_DIRECTOR" // an order to playDirector
 )
 
-// processDir is shared by all runtimes of a test run, as by the directors of a machine.
+// processDir returns the directory that all runtimes of a test run share, as the directors of a machine do.
 func processDir() string { return filepath.Join(engine.dir, "processes") }
 
 func openProcesses(t testing.TB, fleet string) *container.Processes {
@@ -63,7 +63,7 @@ func TestProcessConformance(t *testing.T) {
 	})
 }
 
-// Ordinary users have fewer rights: some directories, for example, they cannot remove.
+// An ordinary user has fewer rights than root. For example, it cannot remove files in read-only directories.
 func TestProcessConformanceAsOrdinaryUser(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -91,7 +91,7 @@ func TestProcessConformanceAsOrdinaryUser(t *testing.T) {
 	}
 }
 
-// started reads the supervisor's record without the runtime.
+// started returns the pids that the supervisor recorded in the attempt's directory.
 func started(t testing.TB, attemptID string) *supervisor.Started {
 	t.Helper()
 	s, err := supervisor.ReadStarted(filepath.Join(processDir(), attemptID))
@@ -235,7 +235,7 @@ func TestProcessFrozenWhileItIsBeingStopped(t *testing.T) {
 	}
 }
 
-// Pids that an old directory names may belong to other processes now.
+// A pid in an old attempt's directory may belong to another process now.
 func TestProcessReusedNumberIsNobodysBusiness(t *testing.T) {
 	boot, err := procfs.Boot()
 	if err != nil {

@@ -78,7 +78,7 @@ func TestOneProgramForAll(t *testing.T) {
 	works("after a prune", d, spec(t, "say", "out", "-"))
 
 	begun(t, "retake-worker-"+fleet+"-killed")
-	other := open(t, fleet) // as if from another process
+	other := open(t, fleet) // simulates another process of the director
 	works("after a process that was killed during the copy", other, spec(t, "say", "out", "-"))
 	if now := programs(t, fleet); len(now) != 1 || slices.Contains(now, first[0]) {
 		t.Errorf("volumes %q, want only the new process's volume", now)
@@ -104,7 +104,7 @@ func TestOneProgramForAll(t *testing.T) {
 	}
 }
 
-// begun starts to write a program to a volume.
+// begun creates a volume with an incomplete program, as a process leaves it that is killed during the copy.
 func begun(t *testing.T, name string) {
 	t.Helper()
 	made, err := engine.api.ContainerCreate(t.Context(),

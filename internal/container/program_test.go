@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestWhoIsInterruptedLeavesNothing: an engine creates a container even if its client disconnects, and the container
-// would have no owner.
+// TestWhoIsInterruptedLeavesNothing: an interrupted call removes its container, because an engine creates the container
+// even if its client disconnects.
 func TestWhoIsInterruptedLeavesNothing(t *testing.T) {
 	for name, try := range map[string]func(context.Context, *Docker, Spec) error{
 		"the program's helper": func(ctx context.Context, d *Docker, s Spec) error {

@@ -14,8 +14,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// openAttached opens a stand-in that creates and starts a container. attached serves the connection to the container's
-// input, and must close it.
+// openAttached opens a stand-in for an engine that creates and starts a container. The stand-in calls attached with
+// the connection to the container's input, and closes it at the end of the test.
 func openAttached(t *testing.T, attached func(net.Conn)) (*Docker, *observer.ObservedLogs) {
 	t.Helper()
 	d := openFake(t, answers{
@@ -56,8 +56,8 @@ func specWithInput(t *testing.T, input []byte) Spec {
 	}
 }
 
-// A busy engine may start the container before it inspects it, and then keep the connection to the input until the
-// container ends.
+// A busy engine may keep the connection to a container's input open until the container ends. Ensure must not wait for
+// that.
 func TestEngineThatNeverEndsTheInput(t *testing.T) {
 	got := make(chan string, 1)
 	d, logs := openAttached(t, func(conn net.Conn) {
@@ -84,7 +84,7 @@ func TestEngineThatNeverEndsTheInput(t *testing.T) {
 	}
 }
 
-// Ensure logs an unread long input, and still follows the output.
+// Ensure returns without an error and logs a warning if the container does not read a long input.
 func TestInputThatNobodyTakes(t *testing.T) {
 	d, logs := openAttached(t, func(net.Conn) {})
 	d.limits.operation = 2 * time.Second

@@ -23,7 +23,7 @@ func (f *fake) only(t testing.TB) *corev1.Pod {
 	return nil
 }
 
-// disrupt marks a pod that the cluster ends.
+// disrupt returns a change that marks a pod as ended by the cluster, for a reason.
 func disrupt(reason, message string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{
@@ -33,7 +33,7 @@ func disrupt(reason, message string) func(*corev1.Pod) {
 	}
 }
 
-// removed marks a pod and deletes it.
+// removed returns a function that applies a change to the fake's pod and then deletes the pod.
 func removed(mark func(*corev1.Pod)) func(testing.TB, *fake) {
 	return func(t testing.TB, f *fake) {
 		f.update(f.only(t), mark)
@@ -115,7 +115,7 @@ func TestEndsThatTheClusterMakes(t *testing.T) {
 	}
 }
 
-// After a downtime the director finds only the Job, and reports only its facts.
+// If a pod is removed while the director is down, the director reports the reason in the Job, and an unknown exit code.
 func TestPodThatWentUnseen(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()
@@ -220,7 +220,7 @@ func TestNothingIsRemovedBeforeItIsRecorded(t *testing.T) {
 	}
 }
 
-// All objects of a Job are removed with it, whether by hand or by its time to live.
+// If a Job is removed with its pods, by hand or after its time to live, List omits the attempt and its end is unknown.
 func TestJobThatOthersRemove(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()

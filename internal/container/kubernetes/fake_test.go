@@ -23,16 +23,16 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// fake behaves as a real single-node cluster was measured to behave, but faster. Pods appear after their Jobs, and a
-// worker ends before its pod. A deleted Job removes its pods and Secrets a little later. A deleted pod is removed when
-// the kubelet confirms it. Pods are processes of this machine.
+// fake behaves like a real single-node cluster, but faster. Pods appear after their Jobs, and a worker ends before its
+// pod. The pods and Secrets of a deleted Job are removed a little later. A deleted pod is removed when the kubelet
+// confirms its end. The containers are processes of this machine.
 type fake struct {
 	t       testing.TB
 	dir     string
 	mu      sync.Mutex
 	changed *sync.Cond // signals any change of the fake
 	version int
-	oldest  int // watches can begin after this version
+	oldest  int // a watch cannot begin at an older version
 	history []watch.Event
 	allJobs map[string]*batchv1.Job
 	allPods map[string]*corev1.Pod
@@ -82,7 +82,7 @@ func (f *fake) end() {
 	f.work.Wait()
 }
 
-// do applies a change.
+// do applies a change with the lock held, and signals it.
 func (f *fake) do(change func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -65,7 +65,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// enterBox returns only after a failure.
+// enterBox turns this process into the container that order describes. It returns only after an error.
 func enterBox(order string) error {
 	runtime.LockOSThread()
 	var b box
@@ -77,7 +77,7 @@ func enterBox(order string) error {
 	}
 	for _, m := range b.Binds {
 		at := filepath.Join(b.Root, m.At)
-		if err := point(m.From, at); err != nil { // may lie inside an earlier mount
+		if err := point(m.From, at); err != nil { // at may be inside an earlier mount
 			return err
 		}
 		if err := unix.Mount(m.From, at, "", unix.MS_BIND, ""); err != nil {
@@ -152,7 +152,7 @@ func (f *fake) run(p *corev1.Pod, c *corev1.Container, dir string) *played {
 	cmd.Env, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = []string{boxVariable + "=" + string(order)}, w, w, namespaces()
 	started := make(chan error)
 	f.work.Go(func() {
-		runtime.LockOSThread() // the child dies with this thread
+		runtime.LockOSThread() // the kernel kills the child when this thread ends (Pdeathsig)
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
 		started <- err
@@ -175,7 +175,7 @@ func (f *fake) run(p *corev1.Pod, c *corev1.Container, dir string) *played {
 	return q
 }
 
-// expanded returns a command as the kubelet expands it.
+// expanded returns a command with "$$" replaced by "$", as the kubelet does.
 func expanded(argv []string) (out []string) {
 	for _, a := range argv {
 		out = append(out, strings.ReplaceAll(a, "$$", "$"))

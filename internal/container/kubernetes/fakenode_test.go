@@ -55,7 +55,7 @@ func (f *fake) control(name string, uid types.UID) {
 	}
 }
 
-// finish records the end on the Job, which is removed after its time to live.
+// finish records the end in the Job's status, and removes the Job after its time to live.
 func (f *fake) finish(name string, uid types.UID) {
 	time.Sleep(phaseDelay)
 	f.do(func() {
@@ -115,7 +115,7 @@ func (f *fake) set(name string, change func(*corev1.PodStatus)) {
 	})
 }
 
-// kubelet places and runs a pod.
+// kubelet simulates the scheduler and the kubelet. It waits until the node has room, and runs the pod.
 func (f *fake) kubelet(name string) {
 	placed := f.await(name, func(p *corev1.Pod) bool {
 		if f.room > 0 {
@@ -235,7 +235,7 @@ func (f *fake) playContainer(p *corev1.Pod, c *corev1.Container,
 	return term.ExitCode
 }
 
-// gone confirms the end of a deleted pod.
+// gone removes a deleted pod, as the API does when the kubelet confirms the pod's end.
 func (f *fake) gone(name string) {
 	f.await(name, func(*corev1.Pod) bool { return !f.nodeLost })
 	f.do(func() {
@@ -245,8 +245,8 @@ func (f *fake) gone(name string) {
 	})
 }
 
-// pulls waits until the node has the image, which it cannot pull. It returns false if the pod was deleted or its
-// deadline passed.
+// pulls returns true if the node has the image. Otherwise it simulates failed pulls until the pod is deleted or its
+// deadline passes, and returns false.
 func (f *fake) pulls(name string, c *corev1.Container,
 	statuses func(*corev1.PodStatus) *[]corev1.ContainerStatus,
 ) bool {
@@ -285,8 +285,8 @@ func failsForDeadline(s *corev1.PodStatus) {
 		"specified deadline"
 }
 
-// attend waits for a container. It ends the container if its pod is deleted or its deadline has passed: SIGTERM, grace,
-// SIGKILL.
+// attend waits until a container ends. If its pod is deleted or its deadline passes, attend sends SIGTERM and, after
+// the grace period, SIGKILL.
 func (f *fake) attend(name string, q *played) (term corev1.ContainerStateTerminated, deadline bool) {
 	var kill time.Time
 	told := false

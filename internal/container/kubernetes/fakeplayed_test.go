@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// output reads the output of a worker.
+// output returns the worker's output as the API returns a log. It supports the options for a tail, times and following.
 func (q *played) output(ctx context.Context, f *fake, o *corev1.PodLogOptions) io.ReadCloser {
 	r, w := io.Pipe()
 	f.work.Go(func() {
@@ -51,16 +51,16 @@ func (q *played) output(ctx context.Context, f *fake, o *corev1.PodLogOptions) i
 	return r
 }
 
-// played is a container, played by a process.
+// played is the process that runs as a container of the fake.
 type played struct {
 	mu     sync.Mutex
 	lines  []line
-	closed bool // closed when its output has ended
+	closed bool // the output has ended
 
 	pid     int
 	ended   chan struct{}
 	exit    int
-	reason  string // overrides the reason; guarded by mu
+	reason  string // replaces Completed or Error as the reason of the end; guarded by mu
 	last    string // path of its termination message
 	began   bool   // guarded by fake.mu, like logGone
 	logGone bool

@@ -13,7 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// watchPods is one watch. It fails if the API has forgotten its version, and sends a bookmark after each batch.
+// watchPods starts a watch at a version. It returns an error if the history no longer contains that version. The watch
+// sends a bookmark after each batch of events.
 func (f *fake) watchPods(ctx context.Context, selector, from string) (watch.Interface, error) {
 	if err := f.ask(Right{"watch", "", "pods", ""}); err != nil {
 		return nil, err

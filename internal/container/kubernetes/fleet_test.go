@@ -26,7 +26,7 @@ const fleetVariable = "RETAKE_TEST_FLEET"
 // quietFor is the time during which TestFleetOnFakeNodes observes an idle fleet.
 const quietFor = 3 * time.Minute
 
-// measured is the cost for this process and the API.
+// measured has the duration of an action, the processor time of this process, and its requests to the API.
 type measured struct {
 	took, cpu time.Duration
 	requests  map[Right]int
@@ -117,8 +117,8 @@ func (r *fleetRun) start(count, atOnce int) {
 		atOnce, each[count/2], each[count*99/100], each[count-1])
 }
 
-// TestFleetOnFakeNodes measures the director's cost of thousands of attempts. It covers their starts, an idle fleet,
-// and starts during that. It does not read output, which fake nodes lack.
+// TestFleetOnFakeNodes measures the director's cost of thousands of attempts: of their starts, of an idle fleet, and of
+// 100 more starts. It does not read output, because workers on fake nodes do not print any.
 func TestFleetOnFakeNodes(t *testing.T) {
 	size, _ := strconv.Atoi(os.Getenv(fleetVariable))
 	if size == 0 {

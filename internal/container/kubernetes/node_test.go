@@ -22,7 +22,7 @@ type node struct {
 	admin     *client
 }
 
-// onNode creates a namespace on the real node for a test. It skips the test without a node.
+// onNode creates a namespace in the real cluster for a test. Without a cluster, it skips the test.
 func onNode(t *testing.T) *node {
 	t.Helper()
 	c, err := kubetest.Find()
@@ -42,7 +42,7 @@ func onNode(t *testing.T) *node {
 	return n
 }
 
-// kubectl runs as the cluster's administrator.
+// kubectl runs a command of kubectl as the cluster's administrator, and returns its output.
 func (n *node) kubectl(t testing.TB, in string, args ...string) string {
 	t.Helper()
 	if n.namespace != "" {

@@ -170,7 +170,7 @@ func (n *node) running(t *testing.T, k *Kubernetes) container.Spec {
 	return s
 }
 
-// A real cluster ends attempts and prevents their starts, with its own messages.
+// If a real cluster ends an attempt, Exit has the cause and the cluster's message.
 func TestEndsOnANode(t *testing.T) {
 	n := onNode(t)
 	k := openNode(t, n.options("f"))
@@ -241,7 +241,7 @@ spec:
 `, n.namespace, strings.TrimSpace(cpus))
 }
 
-// A quota or a full node delays the pod of an attempt, and the attempt shows the reason.
+// A quota or a full node delays the pod of an attempt, and Status.Waiting has the reason.
 func TestWaitingOnANode(t *testing.T) {
 	n := onNode(t)
 	k := openNode(t, n.options("f"))

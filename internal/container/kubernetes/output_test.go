@@ -11,7 +11,8 @@ import (
 	"retake/internal/container/bundle"
 )
 
-// FollowOutput reports a missing beginning, passes on a complete log unchanged, and fails for a removed log.
+// readStamped reports a missing beginning and returns an error for a removed log. It passes on all other lines of the
+// output unchanged.
 func TestTruncatedLogSaysSo(t *testing.T) {
 	const at = "2026-11-27T02:03:04.5Z "
 	long := strings.Repeat("x", 3*pieceBytes)
@@ -50,7 +51,7 @@ func TestTruncatedLogSaysSo(t *testing.T) {
 	}
 }
 
-// last reads the tail of a log without times.
+// withoutFirst removes the line that Enter prints first, if it is near the beginning of the log.
 func TestOurFirstLineIsNoOutput(t *testing.T) {
 	many := strings.Repeat("line\n", 2*mixed)
 	for log, want := range map[string]string{

@@ -106,7 +106,7 @@ func TestListAfterGone(t *testing.T) {
 	awaitState(t, k, goes.AttemptID, "")
 }
 
-// An outdated list is an error, because callers would consider live attempts dead.
+// List returns an error instead of an outdated list, because callers would take running attempts for ended.
 func TestStaleListIsAnError(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
@@ -210,8 +210,8 @@ func TestForeignOwnerIsRefused(t *testing.T) {
 	}
 }
 
-// Objects that others can see in the cluster never contain input or variables, and neither do files once the worker
-// runs.
+// Other users of the cluster can see the Job and the pod, so these must not contain the input or the variables. The
+// files in the pod's volume must not contain them once the worker runs.
 func TestInputIsNowhereElse(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()

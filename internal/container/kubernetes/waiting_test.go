@@ -89,7 +89,8 @@ func stoppedAt(t testing.TB, f *fake, k *Kubernetes, s container.Spec, grace tim
 	return exit
 }
 
-// Waiting has the cluster's reason, even if Job and pod lack it. The attempt runs when the reason is gone.
+// Status.Waiting has the cluster's reason, even if it is not in the Job or the pod. The attempt runs once the reason is
+// gone.
 func TestWaitingSaysForWhat(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()
@@ -131,7 +132,7 @@ func TestWaitingSaysForWhat(t *testing.T) {
 	}
 }
 
-// If Stop ends a waiting attempt, it never ran, and its Exit has the reason.
+// If Stop ends an attempt that waits, its Exit has the reason of the wait, because the attempt never ran.
 func TestStopWhileItWaits(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -156,7 +157,7 @@ func TestStopWhileItWaits(t *testing.T) {
 	}
 }
 
-// A quota for Jobs is transient.
+// An error because of a quota for Jobs is transient.
 func TestQuotaForJobs(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
@@ -231,7 +232,7 @@ func shortly(t *testing.T) context.Context {
 	return ctx
 }
 
-// The test uses every right that the fake knows.
+// The director uses every right in Needed, and only these rights.
 func TestNoRightIsForNothing(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The lock belongs to the open file, not to the process that took it, and a query does not take it.
+// The lock belongs to the open file, not to the process that took it. Locked does not take the lock.
 func TestLockIsPassedOn(t *testing.T) {
 	dir := t.TempDir()
 	if held, err := Locked(dir); held || err != nil {
