@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestServersThatAreAway: every error of a server that is down, partly down, or behind a failing proxy is transient.
+// TestServersThatAreAway checks the errors of a server that is down, partly down, or behind a failing proxy.
 func TestServersThatAreAway(t *testing.T) {
 	page := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
 		_,
@@ -28,7 +28,7 @@ func TestServersThatAreAway(t *testing.T) {
 		Nonce: nonceB, Repo: repo, RemoteURL: page.URL + "/x.git",
 		BaseBranch: "main",
 	})
-	if !errors.Is(err, ErrNotThere) { // transient at first, and counted only if it persists
+	if !errors.Is(err, ErrNotThere) { // a page instead of git's answer looks like a missing repository
 		t.Error(err)
 	}
 	for name, url := range map[string]string{

@@ -74,7 +74,7 @@ var leftThere = []string{
 	"\"new\\nline.txt\": has conflict markers",
 }
 
-// unfinishedWorkIsShown: it is pushed with its markers, so that people can see it, unless Check refuses it.
+// unfinishedWorkIsShown checks that Unfinished work is pushed with its conflict markers, unless Check refuses it.
 func unfinishedWorkIsShown(t *testing.T, w *Workspaces, o origin) {
 	t.Helper()
 	unfinished := request(o, nonceB)
@@ -153,8 +153,7 @@ func TestKeptConflicts(t *testing.T) {
 	}
 }
 
-// TestInterruptedConflictIsTold: if the process ends during the merge, the next call finishes it and returns
-// the conflicts.
+// TestInterruptedConflictIsTold checks that the next Sync finishes an interrupted merge and returns its conflicts.
 func TestInterruptedConflictIsTold(t *testing.T) {
 	t.Parallel()
 	for _, done := range []int{0, 1, 2, 4} {

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestInterruptedMergeIsFinished: after however many changes the process ends, the next operation finishes the merge.
+// TestInterruptedMergeIsFinished ends the process after each number of changes. The next operation must finish the
+// merge.
 func TestInterruptedMergeIsFinished(t *testing.T) {
 	t.Parallel()
 	nexts := []func(*testing.T, *Workspaces, origin){

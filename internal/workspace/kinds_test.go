@@ -70,7 +70,7 @@ func TestFilesInSubmodules(t *testing.T) {
 	if err := os.Symlink("libs/w/through.txt", filepath.Join(c.Path, "link")); err != nil {
 		t.Fatal(err)
 	}
-	put(t, c.Path, "link", "x") // follows it
+	put(t, c.Path, "link", "x") // follows the link into the submodule
 	if same, err := w.Unchanged(t.Context(), nonceB); err != nil || same {
 		t.Errorf("unchanged: %v, %v", same, err)
 	}
@@ -101,8 +101,8 @@ func TestSubmodulesThatAreReplaced(t *testing.T) {
 	}
 }
 
-// TestFilesUnderAFilter: whichever .gitattributes file names the filter, the changed file is reported. The form that
-// the base has already is not.
+// TestFilesUnderAFilter checks that a changed file with a filter is reported, for filters from any .gitattributes file.
+// Content that the base already has is not reported.
 func TestFilesUnderAFilter(t *testing.T) {
 	t.Parallel()
 	const pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 9\n"

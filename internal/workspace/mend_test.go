@@ -205,8 +205,8 @@ func TestDamageIsNotTheNetworks(t *testing.T) {
 	}
 }
 
-// TestServerThatIsAwayLosesNothing: a commit that a repair needs is lost only if the server answers that it lacks it.
-// While the server is down, the error is transient.
+// TestServerThatIsAwayLosesNothing repairs a task while its server fails. The work must not count as lost, and the
+// repair must succeed once the server works again.
 func TestServerThatIsAwayLosesNothing(t *testing.T) {
 	o := newOrigin(t, map[string]string{"a.txt": "a\n"})
 	var status atomic.Int32

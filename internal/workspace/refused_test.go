@@ -34,8 +34,7 @@ while (line := read()) is not None: refs.append(line.decode().split()[2])
 	}
 }
 
-// TestRefusedPushIsTheRemotesWord checks that a push refused for an unknown reason is transient, and one refused by a
-// known rule is not.
+// TestRefusedPushIsTheRemotesWord checks that a refused push is permanent only if the remote names a known rule.
 func TestRefusedPushIsTheRemotesWord(t *testing.T) {
 	t.Parallel()
 	for reason, rule := range map[string]bool{

@@ -14,7 +14,7 @@ import (
 	"retake/internal/checkpoint"
 )
 
-// sentChunks plays the chunks on the bus.
+// sentChunks simulates the store of chunks on the bus.
 type sentChunks map[checkpoint.Digest][]byte
 
 func (s sentChunks) put(d checkpoint.Digest, data []byte) error {
@@ -29,7 +29,7 @@ func (s sentChunks) get(_ context.Context, d checkpoint.Digest) ([]byte, error) 
 	return nil, fmt.Errorf("no chunk %s", d)
 }
 
-// sent returns the chunks of a worker that has its checkout in dir.
+// sent stores the content of dir as a worker does, and returns it as the checkout that the worker sent.
 func (s sentChunks) sent(t *testing.T, dir string, record json.RawMessage) Sent {
 	t.Helper()
 	scan := checkpoint.Scanner{Dir: dir, Limits: checkpoint.Unlimited, Emit: s.put}
@@ -181,7 +181,7 @@ func TestReceiveWhereThereIsNoCheckout(t *testing.T) {
 	}
 }
 
-// TestDamagedRecordIsMadeAgain: Receive restores it from the bus.
+// TestDamagedRecordIsMadeAgain checks that Receive restores a damaged record from the bus.
 func TestDamagedRecordIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
@@ -220,7 +220,8 @@ func TestNothingIsRemovedForARecordThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// TestRecordWithoutItsFiles: after a merge the record does not match files that were published before it.
+// TestRecordWithoutItsFiles checks that Record reports a change after a merge or a new checkout, until the files are
+// published again.
 func TestRecordWithoutItsFiles(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
@@ -271,7 +272,7 @@ func TestReceiveTooMuch(t *testing.T) {
 	}
 }
 
-// TestThrownAwayIsNotReceived: files that Fresh removed do not return.
+// TestThrownAwayIsNotReceived checks that Receive does not restore a work tree that Fresh discarded.
 func TestThrownAwayIsNotReceived(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})

@@ -13,7 +13,7 @@ import (
 
 func nothing(string) bool { return false }
 
-// TestTooManyNames: once a file has the maximum number of links, all further names share one copy.
+// TestTooManyNames checks that a file with the maximum number of hard links is refused instead of copied.
 func TestTooManyNames(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
