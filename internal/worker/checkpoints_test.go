@@ -100,8 +100,8 @@ func TestWholeCheckoutTravels(t *testing.T) {
 	}
 }
 
-// TestWholeCheckpointsWhileAStageRuns checks that a running agent's work is sent, later if the director is
-// disconnected.
+// TestWholeCheckpointsWhileAStageRuns checks that the work of a running agent is sent. If the bus is down, the worker
+// sends the work after the bus has restarted.
 func TestWholeCheckpointsWhileAStageRuns(t *testing.T) {
 	w := newWorld(t)
 	w.travels(0.2)

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// beInit runs in the other half of TestAsPID1, as PID 1 of a new namespace, and runs programs as the worker does.
+// beInit is the child process of TestAsPID1. It is PID 1 of a new namespace, and runs programs as the worker does.
 func beInit() int {
 	if os.Getpid() != 1 {
 		fmt.Println("not PID 1")
@@ -64,7 +64,7 @@ func TestAsPID1(t *testing.T) {
 		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
 		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
 	}
-	// The new mount namespace shares propagation with ours unless it is cut off first.
+	// Unshareflags makes the mounts of the new namespace private, so that changes do not propagate to ours.
 	cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS
 	out, err := cmd.CombinedOutput()
 	if err != nil && len(out) == 0 {

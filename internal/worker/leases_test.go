@@ -38,7 +38,8 @@ func (l *lender) answer(p wire.Payload) (wire.BudgetGrant, error) {
 	return wire.BudgetGrant{}, nil
 }
 
-// peek returns the answer that another worker would get now. Only if that is a lease does it change the state.
+// peek returns the answer that another worker would get now. It ends a lease that it gets, but that lease still counts
+// for the spacing.
 func peek(p *budget.Pool, resource string) budget.Grant {
 	g := p.Acquire(time.Now(), resource, "peek")
 	p.Drop(time.Now(), "peek")
@@ -75,8 +76,8 @@ func TestLeaseClientAsksTheDirector(t *testing.T) {
 	})
 }
 
-// TestLeaseClientByItself checks that the same limits hold without the director, and that its earlier grants and
-// closures count.
+// TestLeaseClientByItself checks that the same limits apply while the director does not answer, and that the director's
+// earlier grants and cooldowns still count.
 func TestLeaseClientByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, bus, l := testLeaseClient(t)

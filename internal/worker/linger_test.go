@@ -13,7 +13,8 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// played makes the CODE stage an agent of a profile, played by a shell script. It may take a moment to exit.
+// played makes CODE the agent of a profile, simulated by a shell script. The agent must exit within 0.3 s of its last
+// event.
 func (w *world) played(profile, script string) {
 	w.t.Helper()
 	program := filepath.Join(w.t.TempDir(), "played")
@@ -128,7 +129,8 @@ func TestDeliversWhatIsStillGoingOn(t *testing.T) {
 	}
 }
 
-// TestRefusedAnUnfinishedStream refuses work if the stream ends in the middle, with half a change and exit code 0.
+// TestRefusedAnUnfinishedStream checks that an attempt fails if the agent's stream is incomplete, even with a changed
+// file and exit code 0.
 func TestRefusedAnUnfinishedStream(t *testing.T) {
 	for name, row := range map[string]struct{ profile, script string }{
 		"claude":      {"claude-code", `echo '{"type":"assistant","message":{"content":[]}}'`},

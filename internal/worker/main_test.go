@@ -73,14 +73,14 @@ func stubborn() int {
 	select {}
 }
 
-// orphans starts grandchildren that end at once and must be reaped, and then runs a little longer.
+// orphans starts children that end at once and must be reaped, and does not wait for them.
 func orphans() int {
 	for range 5 {
 		cmd := self("speak")
 		if err := cmd.Start(); err != nil {
 			return 1
 		}
-		// never waited for, so it becomes an orphan, or our zombie until we end
+		// without a wait, the child becomes an orphan, or a zombie until this process ends
 	}
 	return 3
 }

@@ -15,7 +15,7 @@ import (
 	"retake/internal/checkpoint"
 )
 
-// world is a real embedded bus, a director that only says welcome, and one worker with real programs.
+// world is a real embedded bus, a minimal director, and one worker with real programs.
 type world struct {
 	t       *testing.T
 	host    string // the bus's address
@@ -138,7 +138,7 @@ func (w *world) startBus() {
 	}
 }
 
-// The world grants leases like the director.
+// Acquire grants leases like the director.
 func (w *world) Acquire(worker string, a wire.BudgetAcquire) wire.BudgetGrant {
 	w.mu.Lock()
 	defer w.mu.Unlock()
