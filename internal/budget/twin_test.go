@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// twin is a model of a pool that does not know its algorithm. It records the pool's answers and checks its invariants.
+// twin checks the invariants of a pool from the requests and answers, without knowledge of its algorithm.
 type twin struct {
 	limits  Limits
 	held    map[string]Lease
@@ -41,7 +41,7 @@ func (w *twin) grant(t *rapid.T, now time.Time, g Grant, worker string) {
 	w.held[g.ID] = Lease{ID: g.ID, Worker: worker, Until: now.Add(g.Lease)}
 }
 
-// TestLimitsAreNeverExceeded runs workers that ask, return in time or late or never, report, release and die.
+// TestLimitsAreNeverExceeded simulates workers that request, report, release and drop leases at random times.
 func TestLimitsAreNeverExceeded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits := Limits{

@@ -110,7 +110,7 @@ func change(t *rapid.T, dir string) {
 	name := rapid.SampledFrom([]string{"a", "b", "c-d", "x\ny", "\xff\xfe", ".hidden", "deep"})
 	path := strings.Join(rapid.SliceOfN(name, 1, 3).Draw(t, "path"), "/")
 	write := func(flags int, mode fs.FileMode, do func(f *os.File)) {
-		// a pipe does not wait
+		// O_NONBLOCK keeps a pipe from blocking the test
 		if f, err := root.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK|flags, mode); err == nil {
 			do(f)
 			_ = f.Close()
@@ -151,7 +151,7 @@ func change(t *rapid.T, dir string) {
 			_ = f.Truncate(int64(size))
 			_, _ = f.WriteAt([]byte("x"), int64(at))
 		})
-	case "pipe": // in the directory itself: there is no link on the way
+	case "pipe": // in dir itself, because the path must not have a link
 		_ = syscall.Mkfifo(filepath.Join(dir, name.Draw(t, "pipe")), 0o644)
 	}
 }

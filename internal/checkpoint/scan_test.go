@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// TestWhatIsNotTaken skips git directories under any spelling, special files, and Retake's own directory except for
-// this attempt's reports.
+// TestWhatIsNotTaken checks that a scan skips git directories in any spelling, special files, and Retake's own
+// directory except for this attempt's reports.
 func TestWhatIsNotTaken(t *testing.T) {
 	dir, s, _ := made(t, map[string]string{
 		"a/.git/config": "x", "a/.GIT": "x", ".git/hooks/x": "x", "work": "x", ".retake/attempt.json": "x",

@@ -213,7 +213,7 @@ func TestAFloodIsBoundedAndItsEndIsKept(t *testing.T) {
 	}
 }
 
-// A slow reader does not block the recording, and learns how many lines it missed.
+// A slow reader does not block the recording, and gets the number of lines that it missed.
 func TestASlowReaderIsToldWhatItMissed(t *testing.T) {
 	s := open(t, t.TempDir(), Keep{PartBytes: 4 << 10})
 	p := newPipe()

@@ -144,7 +144,7 @@ func TestTheSameAfterARestart(t *testing.T) {
 	}
 }
 
-// TestBookKeepsNothing checks that a Book forgets finished tasks.
+// TestBookKeepsNothing checks that a Book does not keep finished tasks in memory.
 func TestBookKeepsNothing(t *testing.T) {
 	for name, records := range journals(t) {
 		b, m := NewBook("default", nil), fsm.New(fsm.Config{})
