@@ -72,11 +72,11 @@ var All = []Row{
 		Fresh, "/agent fresh <text>", "Like retry, but in a new checkout; Retake discards all changes so far.",
 		OnIdle, nil, true,
 	},
-	{Snooze, "/agent snooze 2h", "Retake waits, then tries again. From 1 minute to 30 days: " +
-		"`30m`, `2h`, `1d`.", OnWaiting, snoozeArgument, false},
+	{Snooze, "/agent snooze 2h", "Retake waits for the given time, then tries again. The time can be from 1 minute " +
+		"to 30 days, such as `30m`, `2h` or `1d`.", OnWaiting, snoozeArgument, false},
 	{
-		Budget, "/agent budget +2", "Retake continues, with up to that many more attempts, from 1 to 20.", OnTask,
-		budgetArgument, false,
+		Budget, "/agent budget +2", "Retake continues with at most 2 more attempts. The number can be from 1 to 20.",
+		OnTask, budgetArgument, false,
 	},
 	{Fix, "/agent fix <text>", "Retake starts another attempt on the same branch and passes your text " +
 		"to the agent.", onPull, nil, false},
