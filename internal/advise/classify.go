@@ -20,7 +20,7 @@ import (
 type Classifying struct {
 	Classifier *classify.Classifier
 	As         []string         // presets for which to print the name of the reason
-	Explain    bool             // also print the rules that matched, and why each lost
+	Explain    bool             // also print all rules that matched, and why the others were not chosen
 	Now        func() time.Time // the time for lines without a timestamp
 }
 

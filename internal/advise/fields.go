@@ -36,12 +36,13 @@ type field[T any] struct {
 	read  func(t *T, raw json.RawMessage) bool // returns false for an unexpected value
 }
 
-// at returns a row for a field with the form f, which is stored at place.
+// at returns a row for a field with the form f. place returns the address at which to store the value.
 func at[T, V any](f form[V], place func(*T) *V, names ...string) field[T] {
 	return field[T]{names, f.want, func(t *T, raw json.RawMessage) bool { return f.read(raw, place(t)) }}
 }
 
-// fill reads the fields of o in the order of the table. Path is the location of o. Unknown fields are ignored.
+// fill reads the fields of o in the order of the table. Errors add path before the name of a field. Unknown fields are
+// ignored.
 func fill[T any](t *T, o object, path string, fields []field[T]) error {
 	for _, f := range fields {
 		for _, name := range f.names {

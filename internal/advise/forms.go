@@ -13,7 +13,7 @@ import (
 
 // form describes and reads a field's value.
 type form[V any] struct {
-	want string // "want %s, got …"
+	want string // expected value, for the error "want %s, got …"
 	read func(raw json.RawMessage, to *V) bool
 }
 

@@ -22,7 +22,7 @@ type Source struct {
 // MaxLine limits one line, in bytes. A longer line is skipped, and its answer is an error.
 const MaxLine = 16 << 20
 
-// beginning is the part of an overlong line that is read, because it usually contains the id.
+// beginning is the maximum number of bytes that nextLine returns of an overlong line. They usually contain the id.
 const beginning = 4 << 10
 
 // asker answers one line with a JSON value, or with an error about its content.

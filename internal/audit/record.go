@@ -56,7 +56,7 @@ type Meta struct {
 
 // StoredOutput is a file with an attempt's output; see package output.
 type StoredOutput struct {
-	Path      string `json:"path"`   // below director.data_dir
+	Path      string `json:"path"`   // relative to director.data_dir
 	SHA256    string `json:"sha256"` // digest of the file, in hexadecimal
 	Bytes     int64  `json:"bytes"`  // size of the file
 	Truncated bool   `json:"truncated"`

@@ -29,10 +29,10 @@ type ReportData struct {
 	Total     int                      `json:"total"`
 	Completed int                      `json:"completed"`
 	Failed    wire.List[FailedTask]    `json:"failed"`
-	Asked     wire.List[AskedTask]     `json:"asked"`      // not failed: an agent's question waits for an answer
+	Asked     wire.List[AskedTask]     `json:"asked"`      // tasks that wait for an answer to an agent's question
 	Open      int                      `json:"open"`       // tasks that have not ended
-	GivenBack int                      `json:"given_back"` // closed, or taken by another owner
-	Skipped   wire.List[SkippedTask]   `json:"skipped"`    // not failed: another task blocks it
+	GivenBack int                      `json:"given_back"` // tasks that were closed, or taken by another owner
+	Skipped   wire.List[SkippedTask]   `json:"skipped"`    // tasks that wait for a failed task
 	Timeline  wire.List[TimelineEntry] `json:"timeline"`   // every failed attempt, including those followed by a successful retry
 	Incidents wire.List[Incident]      `json:"incidents"`
 	DependsOn map[string][]string      `json:"depends_on,omitempty"`

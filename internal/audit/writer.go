@@ -24,7 +24,7 @@ type Options struct {
 	Log       *zap.Logger
 	Redact    func(string) string // masks secrets in all written text
 	MaxEvents int64               // bytes of events.jsonl at which it is rotated; default 10 MiB
-	MaxLine   int                 // bytes of a line there, at least 1,024; default 65,536
+	MaxLine   int                 // bytes of a line in events.jsonl, at least 1,024; default 65,536
 	MaxText   int                 // bytes of one log or patch; default 1 MiB
 	Keep      Keep
 	Queue     int              // maximum number of waiting writes; default 4,096
@@ -45,7 +45,7 @@ const queueBytes = 64 << 20
 
 // Counts counts the outcomes of writes.
 type Counts struct {
-	Written     uint64 // files, and batches of lines
+	Written     uint64 // written files, and appended batches of lines
 	Dropped     uint64 // writes that did not fit into the queue
 	WriteErrors uint64
 	LastError   string
@@ -215,7 +215,7 @@ func (w *Writer) do(j job) {
 	path, err = j.run()
 }
 
-// tidy removes expired files and incomplete files of a crash, and builds the index.
+// tidy removes expired files, and files that a crash left incomplete. It also builds the index.
 func (w *Writer) tidy() (path string, err error) {
 	w.tidied = w.o.Now()
 	faults := []error{w.attempts.load(), w.pruneState()}

@@ -21,7 +21,7 @@ type cluster struct {
 	kubetest.Cluster
 	fleet string
 	dir   string               // directory of the run
-	seen  map[string]time.Time // by file of a checkout: when it was first seen
+	seen  map[string]time.Time // when each file of a checkout was first seen
 }
 
 // clusterImage contains worker and agent. tools/kube/demo.sh builds the image, and the node imports it.

@@ -99,7 +99,7 @@ func ownAnswers(issues []githubtest.Issue) map[string]bool {
 func duplicateContainers(all []testbed.Event) []string {
 	var wrong []string
 	started := map[string]int{}
-	running := map[string]string{} // task → attempt
+	running := map[string]string{} // running attempt of each task
 	for _, x := range all {
 		switch x.Action {
 		case "start":

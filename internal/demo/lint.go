@@ -18,7 +18,7 @@ type lint struct {
 
 	mu     sync.Mutex
 	passed map[string]bool     // by commit
-	failed map[string][]string // branch → its commits that failed, oldest first
+	failed map[string][]string // commits that failed, by branch, oldest first
 }
 
 // lintName is the name of the check.

@@ -32,7 +32,7 @@ func openModel(ctx context.Context, host string, resets int) (*model, error) {
 	}
 	m := &model{url: "http://" + l.Addr().String(), resets: resets}
 	m.server.Handler, m.server.ReadTimeout = m, requestTimeout
-	m.wg.Go(func() { _ = m.server.Serve(l) }) // until close
+	m.wg.Go(func() { _ = m.server.Serve(l) }) // returns when close closes the server
 	return m, nil
 }
 
@@ -55,7 +55,7 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	if tcp, ok := c.(*net.TCPConn); ok && errors.Join(tcp.SetLinger(0), tcp.Close()) == nil { // no linger: reset
+	if tcp, ok := c.(*net.TCPConn); ok && errors.Join(tcp.SetLinger(0), tcp.Close()) == nil { // 0 means reset
 		m.resets--
 		m.cut++
 	}

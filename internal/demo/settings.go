@@ -35,7 +35,7 @@ func (s *world) writeConfig() error {
 	return nil
 }
 
-// goEnv returns variables that keep the workers' Go off the network.
+// goEnv returns variables that prevent the workers' Go from using the network.
 func (s *world) goEnv() map[string]string {
 	return map[string]string{
 		"GOROOT": s.tools.root, "GOPROXY": "off", "GOFLAGS": "-buildvcs=false", "GOTOOLCHAIN": "local",

@@ -36,7 +36,7 @@ type world struct {
 	otlp             string // collector of traces, if any
 }
 
-// dirPrefix begins the name of a run's directory; its fleet follows.
+// dirPrefix is the part of a run directory's name before the fleet.
 const dirPrefix = "retake-"
 
 func newFleet() string { return "demo-" + strings.ToLower(rand.Text()[:8]) }

@@ -12,18 +12,18 @@ import (
 // fleet is the state of a session's tasks, as of the last processed record.
 type fleet struct {
 	phase     fsm.Phase
-	tasks     map[fsm.IssueKey]*task // by projection.Fold
+	tasks     map[fsm.IssueKey]*task // by key in lower case; see projection.Fold
 	cooldowns map[string]time.Time
 	incidents map[string]recovery.Breaker
 }
 
-// task is the part of a task that metrics count.
+// task holds the data about a task that the metrics need.
 type task struct {
 	nonce  string
 	state  fsm.State
 	since  time.Time // when the task entered state
 	until  time.Time // end of the pause in Backoff
-	after  bool      // it waits for other issues
+	after  bool      // the task waits for other issues
 	worker string    // worker of the current or last attempt
 	begun  time.Time // start of the current attempt; zero if an earlier process started it
 	outbox []planned
@@ -64,7 +64,7 @@ func newFleet(m *fsm.Machine, now time.Time) *fleet {
 	return f
 }
 
-// taskOf returns the state of an existing task, which an earlier process or a rebuild left.
+// taskOf returns the state of a task that an earlier process created, or that a rebuild restored.
 func taskOf(t *fsm.Task) *task {
 	k := &task{
 		nonce: t.Nonce, state: t.State, since: t.Since, until: t.Until, after: len(t.Standing.After) > 0,

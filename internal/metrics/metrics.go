@@ -38,9 +38,9 @@ type Metrics struct {
 		sync.Mutex
 		records []fsm.Record
 	}
-	seen sync.Map // by worker: an *atomic.Int64 with its last sign of life; only for running attempts
+	seen sync.Map // last sign of life of each running worker, as an *atomic.Int64 in ns since 1970
 
-	mu    sync.Mutex // never locked by the owner
+	mu    sync.Mutex // the owner never locks it, so that a scrape cannot block a decision
 	fleet *fleet     // nil while this process does not lead
 }
 
@@ -222,7 +222,7 @@ func (m *Metrics) catchUp() {
 	}
 }
 
-// Restore implements projection.Restorer. From now on until End, a session leads.
+// Restore implements projection.Restorer. It begins a session, which lasts until End.
 func (m *Metrics) Restore(_ uint64, snapshot []byte) error {
 	machine := fsm.New(fsm.Config{})
 	if err := machine.Restore(snapshot); err != nil {
@@ -242,7 +242,7 @@ func (m *Metrics) Restore(_ uint64, snapshot []byte) error {
 // Slots sets the maximum number of workers.
 func (m *Metrics) Slots(n int) { m.slots.Store(int64(n)) }
 
-// End ends the session. Counters stay, and the metrics of tasks disappear.
+// End ends the session. The counters keep their values, but the metrics of tasks are no longer exported.
 func (m *Metrics) End() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

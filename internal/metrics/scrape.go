@@ -9,11 +9,12 @@ import (
 	"retake/internal/fsm"
 )
 
-// Readings holds the values that a scrape takes from the rest of the director. Their source must not block.
+// Readings holds the values that a scrape takes from the rest of the director. The function that returns them must not
+// block.
 type Readings struct {
 	BusConnected, DiskUsable bool
-	Late                     time.Duration // time by which the director lags behind
-	ChangesLeft              int           // remaining changes under the director's own limit
+	Late                     time.Duration // value of retake_late_seconds
+	ChangesLeft              int           // number of changes that GitHub's limit still allows in this hour
 	WaitingRequests          int           // requests that wait at the gate
 	Webhooks                 map[string]int
 	DeadLetters              map[string]uint64

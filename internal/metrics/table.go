@@ -3,7 +3,7 @@ package metrics
 // Prefix is the prefix of the director's metrics.
 const Prefix = "retake_"
 
-// Kind is the type of a metric, as Prometheus calls it.
+// Kind is a metric's type in Prometheus.
 type Kind string
 
 // The kinds.
@@ -17,10 +17,10 @@ const (
 type Row struct {
 	Name   string
 	Kind   Kind
-	Labels []string // in this order
+	Labels []string // names of the labels, in the order in which the code passes their values
 	Help   string   // one line for Prometheus, without a full stop
 	Means  string   // exact definition for the reference, in Markdown
-	// Buckets has the upper limits of a histogram, in its unit.
+	// Buckets holds the upper bounds of a histogram's buckets, in the metric's unit.
 	Buckets []float64
 	// Always means that every director exports the metric. Otherwise only the leader does.
 	Always bool

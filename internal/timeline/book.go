@@ -113,8 +113,8 @@ func (b *Book) tellOf(s *Task, e Event) {
 	s.Dropped += dropped
 }
 
-// bounded drops the oldest tenth of a list that is longer than most. Dropping one element at a time would copy the list
-// each time.
+// bounded drops the oldest elements of a list that is longer than most. It drops a tenth more than necessary, because
+// each call that drops elements copies the list.
 func bounded[T any](all []T, most int) (kept []T, dropped int) {
 	if most <= 0 || len(all) <= most {
 		return all, 0

@@ -45,7 +45,7 @@ type Event struct {
 	ID      Place        `json:"id"`
 	At      time.Time    `json:"at"`
 	Issue   fsm.IssueKey `json:"issue,omitempty"`   // empty for an event of the fleet
-	Attempt int          `json:"attempt,omitempty"` // from 1; 0 if no attempt is concerned
+	Attempt int          `json:"attempt,omitempty"` // from 1; 0 if the event does not concern an attempt
 	Kind    string       `json:"kind"`              // type of the fact, such as "moved" or "verdict_made"
 	Text    string       `json:"text"`              // a sentence for people, without a full stop
 

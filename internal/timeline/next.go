@@ -42,7 +42,7 @@ func (s *Task) why() (why, cause string) {
 	return fmt.Sprintf("Attempt %d failed: %s", d.Attempt, why), d.Cause
 }
 
-// whyDone summarizes the attempts up to finished work.
+// whyDone summarises the attempts that led to finished work, and quotes a person's comment.
 func (s *Task) whyDone() string {
 	if s.Attempt == 0 {
 		return ""
@@ -54,7 +54,7 @@ func (s *Task) whyDone() string {
 	return text + s.before()
 }
 
-// before summarises how the earlier attempts of this claim ended, grouped by the same end.
+// before summarises the results of the claim's earlier attempts, and groups attempts with the same result.
 func (s *Task) before() string {
 	type ending struct{ verb, means string }
 	ended, order := map[ending][]string{}, []ending(nil)
@@ -63,7 +63,7 @@ func (s *Task) before() string {
 			continue
 		}
 		d := a.Decided[len(a.Decided)-1]
-		if d.Reason == recovery.NeedsHuman { // the answer appears instead
+		if d.Reason == recovery.NeedsHuman { // whyDone already quotes the answer
 			continue
 		}
 		how := ending{"failed", d.Means}

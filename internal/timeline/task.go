@@ -25,7 +25,7 @@ type Task struct {
 	Queued time.Time `json:"queued_at"`
 	Claims int       `json:"claims"` // number of times the issue was queued; it can be offered again
 
-	Attempt  int       `json:"attempt"` // of the last claim, or 0 before its first attempt
+	Attempt  int       `json:"attempt"` // last attempt of the last claim; 0 before its first attempt
 	Priority int       `json:"priority,omitempty"`
 	Why      string    `json:"why,omitempty"`       // reason for the state, a sentence without a full stop
 	Cause    string    `json:"cause,omitempty"`     // the line of evidence behind Why
@@ -86,7 +86,7 @@ type Work struct {
 type Meters struct {
 	Redispatches int     `json:"redispatches"` // attempts granted and charged by verdicts
 	Iterations   int     `json:"iterations"`   // attempts granted by verdicts, minus refunds for cache hits
-	Errors       int     `json:"errors"`       // consecutive
+	Errors       int     `json:"errors"`       // consecutive errors
 	PaidCalls    int64   `json:"paid_calls"`
 	Tokens       int64   `json:"tokens"`
 	CostUSD      float64 `json:"cost_usd"`

@@ -112,7 +112,7 @@ func (s Task) advised(w *lines) (n int) {
 	return n
 }
 
-// others writes the other remedies in two columns.
+// others writes the remedies from an index on, in two columns.
 func (s Task) others(w *lines, from int) {
 	width := 0
 	for _, r := range s.Can[from:] {
@@ -129,9 +129,9 @@ var plainly = strings.NewReplacer(
 	"the one retry for this reason is used up",
 )
 
-// because returns the explanation of a decision. It adds the reason in front if the text does not begin with it.
+// because returns the explanation of a decision, with the reason at the start.
 func because(r recovery.Reason, why string) string {
-	if r == recovery.NeedsHuman { // an answer helps
+	if r == recovery.NeedsHuman { // an answer can make a retry succeed
 		why = strings.TrimSuffix(why, policy.NotRepeated)
 	}
 	why = plainly.Replace(why)

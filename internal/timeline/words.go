@@ -90,7 +90,8 @@ func movedText(at time.Time, f fsm.Moved) string {
 	return text
 }
 
-// typedBy replaces the name of the command in a journaled text by the name that the operator typed.
+// typedBy replaces the name of the budget command in a journaled text by "grant", which is the name on the command
+// line.
 func typedBy(words string) string {
 	if by, operators := strings.CutSuffix(words, ": "+string(fsm.CommandBudget)); operators {
 		return by + ": grant"

@@ -159,8 +159,8 @@ func (w *Follower) reread(t *fsm.Task, f fsm.VerdictMade) Reread {
 // ruleKnown is the rule of findings that the director observed itself.
 const ruleKnown = "known"
 
-// went adds a fact to the Case that would have changed the claim's later history. It ignores facts after a person's
-// answer or a delivery.
+// went adds a fact about a claim to the Case after which the claim would have had another history. It ignores facts
+// after a person's answer or a delivery.
 func (w *Follower) went(at time.Time, f fsm.Fact) {
 	var key fsm.IssueKey
 	switch f := f.(type) {
@@ -206,7 +206,7 @@ func (w *Follower) claim(t *fsm.Task) *claim {
 	return w.claims[t.Nonce]
 }
 
-// seen records the time of an examined verdict.
+// seen records the time and the issue of an examined verdict.
 func (w *Follower) seen(at time.Time, k fsm.IssueKey) {
 	if w.out.From.IsZero() {
 		w.out.From = at
@@ -218,7 +218,7 @@ func (w *Follower) seen(at time.Time, k fsm.IssueKey) {
 	}
 }
 
-// Report returns the results so far. The follower still owns them.
+// Report returns the results so far. Later calls of Apply modify them.
 func (w *Follower) Report() *Report {
 	w.out.count()
 	w.out.total()

@@ -24,7 +24,7 @@ type Report struct {
 type Counts struct {
 	Same        int `json:"same"`
 	Differ      int `json:"differ"`
-	Already     int `json:"already"`      // part of Differ: the current configuration decides like the alternative
+	Already     int `json:"already"`      // part of Differ: the current configuration decides like the tested one
 	Later       int `json:"later"`        // not compared, because an earlier verdict already differed
 	NotAsked    int `json:"not_asked"`    // not compared, because no policy applies, for example to work that cannot be submitted
 	Unknown     int `json:"unknown"`      // not compared, because the journal lacks the task's beginning
@@ -47,7 +47,7 @@ const (
 // kinds is the table of differences, in order of precedence.
 var kinds = []struct {
 	kind      string
-	elsewhere bool // the claim would have had another history
+	elsewhere bool // the difference would have changed the claim's later history
 	is        func(was, would *fsm.VerdictMade) bool
 }{
 	{KindAction, true, func(a, b *fsm.VerdictMade) bool { return a.Verdict.Action != b.Verdict.Action }},
@@ -68,7 +68,8 @@ func asksElse(a, b recovery.Verdict) bool {
 	return topic != fsm.TopicOf(b) || topic == recovery.TopicPolicy && a.Ask != b.Ask
 }
 
-// differs returns the first difference, or "" if the decisions are equal. It ignores rows, counters and texts.
+// differs returns the first difference, or "" if the decisions are equal. It ignores rows, counters, and all texts
+// except a policy's question to a person.
 func differs(was, would fsm.VerdictMade) (kind string, elsewhere bool) {
 	for _, k := range kinds {
 		if k.is(&was, &would) {
@@ -96,7 +97,7 @@ type Case struct {
 	Stage   string       `json:"stage,omitempty"`
 	Cause   string       `json:"cause"`
 	Kind    string       `json:"differs_in"`
-	Already bool         `json:"already"` // the current configuration decides like the alternative; see Compare
+	Already bool         `json:"already"` // the current configuration makes the same decision as the tested one
 	Was     Decision     `json:"was"`
 	Would   Decision     `json:"would_be"`
 	Later   int          `json:"later"`      // number of later verdicts on the claim, which are not compared

@@ -163,7 +163,7 @@ func signIn() (said []string) {
 		}
 		_ = c.Close()
 	}
-	if c, err := net.DialTimeout("tcp", bus(), 3*time.Second); err == nil { // without TLS the server is silent
+	if c, err := net.DialTimeout("tcp", bus(), 3*time.Second); err == nil { // expect silence without TLS
 		_ = c.SetDeadline(time.Now().Add(3 * time.Second))
 		buffer := make([]byte, 4)
 		if n, _ := c.Read(buffer); n > 0 && string(buffer[:n]) == "INFO" {
@@ -231,7 +231,8 @@ func credentials() (said []string) {
 		switch {
 		case path == "/proc" || path == "/sys" || path == "/dev" || path == "/usr/local/go":
 			return fs.SkipDir
-		case err == nil && d.Type().IsRegular() && path != "/retake/worker" && path != self: // both contain the pattern
+		case err == nil && d.Type().IsRegular() && path != "/retake/worker" && path != self:
+			// The programs of worker and intruder are skipped, because they contain the pattern.
 			look(path)
 		}
 		return nil

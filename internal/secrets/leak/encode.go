@@ -11,7 +11,8 @@ import (
 const (
 	// window is the number of symbols in one hash, and the minimum length of a pattern.
 	window = 8
-	// surely is the minimum length of symbols that do not occur in ordinary text by chance.
+	// surely is the minimum number of symbols in a pattern, because shorter patterns may occur in ordinary text by
+	// chance. Only the unencoded pattern of a value that looks random may be shorter.
 	surely = 12
 )
 
@@ -22,7 +23,7 @@ type pattern struct {
 	as      string // encoding; empty for the plain value
 }
 
-// symbols maps a byte to its symbol, or 0 for bytes to skip. Letters lose their case.
+// symbols maps a byte to its symbol, or 0 for bytes to skip. The symbol of a letter is the lower-case letter.
 var symbols = func() (table [256]byte) {
 	for c := range table {
 		switch b := byte(c); {

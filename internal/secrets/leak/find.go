@@ -23,7 +23,7 @@ type Finder struct {
 	patterns map[uint64][]pattern // by the hash of their last symbols
 	heads    map[uint64][]pattern // by the hash of their first symbols
 	filter   [filterBits / 64]uint64
-	longest  int // symbols
+	longest  int // number of symbols in the longest pattern
 	spelled  []spelled
 }
 

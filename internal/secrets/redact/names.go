@@ -135,7 +135,7 @@ func value(text string, at int, isTag bool) (from, to int, quoted bool) {
 	escapes := skip(rest, 0, `\`)
 	if escapes < len(rest) && strings.IndexByte("\"'`", rest[escapes]) >= 0 {
 		from = at + escapes + 1
-		closing := rest[:escapes+1] // escaped like the opening one
+		closing := rest[:escapes+1] // the closing quotation mark has the same escapes
 		inner := rest[escapes+1:]
 		for i := 0; i < len(inner); i++ {
 			if strings.HasPrefix(inner[i:], closing) {
@@ -178,8 +178,8 @@ const (
 	token
 )
 
-// about lists words after which a name no longer denotes a secret. For example, the value of "token_count" is not
-// secret.
+// about lists words that may follow the word for a secret in a name, so that the name no longer denotes a secret. For
+// example, the value of "token_count" is not secret.
 var about = words(
 	`file files path paths dir url uri urls endpoint host port type types kind name names id ids count counts limit limits length len size sizes ttl expiry expires expire
 	expiration expired timeout age policy policies version ring prefix suffix usage used max min budget total env header headers format algorithm alg store storage manager provider

@@ -57,7 +57,7 @@ type key struct {
 // index finds the keys in a text.
 type index struct {
 	rules []searched
-	// by the lower seven bits of a key's first two bytes: 1 + index in keys, or 0 for no key
+	// heads contains 1 + index in keys, or 0 for no key. Function head computes the index from a key's first two bytes.
 	heads [1 << 14]uint16
 	keys  [][]key
 }

@@ -22,7 +22,7 @@ type Writer struct {
 	to    io.Writer
 	by    *Redactor
 	held  []byte
-	inKey bool // between the fences of a private key
+	inKey bool // between the first and the last line of a private key
 
 	values Stream // nil without a Finder
 }
@@ -85,7 +85,7 @@ func (w *Writer) passValues(text []byte) {
 	w.passLines(text)
 }
 
-// The fences of a private key that arrives line by line.
+// The first and the last line of a private key that arrives line by line.
 var (
 	keyBegin = regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----`)
 	keyEnd   = regexp.MustCompile(`-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----`)
