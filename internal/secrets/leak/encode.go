@@ -12,7 +12,7 @@ const (
 	// window is the number of symbols in one hash, and the minimum length of a pattern.
 	window = 8
 	// surely is the minimum number of symbols in a pattern, because shorter patterns may occur in ordinary text by
-	// chance. Only the unencoded pattern of a value that looks random may be shorter.
+	// chance. The unencoded pattern of a random value may have as few symbols as window.
 	surely = 12
 )
 
