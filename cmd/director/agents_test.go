@@ -32,7 +32,7 @@ func writeAgents(t *testing.T, dir string) {
 	}
 }
 
-// A new user adds a row and a stage, and runs one command.
+// A new user adds a profile, and one command shows how Retake reads the agent's output.
 func TestAgentsTryTellsWhatWasUnderstood(t *testing.T) {
 	dir := t.TempDir()
 	for _, what := range []string{"retake/cmd/worker", "retake/internal/agenttest/cmd/agentloop"} {
@@ -68,7 +68,8 @@ func TestAgentsTryTellsWhatWasUnderstood(t *testing.T) {
 		!strings.Contains(out, "no request reached the stand-in") || err == nil {
 		t.Errorf("%v, no %q in\n%s", err, answer, out)
 	}
-	for _, args := range [][]string{{"deaf", "refused"}, {"absent", "ok"}} { // nothing could reach it
+	// In these cases requests cannot reach the stand-in, so the command must not blame the profile.
+	for _, args := range [][]string{{"deaf", "refused"}, {"absent", "ok"}} {
 		if out, _ := try(args...); !strings.Contains(out, args[1]+": ") ||
 			strings.Contains(out, "no request reached the stand-in") {
 			t.Errorf("%v blames the profile:\n%s", args, out)

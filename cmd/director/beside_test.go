@@ -39,7 +39,7 @@ func TestJournalCommandsBesideDirectors(t *testing.T) {
 	}
 }
 
-// exported exports the journal again after the work of round n.
+// exported exports the journal with the command of director d. n is the number in the file's name.
 func exported(d *twin, n int) (chain.File, error) {
 	d.t.Helper()
 	file := fmt.Sprintf("end%d.jsonl.zst", n)

@@ -30,7 +30,7 @@ func TestNobodySeesTheDirectorsSecrets(t *testing.T) {
 	if err != nil || len(bytes.Trim(environ, "\x00")) > 0 {
 		t.Errorf("%senviron shows %q, %v", proc, environ, err)
 	}
-	var stat syscall.Stat_t // belongs to the user who runs it, unless the process is not dumpable
+	var stat syscall.Stat_t // the file belongs to root, because the process is not dumpable
 	if err := syscall.Stat(proc+"environ", &stat); err != nil || stat.Uid != 0 {
 		t.Errorf("%senviron is user %d's, %v", proc, stat.Uid, err)
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The fake GitHub and its page rendering belong to the demo and to githubsim.
+// The director must not link the stand-in for GitHub and its pages, which only the demo and githubsim need.
 func TestDirectorLinksNoStandIn(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", ".").Output()
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"retake/internal/timeline"
 )
 
-// answering starts a director as the operator's commands see it.
+// answering serves an operator's socket with fixed answers, like a running director.
 func answering(t *testing.T, h operator.Health, s wire.Snapshot, more ...func(*http.ServeMux)) (dir string) {
 	t.Helper()
 	dir = t.TempDir()

@@ -62,7 +62,7 @@ var operatorPolicies = []struct {
 	},
 }
 
-// TestOperatorPolicies reports problems with the file's name, and the source of the limits.
+// TestOperatorPolicies checks that the commands name the file of a problem, and the source of the limits.
 func TestOperatorPolicies(t *testing.T) {
 	for _, c := range operatorPolicies {
 		out, exit := shell(t, t.TempDir(), policyFiles+c.command)

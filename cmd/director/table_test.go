@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// On a terminal the rows of a table never wrap. Titles are cut first, and the issue always remains.
+// On a terminal the rows of a table never wrap. The table shortens titles first, and keeps the issue.
 func TestATableFitsItsTerminal(t *testing.T) {
 	title, waits := strings.Repeat("title ", 5)+"title", strings.Repeat("waits ", 11)+"waits"
 	rows := [][]string{

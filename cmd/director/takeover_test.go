@@ -81,7 +81,7 @@ func TestTakeovers(t *testing.T) {
 	// a busy machine may delay a takeover, but three late takeovers in a row are a bug
 	var took []time.Duration
 	for n := 0; n < *takeovers || n < 3 && slices.Min(took) > 2*takeoverLease; n++ {
-		time.Sleep(time.Duration(n%4) * 700 * time.Millisecond) // at another moment of the work each time
+		time.Sleep(time.Duration(n%4) * 700 * time.Millisecond) // kill the leader in different phases of the work
 		began := time.Now()
 		lead.signal(syscall.SIGKILL)
 		wait(t, "a takeover", other.leads)

@@ -122,8 +122,8 @@ type world struct {
 // untilTold is the script of a worker that waits for goOn.
 const untilTold = "until [ -e %s/go-on ]; do sleep 0.1; done"
 
-// newTwins starts two directors' environment. If they do not share storage, each has its own. work is a shell line, in
-// which %s is the world's directory.
+// newTwins prepares two directors that share a bus, and starts the bus and the stand-in for GitHub. If shared is set,
+// they also share the directory of the checkouts. work is a shell line, in which %s is the world's directory.
 func newTwins(t *testing.T, shared bool, work string) (a, b *twin, w *world) {
 	t.Helper()
 	w, api := newWorld(t)

@@ -111,8 +111,8 @@ func TestRefusedWithoutADataDirectory(t *testing.T) {
 	}
 }
 
-// Relative paths begin at the file's directory. The location of earlier releases, the working directory, still works
-// for one release.
+// Relative paths are relative to the directory of the configuration file. Earlier releases used the working directory,
+// which still works for one release.
 func TestRefusedOrFoundBesideTheFile(t *testing.T) {
 	t.Parallel()
 	const elsewhere = "mkdir -p conf && echo '[director]' >conf/c.toml && director pause -c conf/c.toml"
@@ -138,7 +138,7 @@ func TestRefusedOrFoundBesideTheFile(t *testing.T) {
 	}
 }
 
-// A start never ignores the data directory of an earlier release, and does not guess between two.
+// A start never ignores the data directory of an earlier release. If there are two candidates, it does not guess.
 func TestRefusedToBeginAnew(t *testing.T) {
 	t.Parallel()
 	const warned = "warning: director.data_dir: "

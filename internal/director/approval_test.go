@@ -161,8 +161,7 @@ func TestWhatGitHubHidesReachesNoAgent(t *testing.T) {
 	}
 }
 
-// TestAClaimCostsOneRequestMore checks that the director looks up the approval of an unedited issue with one request
-// per attempt.
+// TestAClaimCostsOneRequestMore checks that the approval of an unedited issue costs one request per attempt.
 func TestAClaimCostsOneRequestMore(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })

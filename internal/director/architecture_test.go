@@ -18,13 +18,13 @@ const architecture = root + "/docs/architecture.md"
 // walkStep matches a file with or without a function.
 var walkStep = regexp.MustCompile("`((?:internal|cmd)/[\\w./-]+\\.\\w+)(?::(\\w+))?`")
 
-// walks are the headings of the page's walks.
+// walks are the headings of the page's walkthroughs. A walkthrough follows one event through the code.
 var walks = []string{
 	"A `worker_error.v1` to the comment", "A missed heartbeat to the fresh container",
 	"`/agent retry` to the resumed attempt", "A takeover by a standby", "A webhook to the poll",
 }
 
-// walkFiles bounds the files on a walk. More files mean a detour.
+// walkFiles limits the number of files in a walkthrough.
 const walkFiles = 13
 
 // section returns the text between a heading of the page and the next one.
@@ -59,7 +59,7 @@ func TestArchitectureNamesWhatExists(t *testing.T) {
 	}
 }
 
-// TestWalksAreShortAndEnterNoFileTwice checks that a file on a walk has only one task there.
+// TestWalksAreShortAndEnterNoFileTwice checks that a walkthrough has few files, and does not return to a file.
 func TestWalksAreShortAndEnterNoFileTwice(t *testing.T) {
 	for _, walk := range walks {
 		entered, last := map[string]bool{}, ""
@@ -75,11 +75,11 @@ func TestWalksAreShortAndEnterNoFileTwice(t *testing.T) {
 	}
 }
 
-// mostHops bounds the packages between a question and its answer.
+// mostHops limits the number of times that the path from a question to its answer changes the package.
 const mostHops = 3
 
-// TestSixQuestionsTakeThreeHops checks that each arrow of a path is a call in the code, and that few of them leave a
-// package.
+// TestSixQuestionsTakeThreeHops checks that each arrow of a path is a call in the code, and that at most mostHops of
+// them leave a package.
 func TestSixQuestionsTakeThreeHops(t *testing.T) {
 	questions := 0
 	for line := range strings.Lines(section(t, "Six questions")) {
@@ -118,7 +118,7 @@ func TestSixQuestionsTakeThreeHops(t *testing.T) {
 // shared matches the parts of the director that all parts may import.
 var shared = regexp.MustCompile(`^retake/internal/director/(disk|failure|inforce|internal/witness|loop|operator|reports|view)\b`)
 
-// joins lists further imports of parts.
+// joins lists the other parts that a part may import.
 var joins = map[string][]string{
 	"offline":   {"lead", "restore"},
 	"preflight": {"engine", "lead", "offline", "restore"},

@@ -32,13 +32,14 @@ type drawnRow struct {
 	Action, Never  []string
 }
 
-// drawnKinds lists the files of rows, and how many rows of each are drawn.
+// drawnKinds lists the files of rows, and the number of rows to draw from each.
 var drawnKinds = []struct {
 	file string
 	draw int
 }{{"profiles", 7}, {"scripts", 6}, {"tools", 7}}
 
-// TestAsksTwentyDrawnFailures compares cause, action and command of each question with labels that are older than it.
+// TestAsksTwentyDrawnFailures compares the cause, the action and the command of each question with labels that were
+// written before the question.
 func TestAsksTwentyDrawnFailures(t *testing.T) {
 	if raced {
 		t.Skip("the other failures run the same code with other words")

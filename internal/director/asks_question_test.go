@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Views of a task show the agent's question, and only the comment has text below it.
+// All views of a task show the agent's question. Only the comment may refer to text below, because other views end with
+// the question.
 func TestAsksWhereOneLooks(t *testing.T) {
 	t.Parallel()
 	s := newReal(t, map[string]string{

@@ -93,7 +93,7 @@ func summaryShape(text string) (lines []string) {
 		switch {
 		case happened.MatchString(line):
 			lines = append(lines, happened.ReplaceAllString(line, ""))
-		case strings.HasPrefix(line, "- **Signal"): // of the played container, which may be ended before it ends
+		case strings.HasPrefix(line, "- **Signal"): // the director may kill the played container before it ends itself
 		case strings.HasPrefix(line, "## "):
 			lines = append(lines, strings.TrimSpace(line))
 		case isField && strings.HasPrefix(line, "- **"):
@@ -129,7 +129,7 @@ func TestTheExamplesOfAuditsOccur(t *testing.T) {
 		var want any
 		must(t, json.Unmarshal([]byte(documentedExample(t, name)), &want))
 		got := readDocument[map[string]any](t, path)
-		switch name { // the played container may be ended before it ends
+		switch name { // the director may kill the played container before it ends itself
 		case "meta":
 			delete(got, "signal")
 		case "last_failure":

@@ -14,13 +14,13 @@ import (
 	"retake/internal/director/operator"
 )
 
-// roads lead to GitHub and can be closed. They count requests that arrive while closed.
+// roads is a transport to GitHub that can be closed. It records the times of requests while it is closed.
 type roads struct {
 	mu     sync.Mutex
-	closed func() (*http.Response, error) // nil: open
-	when   func(*http.Request) bool       // closes them before a request that fits; never if nil
-	how    func() (*http.Response, error) // then
-	lost   []time.Time                    // requests that were not answered
+	closed func() (*http.Response, error) // answers requests while closed; nil while open
+	when   func(*http.Request) bool       // selects the request that closes the transport; may be nil
+	how    func() (*http.Response, error) // the value of closed after that
+	lost   []time.Time                    // times of the requests that did not reach GitHub
 }
 
 func (r *roads) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -46,7 +46,7 @@ func (r *roads) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// close blocks every request after the first that fits, or after now if fits is nil.
+// close blocks the first request that when selects and all later ones, or all requests from now on if when is nil.
 func (r *roads) close(when func(*http.Request) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -89,10 +89,10 @@ func tooLate() (*http.Response, error) {
 	return nil, context.DeadlineExceeded
 }
 
-// outage is one way to lose GitHub, and its time.
+// outage describes how requests to GitHub fail, and when that begins.
 type outage struct {
 	how   func() (*http.Response, error)
-	begin func(s *harness, r *roads, key string, finish func()) // returns when the roads are closed, or will be
+	begin func(s *harness, r *roads, key string, finish func()) // starts the director, and closes the roads
 }
 
 func isWrite(r *http.Request) bool { return r.Method != http.MethodGet }
@@ -145,7 +145,7 @@ func TestGitHubAway(t *testing.T) {
 	}
 }
 
-// happens runs a task through the outage. polled is set if its worker runs before that.
+// happens runs a task through the outage. polled is set if the task's worker runs before the outage begins.
 func (o outage) happens(t *testing.T, polled bool) {
 	goOn := make(chan struct{})
 	finish := sync.OnceFunc(func() { close(goOn) })

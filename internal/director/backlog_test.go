@@ -46,7 +46,7 @@ const (
 func TestBacklogOfAMachine(t *testing.T) {
 	issues, hours := 1000, 2
 	switch {
-	case raced: // the same code runs in the first minutes
+	case raced: // the first minutes already run all of the code
 		issues, hours = 40, 1
 	case os.Getenv("RETAKE_NIGHTLY") != "":
 		issues, hours = 2000, 4
@@ -85,13 +85,13 @@ type playedFleet struct {
 	owed    atomic.Int64
 	running context.Context //nolint:containedctx // ends the played agents
 	journal *outsideJournal
-	began   time.Time // of the labels
-	before  int       // requests before the labels
+	began   time.Time // when the issues were labelled
+	before  int       // number of requests before that
 
 	mu       sync.Mutex
 	ended    map[fsm.IssueKey]time.Time // when the agent ended
 	done     []time.Duration            // when each delivery succeeded, counted from the labels
-	order    []fsm.IssueKey             // of the successful deliveries
+	order    []fsm.IssueKey             // issues in the order of their successful deliveries
 	waits    []time.Duration            // from the end of the agent to the delivery
 	failures []string
 }
@@ -138,7 +138,7 @@ func (f *playedFleet) configure(c config.Config) {
 	f.inForce.Store(setup)
 }
 
-// label creates the repository's issues when its time has come.
+// label creates the repository's issues after the repository's delay.
 func (f *playedFleet) label(ctx context.Context, r playedRepo) {
 	select {
 	case <-time.After(r.after):
@@ -324,7 +324,7 @@ func (f *playedFleet) deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded
 
 // check compares the rate with the bound. alone is the time that a single task takes.
 func (f *playedFleet) check(hours int, alone time.Duration) {
-	const writes, pause = 5, 2 * time.Second // of a task with its pull request
+	const writes, pause = 5, 2 * time.Second // writes for a task with a pull request, and the pause between two writes
 	within, counted := 0, 0
 	for _, at := range f.done {
 		if at >= time.Hour {

@@ -46,11 +46,11 @@ func perSecond(n int, do func()) float64 {
 	return float64(n) / time.Since(began).Seconds()
 }
 
-// benchReplay reads a journal with this number of facts. A batch has 1 to most records. It reads as a director does at
-// its start, and as a consumer that discards the records. A part of the journal is also read as directors once did,
-// with one request per batch and encoding/json.
+// benchReplay measures the replay of a journal with the given number of facts, in batches of 1 to most records. It
+// measures a director's start, and a consumer that discards the records. For comparison, it reads a part of the journal
+// as early versions did, with one request per batch and encoding/json.
 func benchReplay(t *testing.T, facts, most int) {
-	// Without syncs the journal is written fast.
+	// Write the journal without syncs, because that is faster.
 	srv, err := server.Start(t.Context(), server.Options{Dir: t.TempDir()})
 	must(t, err)
 	b, err := bus.Open(t.Context(), bus.Options{Server: srv})
@@ -164,8 +164,8 @@ func hello(ctx context.Context, c *bus.Client, n int, patience time.Duration) bo
 	return err == nil && welcome
 }
 
-// benchReady starts a director on the data of another one, until it welcomes a worker that kept trying. Then all
-// workers send a hello at once: the connected workers, and the workers that reconnect.
+// benchReady starts a director on the data of another one, and measures the time until it welcomes a worker that kept
+// sending hellos. Then all workers send a hello at once: the connected workers, and the workers that reconnect.
 func benchReady(t *testing.T, sync string) {
 	f := newFoundFleet(t, sync)
 	f.parts()
@@ -228,7 +228,7 @@ func benchReady(t *testing.T, sync string) {
 
 func milliseconds(d time.Duration) float64 { return d.Seconds() * 1000 }
 
-// parts logs how long the parts of a start take.
+// parts logs the duration of each part of a start.
 func (f *foundFleet) parts() {
 	t := f.t
 	var took []string

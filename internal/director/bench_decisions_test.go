@@ -75,8 +75,9 @@ func medianRate(times int, measure func() float64) float64 {
 	return all[times/2]
 }
 
-// decisionGoal returns the goal, which is 45 % of the raw bus. Without syncs the raw bus only copies bytes in memory,
-// which is much cheaper than a decision. CI still notices a decision that became twice as expensive.
+// decisionGoal returns the goal, which is 45 % of the raw bus's rate. Without syncs, the raw bus only copies bytes in
+// memory, which is much cheaper than a decision, so the quick run has a lower goal. CI still detects a decision that
+// has become twice as expensive.
 func decisionGoal(synced bool) bench.Goal {
 	g := bench.Goal{AtLeast: 0.45, Ratio: true}
 	if !synced && bench.Quick() {
@@ -92,7 +93,8 @@ func decisionGoal(synced bool) bench.Goal {
 // noticesOfAnAttempt is an upper bound on the notices of one attempt.
 const noticesOfAnAttempt = 12
 
-// rawMessages returns the number of messages that measure the raw bus. With syncs it handles some 6,000 per second.
+// rawMessages returns the number of messages for a measurement of the raw bus. With syncs, the bus handles some 6,000
+// messages per second.
 func rawMessages(synced bool) int {
 	if synced {
 		return 4_000
@@ -119,7 +121,7 @@ type decisionBench struct {
 	testing.TB
 	dir          string
 	bytes, tasks int
-	sent         int // reports so far
+	sent         int // number of reports so far
 	notices      bool
 }
 

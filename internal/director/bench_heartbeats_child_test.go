@@ -43,8 +43,8 @@ func (b *beats) startChild(srv *server.Server) {
 	})
 }
 
-// beat lets every worker send one heartbeat per round, spread evenly over some time. With skip 2, the workers that
-// fall silent send no heartbeat.
+// beat makes every worker send one heartbeat, spread evenly over the given time. If skip is not 0, the workers that
+// fall silent do not send. round is the number in the heartbeats.
 func (b *beats) beat(skip, round int, over time.Duration) {
 	b.t.Helper()
 	_, err := fmt.Fprintf(b.child, "%d %d %d\n", skip, round, over.Milliseconds())
@@ -69,7 +69,7 @@ func (b *beats) sent() {
 func playWorkers(t *testing.T, order string) {
 	var o beatsOrder
 	must(t, json.Unmarshal([]byte(order), &o))
-	conns := make([]*nats.Conn, 8) // the relay lets 4 MiB a second pass on each
+	conns := make([]*nats.Conn, 8) // the relay limits each connection to 4 MiB per second
 	for i := range conns {
 		nc, err := nats.Connect(o.URL, nats.UserJWTAndSeed(o.JWT, o.Seed))
 		must(t, err)
@@ -91,7 +91,7 @@ func playWorkers(t *testing.T, order string) {
 		return data
 	}
 	sent := openSentTimes(t, o.Sent, o.Workers)
-	burst := make([][]byte, o.Workers) // created only now, because workers that wait would be silent
+	burst := make([][]byte, o.Workers) // encoded in advance, because all of them must leave within a second
 	for n := range burst {
 		burst[n] = encode(n, burstRound)
 	}

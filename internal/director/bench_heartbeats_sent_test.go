@@ -40,14 +40,14 @@ func (s sentTimes) set(n int) {
 	binary.LittleEndian.PutUint64(s[n*sentSize:], uint64(time.Now().UnixNano()))
 }
 
-// inTime reports whether a worker had sent a heartbeat before its deadline, and long enough before for a prompt
-// director.
+// inTime reports whether a worker sent a heartbeat after heard and at least beatPrompt before the deadline, so that the
+// director should have received it in time.
 func (s sentTimes) inTime(n int, heard, deadline time.Time) bool {
 	sent := time.Unix(0, int64(binary.LittleEndian.Uint64(s[n*sentSize:])))
 	return sent.After(heard) && sent.Before(deadline.Add(-beatPrompt))
 }
 
-// A suspicion counts only if the worker had sent in time.
+// A suspicion counts as wrong only if the worker had sent its heartbeat in time.
 func TestSentTimes(t *testing.T) {
 	s, _ := newSentTimes(t, 2)
 	heard := time.Now()

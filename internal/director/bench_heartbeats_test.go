@@ -35,13 +35,13 @@ const (
 	beatTTL     = 20 * time.Second
 	beatSilent  = 100
 	beatReports = 1000                   // decisions per second during the heartbeats
-	beatPrompt  = 100 * time.Millisecond // a heartbeat takes no longer
-	burstRound  = 3                      // in which all send within a second
-	idleWorkers = 1000                   // of a fleet without other events
+	beatPrompt  = 100 * time.Millisecond // maximum time from a worker to the machine
+	burstRound  = 3                      // the round in which all workers send within a second
+	idleWorkers = 1000                   // number of workers in a fleet without other events
 )
 
-// beatsEnv configures the child that plays the workers. The child separates their processor time from the director's
-// time.
+// beatsEnv configures the child process that plays the workers. With a separate process, the measured processor time
+// does not include theirs.
 const beatsEnv = "RETAKE_BENCH_BEATS"
 
 type beatsOrder struct {
@@ -65,11 +65,11 @@ func TestBenchHeartbeats(t *testing.T) {
 	b := startBeats(t, beatWorkers, true)
 	figure("intake and bus: memory of an admitted worker that sends nothing", b.perWorker, "B", bench.Goal{})
 
-	b.beat(0, 1, beatEvery) // of all
+	b.beat(0, 1, beatEvery) // all workers send
 	b.settled(1, func(int) bool { return true })
 	before, decided := processorTime(t), b.decided.Load()
 	began := time.Now()
-	b.beat(2, 2, beatEvery) // of workers that continue
+	b.beat(2, 2, beatEvery) // only the workers that continue send
 	with, took := processorTime(t)-before, time.Since(began)
 	rate := float64(b.decided.Load()-decided) / took.Seconds()
 	goesOn := func(n int) bool { return n%beatSilent != 0 }
@@ -115,13 +115,13 @@ type beats struct {
 	perWorker float64
 	decided   atomic.Int64
 	wrong     atomic.Int64
-	unsent    atomic.Int64 // suspected, because the child was late
+	unsent    atomic.Int64 // workers that were suspected because the child sent too late
 	sentAt    sentTimes
 	slow      atomic.Int64
-	began     time.Time // of the first round
+	began     time.Time // when the first round began
 
 	mu   sync.Mutex
-	late []time.Duration // silent workers, after their deadlines
+	late []time.Duration // delays between the deadline of a silent worker and its suspicion
 }
 
 func beatWorker(n int) string { return fmt.Sprintf("k%07d-1", n) }
@@ -251,7 +251,7 @@ func startBeats(t *testing.T, fleetOf int, reports bool) *beats {
 	return b
 }
 
-// allSeen tells the machine that every worker lives, because creating them took a while.
+// allSeen gives the machine a heartbeat of every worker, because creating the workers took a while.
 func allSeen(m *fsm.Machine, workers []string) {
 	now, all := time.Now(), make([]fsm.Sign, 0, len(workers))
 	for _, w := range workers {
@@ -291,7 +291,7 @@ func (b *beats) effect(e fsm.Effect) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if late < beatTTL/4 { // of its first probe
+	if late < beatTTL/4 { // a longer delay belongs to a second probe
 		b.late = append(b.late, late)
 	}
 }
@@ -313,7 +313,7 @@ func (b *beats) silences(workers int) []time.Duration {
 	}
 }
 
-// report lets the owner decide reports at their rate until ctx is done.
+// report makes the owner decide about beatReports reports per second until ctx is done.
 func (b *beats) report(ctx context.Context) error {
 	const together = 20
 	tick := time.NewTicker(time.Second * together / beatReports)
@@ -332,8 +332,8 @@ func (b *beats) report(ctx context.Context) error {
 	}
 }
 
-// settled waits until the last heartbeat of each worker of a kind has reached the machine. It returns the number of
-// workers with a missing heartbeat at the deadline.
+// settled waits up to three seconds until the machine has the round's heartbeat of each worker that of selects. It
+// returns the number of workers without that heartbeat.
 func (b *beats) settled(round int, of func(n int) bool) (lost int) {
 	b.t.Helper()
 	const together = 2000 // workers per turn of the owner, which also has other work

@@ -140,7 +140,7 @@ func (s *stopwatch) one(t *testing.T, n int, publish func() error) {
 	}
 }
 
-// atPace publishes count messages at the pace, without waiting for earlier ones.
+// atPace publishes count messages, one per pace, without waiting for earlier ones.
 func (s *stopwatch) atPace(t *testing.T, count int, next func() (int, func() error)) []time.Duration {
 	var wg sync.WaitGroup
 	began := time.Now()
@@ -153,7 +153,7 @@ func (s *stopwatch) atPace(t *testing.T, count int, next func() (int, func() err
 	return s.measured()
 }
 
-// inTurns publishes count messages, with inTurns of them under way at a time.
+// inTurns publishes count messages from inTurns concurrent senders.
 func (s *stopwatch) inTurns(t *testing.T, count int, next func() (int, func() error)) []time.Duration {
 	var wg sync.WaitGroup
 	for range inTurns {
@@ -168,7 +168,7 @@ func (s *stopwatch) inTurns(t *testing.T, count int, next func() (int, func() er
 	return s.measured()
 }
 
-// rawLatency measures the same for the bare server.
+// rawLatency measures the same times for the raw server.
 func rawLatency(t *testing.T, synced bool, bytes int) (paced, full []time.Duration) {
 	t.Helper()
 	ctx := t.Context()

@@ -27,7 +27,7 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// hand is the only program of an image. As CODE it waits until it finds a file, and its work is then done.
+// hand is the only program of an image. As CODE it waits for a file, and then writes its work.
 const hand = `package main
 
 import (
@@ -44,8 +44,8 @@ func main() {
 `
 
 const (
-	takes   = 3  // one after the other; the log has the medians
-	atOnce  = 50 // containers
+	takes   = 3  // number of separate measurements; the log has their medians
+	atOnce  = 50 // number of containers that start at the same time
 	ofBare  = "bare engine"
 	ofClone = "git clone and bare engine"
 	ofRm    = "bare engine, killed, removed, made"
@@ -238,9 +238,9 @@ func median(all []time.Duration) float64 {
 	return float64(all[len(all)/2].Microseconds()) / 1000
 }
 
-// TestBenchTakes measures the time between a label and a running container, a death and its replacement, and a report
-// and a push. Each is measured separately with the usual pace of writes, then many at once without it. For
-// comparison, the same engine starts the same containers.
+// TestBenchTakes measures the time from a label to a running container, from the death of a container to its
+// replacement, and from a report to the push. It measures single tasks with the usual pauses between writes, then many
+// tasks at the same time without pauses. For comparison, the same engine starts the same containers without a director.
 func TestBenchTakes(t *testing.T) {
 	bench.Begin(t)
 	image := imageOf(t, "hand", hand)
@@ -294,7 +294,7 @@ func (s *stage) take(n int, times takeTimes) (like apicontainer.InspectResponse)
 	return like
 }
 
-// again clones, runs, kills and runs a container again without a director.
+// again clones the repository, starts a container, kills it and starts it again, all without a director.
 func (b *bare) again(n int, times takeTimes) {
 	s := b.s
 	s.t.Helper()

@@ -12,18 +12,18 @@ import (
 	"retake/internal/recovery"
 )
 
-// busyFleet is a fleet with a real machine and a world that answers at once. It appends a journal like a busy
-// director's journal.
+// busyFleet runs a real machine, and completes each of its effects at once. Its journal resembles that of a busy
+// director.
 type busyFleet struct {
 	cfg    fsm.Config
-	most   int // records of a batch
+	most   int // maximum number of records in a batch
 	d      *fsm.Driver
 	now    time.Time
-	seq    uint64 // of the journal
+	seq    uint64 // last sequence of the journal
 	issues int
 	facts  int
-	events []fsm.EventBody // that happened and were not offered yet
-	live   []string        // attempts that were welcomed
+	events []fsm.EventBody // events that the machine has not received yet
+	live   []string        // attempts that the machine has welcomed
 	append func(*fsm.Batch) (seq uint64, err error)
 }
 
@@ -78,7 +78,7 @@ func (f *busyFleet) run(t *testing.T, facts int) {
 	}
 }
 
-// wants offers issues while tasks are few, and has the attempts report that run for longest.
+// wants adds events: new issues while there are few tasks, and reports of the oldest attempts.
 func (f *busyFleet) wants() {
 	if len(f.events) > 50 {
 		return
@@ -129,7 +129,7 @@ func failing(worker string) string {
 	return strings.Map(func(c rune) rune { return c%26 + 'a' }, worker)
 }
 
-// carryOut lets the world carry out the machine's effects.
+// carryOut adds the events with which an effect of the machine succeeds.
 func (f *busyFleet) carryOut(e fsm.Effect) {
 	end := fsm.EffectEnded{Task: e.Task, Effect: e.ID}
 	switch e.Kind {

@@ -113,7 +113,7 @@ func TestLabelsRenamedUnderTasks(t *testing.T) {
 			t.Errorf("not said: %s in %q", part, l)
 		}
 	}
-	s.github.AddComment(one, "octocat", "How is it going?") // so that the issue is seen
+	s.github.AddComment(one, "octocat", "How is it going?") // updates the issue, so that the next poll lists it
 	s.github.RemoveLabel(two, "octocat", before.Claimed)
 	s.until("the one without a label is stopped", func() bool { return s.runtime.running(two) == "" })
 	close(goOn)

@@ -94,8 +94,8 @@ func main() {
 }
 `
 
-// TestCheatedValidation performs the attack. Files that an agent leaves outside its work make VALIDATE pass in its
-// container, so bad work would be delivered. A clean container refuses the work, and the agent repairs it.
+// TestCheatedValidation performs the attack. Files that an agent leaves outside its work make VALIDATE pass in the same
+// container, so the director delivers bad work. In a clean container VALIDATE fails, and the agent repairs the work.
 func TestCheatedValidation(t *testing.T) {
 	t.Parallel()
 	image := cheatImage(t)
@@ -107,7 +107,7 @@ func TestCheatedValidation(t *testing.T) {
 		"inside":             {"inside", "mount", "retake/1-a1", "bad\n", nil},
 		"fresh":              {"fresh", "mount", "retake/1-a4", "good\n", []string{"tests_failed"}},
 		"inside, travelling": {"inside", "sync", "retake/1-a1", "bad\n", nil},
-		// without mounts of this machine
+		// travelling checkouts are not mounted from this machine
 		"fresh, travelling": {"fresh", "sync", "retake/1-a4", "good\n", []string{"tests_failed"}},
 	} {
 		t.Run(name, func(t *testing.T) {

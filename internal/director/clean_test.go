@@ -37,7 +37,7 @@ func newCleanHarness(t *testing.T, play, judge func(ctx context.Context, a *fake
 	return s
 }
 
-// refuse reports that VALIDATE has failed.
+// refuse reports a failure of VALIDATE.
 func (a *fakeWorker) refuse(ctx context.Context, said string) int {
 	err := a.client.Report(ctx, asserted(wire.WorkerError{
 		ErrorID: a.plan.WorkerID + "/VALIDATE-1", WorkerID: a.plan.WorkerID, AttemptID: a.plan.WorkerID,

@@ -37,7 +37,7 @@ func TestQuestionIsAnswered(t *testing.T) {
 		return 0
 	})
 	s.github.AddUser("passerby", "")
-	s.config.Escalation.PlainAnswers = false // the first comment only adds to the answer
+	s.config.Escalation.PlainAnswers = false // the text of a plain comment is only added to the later answer
 	key := s.github.CreateIssue(repo, "octocat", "Write a report", "", "agent-task")
 	s.start()
 	s.until("blocked", s.labelled(key, "agent-blocked"))

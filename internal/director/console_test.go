@@ -96,7 +96,7 @@ func TestWhoseCommandsCount(t *testing.T) {
 		func() bool { return strings.Contains(s.github.Issue(key).Comments[0].Body, "waits until ") })
 	s.until("it is claimed, without a question", s.labelled(key, "agent-claimed"))
 	s.stop()
-	s.start() // the comments are read again
+	s.start() // it reads the comments again, and must not execute them again
 	s.until("still snoozed", s.inState(key, "Parked"))
 	own := s.github.AddComment(key, "retake-bot", "/agent retry use format B")
 	s.until("review", s.labelled(key, "agent-review"))

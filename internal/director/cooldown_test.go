@@ -24,7 +24,7 @@ func (s *harness) closures() map[string]time.Time {
 	return closed
 }
 
-// limited requests a lease until it gets one, and then reports under it that the model is limited.
+// limited requests a lease until it gets one, and then reports a rate limit of the model under that lease.
 func (a *fakeWorker) limited(ctx context.Context, resource string, r wire.BudgetReport) {
 	for ctx.Err() == nil {
 		g, err := a.client.AskBudget(ctx, wire.BudgetAcquire{Resource: resource, WorkerID: a.plan.WorkerID})
@@ -95,8 +95,8 @@ func TestOneWorkerClosesNoModelForADay(t *testing.T) {
 	}
 }
 
-// TestLiftedForEverybody lets an operator open a model. The lease service and the queue know at once, and the journal
-// remembers it.
+// TestLiftedForEverybody checks that an operator can reopen a model. The lease service and the queue use the model at
+// once, and the journal records the change.
 func TestLiftedForEverybody(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {

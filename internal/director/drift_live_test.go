@@ -25,7 +25,7 @@ func TestRunningWorkerIsToldThatItFellBehind(t *testing.T) {
 	s.github.CreateIssue(repo, "octocat", "Slow work", "", "agent-task")
 	s.start()
 	a := <-running
-	s.advance("news.txt", 2) // exactly the tolerated number
+	s.advance("news.txt", 2) // as many commits as sync_main tolerates
 	for _, file := range []string{"third.txt", "fourth.txt"} {
 		head := s.advance(file, 1)
 		var got wire.SyncRequired
@@ -43,12 +43,12 @@ func TestRunningWorkerIsToldThatItFellBehind(t *testing.T) {
 		}
 	}
 	s.stop()
-	if len(a.behind) > 0 { // a duplicate answer would have arrived first in the second round
+	if len(a.behind) > 0 { // checks the second message; a duplicate of the first would have failed above
 		t.Errorf("told again: %+v", <-a.behind)
 	}
 }
 
-// GitHub limits us just when the director starts. The director creates the labels once GitHub answers again.
+// A rate limit of GitHub begins before the director starts. The director creates the labels when the limit has ended.
 func TestLabelsAreMadeAfterALimitAtTheStart(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })

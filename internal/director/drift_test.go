@@ -178,7 +178,7 @@ func TestConflictThatStaysAsksAHuman(t *testing.T) {
 	}
 }
 
-// losesAnswer loses the first answer to a change with these words.
+// losesAnswer is a transport that loses the response to the first write with these words in its body.
 type losesAnswer struct {
 	words string
 	lost  atomic.Bool
@@ -203,8 +203,8 @@ func (l *losesAnswer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// A delivery with a lost last answer is already visible. Its repetition is the same delivery, even if the base branch
-// has moved. The director does not validate again, and the claimed label is still on the issue.
+// The response to the last request of a delivery is lost, although the delivery is already visible on GitHub. The
+// director repeats the same delivery without another validation, even if the base branch has moved.
 func TestADeliveryThatIsShownIsNotValidatedAgain(t *testing.T) {
 	t.Parallel()
 	for name, changed := range map[string]string{"behind": "news.txt", "in conflict": "work-1.txt"} {

@@ -30,7 +30,7 @@ func goTest() string {
 	return s.String() + "FAIL\n"
 }
 
-// manyAttempts had five failures, older failures that are forgotten, and an answer in between.
+// manyAttempts gives a question five earlier failures, a first attempt number above 1, and an answer in between.
 func manyAttempts(q *fsm.Escalation) {
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	q.Tried = nil

@@ -19,12 +19,12 @@ type fakeWorker struct {
 	spec     container.Spec
 	checkout string
 	client   *bus.Client
-	stop     chan string            // reasons that the director gave
-	behind   chan wire.SyncRequired // its report about the base branch
+	stop     chan string            // reasons of the director's stop messages
+	behind   chan wire.SyncRequired // the director's warnings that the checkout is behind
 
-	printed []container.Printed // under the runtime's lock
+	printed []container.Printed // output so far; guarded by the runtime's mu
 	lost    atomic.Bool         // its node is lost: heartbeats stop, and its end cannot be confirmed
-	runs    atomic.Bool         // it has room
+	runs    atomic.Bool         // it has started, because the cluster has room
 
 	task   string
 	kill   context.CancelFunc
@@ -33,8 +33,8 @@ type fakeWorker struct {
 	signal string
 }
 
-// dial connects and listens to its director. The caller may retry an error, as a real worker does, because the bus
-// may be unavailable in between.
+// dial connects to the bus, and subscribes to the director's messages. The caller may retry after an error, as a real
+// worker does, because the bus may be unavailable for a while.
 func (a *fakeWorker) dial() (*bus.Client, error) {
 	b := a.plan.Bus
 	client, err := bus.Dial(bus.ClientOptions{
@@ -93,7 +93,7 @@ func (a *fakeWorker) succeed(ctx context.Context) int {
 		if err == nil {
 			return 0
 		}
-		select { // the bus is unavailable, which an error reports at once
+		select { // the bus is unavailable, and Report fails at once, so wait before the next try
 		case <-time.After(50 * time.Millisecond):
 		case <-ctx.Done():
 		}

@@ -45,7 +45,7 @@ func TestALostNode(t *testing.T) {
 	t.Parallel()
 	report, refused := make(chan struct{}), make(chan error, 1)
 	s, key, first := lostNode(t, func(ctx context.Context, a *fakeWorker) int {
-		<-report // by then another attempt has started
+		<-report // the test closes it when another attempt has started
 		send, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
 		refused <- a.client.Report(send, &wire.WorkerResult{
@@ -70,7 +70,7 @@ func TestALostNode(t *testing.T) {
 	s.until("it retries the removal", func() bool { n, _ := s.runtime.stopped(first); return n >= 3 })
 	s.runtime.lose(first, false)
 	s.stop()
-	s.start() // it is requested again at once
+	s.start() // it requests the removal again at once
 	s.until("it is removed", func() bool { _, there := s.runtime.stopped(first); return !there })
 }
 

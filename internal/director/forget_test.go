@@ -22,7 +22,7 @@ func TestForgetTriesAgain(t *testing.T) {
 	must(t, err)
 	defer d.close()
 	folder := filepath.Join(d.config.SharedDir(), "tasks", "growing2")
-	// a directory that is not empty cannot be removed like a file
+	// Remove fails, because the record is a directory with content instead of a file.
 	record := filepath.Join(folder, "task.json")
 	must(t, os.MkdirAll(filepath.Join(record, "in", "the", "way"), 0o700))
 	go func() {

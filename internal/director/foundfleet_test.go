@@ -18,7 +18,7 @@ import (
 // A fleet that a director finds at its start.
 const (
 	foundTasks   = 10_000
-	foundWorkers = 100 // of them, which have a worker
+	foundWorkers = 100 // number of these tasks that have a worker
 )
 
 // foundFleet is a data directory with a journal and a snapshot of foundTasks tasks. Half of them wait in the queue,
@@ -26,12 +26,12 @@ const (
 type foundFleet struct {
 	*harness
 	url         string
-	credentials []bus.Credential // of the workers, from 1 on
+	credentials []bus.Credential // the workers' credentials; that of worker n is at n-1
 }
 
 func foundID(n int) string { return fmt.Sprintf("n%07dx-1", n) }
 
-// newFoundFleet creates the data directory for a director that syncs each append, or does not.
+// newFoundFleet creates the data directory. sync is the director's agent_bus.sync.
 func newFoundFleet(t *testing.T, sync string) *foundFleet {
 	t.Helper()
 	f := &foundFleet{harness: newHarness(t, func(ctx context.Context, _ *fakeWorker) int { <-ctx.Done(); return 1 })}

@@ -60,7 +60,7 @@ func TestFullDiskStopsWhoFillsIt(t *testing.T) {
 		default:
 			return u, errors.New("no measurement before one of them is large")
 		}
-		if looks.Add(1) == 2 { // the first one has measured both
+		if looks.Add(1) == 2 { // the first check has measured both attempts
 			close(seen)
 		}
 		u[0].Used, u[0].Free = 300<<20, 70<<20

@@ -38,26 +38,26 @@ type harness struct {
 	log      *zap.Logger
 	token    string
 	diskUse  func(dir string) (disk.Use, error) // nil reads the real disk
-	whole    time.Duration                      // between two full polls; default if 0
-	comments time.Duration                      // between two polls of comments without a hint; default if 0
+	whole    time.Duration                      // see Options.wholeEvery
+	comments time.Duration                      // see Options.commentsEvery
 
-	only []fsm.IssueKey // of the run; all if empty
+	only []fsm.IssueKey // see Options.Only
 
-	transport  http.RoundTripper // to GitHub; default if nil
-	firstProbe time.Duration     // 0 means the default
+	transport  http.RoundTripper // transport to GitHub; nil means the default
+	firstProbe time.Duration     // see Options.firstProbe
 
-	patience     time.Duration // of a rebuild with an unreadable issue; default if 0
+	patience     time.Duration // see Options.findPatience
 	beforeAppend func()
-	journalBytes int64 // of the live journal; default if 0
+	journalBytes int64 // see Options.journalBytes
 	badDiskFor   time.Duration
-	noWebhooks   bool // there is no secret for them
+	noWebhooks   bool // set if no webhook secret is configured
 
-	read       func() (config.Config, config.Problems) // rereads the configuration; nil disables that
-	file       string                                  // that is watched
+	read       func() (config.Config, config.Problems) // see Options.Read
+	file       string                                  // see Options.ConfigFile
 	hangups    <-chan struct{}
-	filesEvery time.Duration // the director's default if zero
+	filesEvery time.Duration // see Options.filesEvery
 
-	decides func(*fsm.Config) // may change the final setup for decisions, unless nil
+	decides func(*fsm.Config) // see Options.decides
 
 	hideInLog func(values func() *redact.Redactor)
 

@@ -76,8 +76,8 @@ func TestIdlePollsCostNothing(t *testing.T) {
 	})
 }
 
-// looks counts, among the requests after the first n, the lists of issues before the first list of comments. It
-// returns -1 without a request for comments.
+// looks returns the number of requests for the list of issues between the n-th request and the first later request for
+// comments. It returns -1 if comments were not requested.
 func (s *harness) looks(n int) (polls int) {
 	for _, r := range s.asked(n) {
 		switch r.Path {
@@ -104,7 +104,7 @@ func TestCommentsAreSeenByTheNextPoll(t *testing.T) {
 	seen := func(what string, begin int, cond func() bool) {
 		t.Helper()
 		s.until(what, cond)
-		if n := s.looks(begin); n < 1 || n > 2 { // one may have been under way
+		if n := s.looks(begin); n < 1 || n > 2 { // a poll may have been under way before the comment
 			t.Errorf("%s: the comments were requested after %d polls, want 1 or 2", what, n)
 		}
 	}

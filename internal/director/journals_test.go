@@ -18,10 +18,11 @@ import (
 	"retake/internal/fsm"
 )
 
-// recordJournal names the variable that makes TestAnExportIsTheSameState keep its export among the recorded journals.
+// recordJournal is the name of an environment variable. Its value is the name under which TestAnExportIsTheSameState
+// adds its export to the recorded journals.
 const recordJournal = "RETAKE_RECORD_JOURNAL"
 
-// stateOf returns the hash of the state that a journal's records lead to, from the state at its beginning.
+// stateOf returns the hash of a machine's state.
 func stateOf(t *testing.T, m *fsm.Machine) string {
 	t.Helper()
 	data, err := m.Snapshot()

@@ -15,7 +15,7 @@ type markedRuntime struct {
 	*fakeRuntime
 	mu     sync.Mutex
 	marks  []bool
-	faults int // of the first marks
+	faults int // number of marks that fail, from the first on
 }
 
 func (r *markedRuntime) MarkLeader(_ context.Context, leads bool) error {

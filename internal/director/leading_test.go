@@ -126,7 +126,7 @@ func TestTakeoverFromWhoHasNoDisk(t *testing.T) {
 	second.start()
 	second.until("the second one stands by", second.logged("another director leads, so this one stands by"))
 	move := func(from, to string) {
-		for _, file := range []string{"lock", "installation"} { // of all the files of a disk
+		for _, file := range []string{"lock", "installation"} { // these two are enough to simulate a lost disk
 			file = filepath.Join(first.config.Director.DataDir, file)
 			must(t, os.Rename(file+from, file+to))
 		}

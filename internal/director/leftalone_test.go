@@ -59,7 +59,7 @@ func TestNothingIsWrittenUnlessAllowed(t *testing.T) {
 		t.Errorf("labels %q", s.labels(key))
 	}
 
-	// A newer change moves the issue behind the cursor. The director still finds it once writes are allowed.
+	// A newer change moves the cursor past the issue. The director still finds the issue once writes are allowed.
 	s.github.CreateIssue(repo, "octocat", "Another matter", "")
 	s.config.GitHub.Writes = true
 	s.start()

@@ -13,7 +13,7 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("MODEL_KEY", "key-0123456789"); err != nil { // some tests pass it to workers
 		panic(err)
 	}
-	debug.SetGCPercent(GCPercent) // the measurement is about the director's work
+	debug.SetGCPercent(GCPercent) // measure with the same setting as the released program
 	// Tests of whole directors spend their time waiting, so they do not compete for a processor.
 	flag.Parse()
 	if err := flag.Set("test.parallel", "12"); err != nil {

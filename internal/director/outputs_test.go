@@ -27,7 +27,7 @@ func (s *harness) printed(key string, f output.Filter) (lines []string) {
 		all = operator.StoredLines(s.t.Context(), s.config.Director.DataDir, fsm.IssueKey(key), f)
 	}
 	for l, err := range all {
-		// the director starts
+		// the director is still starting
 		if errors.Is(err, operator.ErrNoOutput) || errors.Is(err, operator.ErrNotThere) ||
 			errors.Is(err, operator.ErrNotNow) {
 			return nil

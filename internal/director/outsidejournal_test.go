@@ -16,7 +16,7 @@ import (
 	"retake/internal/bus/server"
 )
 
-// outsideJournal is a journal with a server on the real clock. The bubble's clock stops during its appends.
+// outsideJournal is a journal with a server outside the synctest bubble. The bubble's clock stops during an append.
 type outsideJournal struct {
 	requests chan appendRequest
 	answers  chan appendAnswer

@@ -15,7 +15,7 @@ import (
 
 const testPageToken = "a-token-of-more-than-sixteen-characters"
 
-// visitor is a browser in front of the director's page. It signs in as alice, unless the test did.
+// visitor is a browser that uses the director's page. It signs in as alice, unless the test has already signed in.
 type visitor struct {
 	s      *harness
 	client *http.Client
@@ -88,7 +88,7 @@ func TestAFormSentTwiceCountsOnce(t *testing.T) {
 		t.Fatalf("the form has no id:\n%s", v.get("/tasks/acme/widgets/1"))
 	}
 	for range 3 {
-		s.until("the command is in the journal", func() bool { // refused while a request to GitHub is under way
+		s.until("the command is in the journal", func() bool { // the director may be busy with a request to GitHub
 			return strings.Contains(v.post("/tasks/acme/widgets/1/commands", url.Values{
 				"form": {form[1]}, "command": {"retry"},
 				"text": {"Format B"},

@@ -33,9 +33,9 @@ const (
 	loadTasks    = 10_000
 	loadWorkers  = 40
 	loadBrowsers = 100
-	loadRounds   = 6                     // each with browsers and without
-	loadCommands = 200                   // in half a round
-	loadEvery    = 10 * time.Millisecond // one event; the board is sent once a second
+	loadRounds   = 6                     // each round measures with and without browsers
+	loadCommands = 200                   // decisions in each half of a round
+	loadEvery    = 10 * time.Millisecond // pause between two events; the board is sent once a second
 )
 
 // TestMeasurePageLoad prints how long the owner takes for a decision with 10,000 tasks, from the event until it is in

@@ -177,7 +177,7 @@ func TestDeliveredIssueIsOfferedAgain(t *testing.T) {
 	key := s.github.CreateIssue(repo, "octocat", "Write a report", "", "agent-task")
 	s.start()
 	s.until("review", s.labelled(key, "agent-review"))
-	s.github.AddLabel(key, "octocat", "agent-task") // maybe before the director knows that it has delivered
+	s.github.AddLabel(key, "octocat", "agent-task") // maybe before the outcome of the delivery is in the journal
 	s.until("a second claim", func() bool { return s.runtime.begun() == 2 })
 	s.until("delivered again", func() bool { return s.labelled(key, "agent-review")() && s.inState(key, "gone")() })
 	if a, b := strings.Split(s.runtime.attempts()[0], "-")[0], strings.Split(s.runtime.attempts()[1], "-")[0]; a == b {

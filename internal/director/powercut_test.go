@@ -21,7 +21,7 @@ func (a *fakeWorker) worksUntilCut(ctx context.Context, runs <-chan struct{}) in
 	if strings.HasSuffix(a.task, "#1") {
 		select {
 		case <-runs:
-			// its work is then the last data on the disk; later decisions are only in the journal
+			// after this work, only the journal changes
 		case <-ctx.Done():
 			return 1
 		}
@@ -62,7 +62,7 @@ func TestPowerCutOfTheWholeMachine(t *testing.T) {
 	runs := make(chan struct{})
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.worksUntilCut(ctx, runs) })
 	must(t, os.WriteFile(filepath.Join(disk.Dir, "worker"), []byte("\x7fELFplayed"), 0o755))
-	beside := s.config.Director.DataDir // the server's repositories
+	beside := s.config.Director.DataDir // next to the server's repositories, on a disk that keeps its power
 	s.config.Director.DataDir = filepath.Join(disk.Dir, "data")
 	var dark atomic.Bool
 	s.githubUnless(&dark)

@@ -53,10 +53,10 @@ func waits(ctx context.Context, a *fakeWorker) int {
 	return a.work(ctx)
 }
 
-// putOff makes an issue wait for a long time, which only the journal knows.
+// putOff makes an issue wait for a long time. Only the journal records the end of the wait.
 func (s *harness) putOff(title string) (key string, until time.Time) {
 	s.t.Helper()
-	// a wait is any part of that
+	// the actual delay is a random part of these
 	s.config.Retry.BackoffInitial, s.config.Retry.BackoffMax = 1000*time.Hour, 2000*time.Hour
 	key = s.github.CreateIssue(repo, "octocat", title, "", "agent-task")
 	s.start()
@@ -123,8 +123,8 @@ func TestASuccessorFinishesARebuild(t *testing.T) {
 	}
 }
 
-// A director that was stopped for longer than its lease may note its rebuild after another director has ended its own.
-// The note does not apply to the new journal.
+// A director that was paused for longer than its lease may write the note of its rebuild after another director has
+// completed a rebuild. The note does not apply to the new journal.
 func TestALateNoteIsOfTheJournalBefore(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, waits)
@@ -144,7 +144,7 @@ func TestALateNoteIsOfTheJournalBefore(t *testing.T) {
 
 	var late map[string]string
 	must(t, json.Unmarshal(line, &late))
-	late["id"] = loop.NewNonce() // another director's
+	late["id"] = loop.NewNonce() // the id of the other director's rebuild
 	line, err = json.Marshal(late)
 	must(t, err)
 	must(t, os.WriteFile(path, slices.Concat(line, []byte("\n"), state), 0o600))

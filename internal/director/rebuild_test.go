@@ -24,7 +24,8 @@ import (
 // corruption is damage to the journal while no director runs.
 type corruption struct {
 	name string
-	// snapshots: they survive. loud: the state must differ, so the damage must be noticed.
+	// snapshots means that the snapshots survive. loud means that the director must detect the damage, because the
+	// state would differ.
 	snapshots, loud bool
 	do              func(t *testing.T, stream string)
 }

@@ -76,7 +76,7 @@ func TestOneRepositoryOfTwoIsMissing(t *testing.T) {
 type slowFor struct {
 	repo   string
 	open   chan struct{}
-	gaveUp atomic.Bool // a person who had asked
+	gaveUp atomic.Bool // the sender of a request did not wait for the answer
 }
 
 func (s *slowFor) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -91,8 +91,8 @@ func (s *slowFor) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// A director starts when it knows one usable repository, however many there are. It may have taken over, and workers
-// wait for it.
+// A director starts as soon as one repository is usable, regardless of the number of repositories. After a takeover,
+// workers are waiting for it.
 func TestABeginWaitsForOneRepository(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })

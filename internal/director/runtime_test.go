@@ -18,18 +18,18 @@ import (
 // as a real runtime does.
 type fakeRuntime struct {
 	play  func(ctx context.Context, w *fakeWorker) (exit int)
-	early func(w *fakeWorker) (exit int) // ends it before its first message, with a code above 0, unless nil
+	early func(w *fakeWorker) (exit int) // above 0, the worker ends before its first message; may be nil
 
-	dataDir string // of the director, for workers whose checkout travels
+	dataDir string // the director's data directory, for travelling checkouts
 
 	mu       sync.Mutex
 	workers  map[string]*fakeWorker
 	made     []string       // every attempt that was ever started, in order
-	broken   error          // the error of a list and of a start of the director, if not nil
-	room     chan struct{}  // while open, the cluster is full; nil counts as closed
+	broken   error          // returned by List and when a director starts; may be nil
+	room     chan struct{}  // closed when the cluster has room for workers; nil counts as closed
 	stops    map[string]int // how often the runtime received a stop for an attempt
 	changes  chan struct{}
-	noEvents chan error // ends a Watch
+	noEvents chan error // an error ends the current Watch
 	wg       sync.WaitGroup
 }
 
@@ -271,7 +271,7 @@ func (h *fakeRuntime) Stop(_ context.Context, id string, _ time.Duration,
 	alive := !a.ended
 	h.mu.Unlock()
 	a.kill()
-	for { // its goroutine ends without help now
+	for { // wait until the worker's goroutine has ended
 		h.mu.Lock()
 		if a.ended {
 			break

@@ -80,7 +80,7 @@ func TestPullRequestAsDependency(t *testing.T) {
 		stats, err := audit.ReadStats(path)
 		return err == nil && slices.Equal(stats.DependsOn, []string{pull})
 	})
-	time.Sleep(time.Second) // GitHub tells times in seconds, and a poll includes that of the latest change
+	time.Sleep(time.Second) // GitHub's times are whole seconds, and a poll includes the second of the latest change
 	now := time.Now().UTC().Format(time.RFC3339)
 	s.github.CreateIssue(repo, "octocat", "Something else", "")
 	s.until("polls are past the issue", func() bool {
@@ -99,7 +99,7 @@ func TestLookupsFollowWithTheNextPolls(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
 	s.config.GitHub.Poll = 2 * time.Second
-	const issues, references = 15, 20 // each names others that are not there, so that nothing blocks it
+	const issues, references = 15, 20 // each issue refers to issues that do not exist, so nothing blocks it
 	var last string
 	for n := range issues {
 		text := "Blocked by"

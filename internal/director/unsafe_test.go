@@ -127,7 +127,7 @@ func (s *harness) checkUnsafe(key string, p unsafePatch) {
 			s.t.Errorf("%s: the comment lacks %s:\n%s", p.title, want, body)
 		}
 	}
-	// Only a file's name is a secret here, and redacting it hid the advice.
+	// In the case "Name", the secret is a file's name, so the comment may redact it.
 	if strings.Contains(body, "[REDACTED]") && p.title != "Name" {
 		s.t.Errorf("%s: the comment is not whole:\n%s", p.title, body)
 	}

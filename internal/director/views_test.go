@@ -113,7 +113,7 @@ func (s *harness) checkViews(asked, done fsm.IssueKey, told timeline.Task) {
 	}
 }
 
-// checkOffers offers a finished issue. The director refuses it, unless the offer asks to rework it.
+// checkOffers offers a finished issue. The director refuses the offer, unless again is set.
 func checkOffers(t *testing.T, s *harness, done string) {
 	t.Helper()
 	offer := func(again bool) operator.TaskAnswer {

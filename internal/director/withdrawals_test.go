@@ -23,8 +23,8 @@ func gitsBelow(t *testing.T, dir string) []string {
 	})
 }
 
-// TestClosedIssueEndsGit checks a git process that would spend hours on an agent's files. It ends as soon as the
-// director sees that the issue was closed, without a question.
+// TestClosedIssueEndsGit checks that a git process that would run for hours ends as soon as the director reads that the
+// issue is closed. The director does not ask a question.
 func TestClosedIssueEndsGit(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {

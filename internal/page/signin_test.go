@@ -161,7 +161,7 @@ func TestTheCookieOverTLS(t *testing.T) {
 	}
 }
 
-// proxied is a proxy with TLS that sets a header, and passes the browser's name for it on.
+// proxied imitates a proxy with TLS. It sets a header, and sends the host name that the browser uses.
 type proxied struct{ header, value string }
 
 func (p proxied) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -17,8 +17,8 @@ import (
 	"retake/internal/timeline"
 )
 
-// TestADrawingSaysHowOldItIs uses a shared drawing without the latest change. Its viewer receives its position and asks
-// for the rest. Without changes it is rendered once per heartbeat for any number of viewers.
+// TestADrawingSaysHowOldItIs checks a shared drawing that lacks the latest change. The viewer gets the drawing's place,
+// and requests a newer drawing. Without changes, a drawing is rendered once per beat for any number of viewers.
 func TestADrawingSaysHowOldItIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d drawing

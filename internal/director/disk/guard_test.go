@@ -44,8 +44,8 @@ func TestALookThatDidNotWriteProvesNothing(t *testing.T) {
 	}
 }
 
-// TestTheDiskOfCheckoutsIsWatched checks director.shared_dir. Its checkouts are on a separate disk, which new work
-// fills.
+// TestTheDiskOfCheckoutsIsWatched checks that the guard reports a full disk of director.shared_dir, if that is not the
+// disk of the data directory.
 func TestTheDiskOfCheckoutsIsWatched(t *testing.T) {
 	disk := powercut.New(t)
 	d := guard(t)

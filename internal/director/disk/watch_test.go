@@ -17,14 +17,14 @@ func gibs(of, used int64) (u Use) {
 type (
 	use    map[string]int64 // GiB, by attempt; a negative value is a lower bound from an incomplete walk
 	moment struct {
-		of, used int64 // GiB of the disk
+		of, used int64 // size and use of the disk, in GiB
 		own      use
 		blamed   string
 		full     bool
 	}
 )
 
-// watched lists the states of the disks that the guard sees, in order.
+// watched lists, for each case, the successive states of a disk and the expected results.
 var watched = map[string][]moment{
 	"one fills it": {
 		{100, 50, use{"a": 1, "b": 1}, "", false},

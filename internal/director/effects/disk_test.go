@@ -45,7 +45,7 @@ func TestTasksWaitForTheDisk(t *testing.T) {
 		reason   recovery.Reason
 		resource string
 		waits    bool // until the disk is healthy
-		doubtful bool // a start is tried again for some time
+		doubtful bool // the machine retries a start a few times
 	}{
 		{full, disk.State{}, recovery.DiskFull, recovery.Host, false, true},
 		{full, disk.State{Note: "nearly full"}, recovery.DiskFull, recovery.Host, true, false},

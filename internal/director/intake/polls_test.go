@@ -70,7 +70,7 @@ func newPolls(t *testing.T, g *quietGitHub) *Polls {
 	var current inforce.Current
 	current.Store(setup)
 	h, p := looptest.Start(t.Context(), t), &Polls{}
-	go func() { // the journal takes everything
+	go func() { // the journal accepts every append
 		for {
 			select {
 			case h.Journal.Answers <- nil:

@@ -73,7 +73,7 @@ func TestADiskThatHangsIsNotHealed(t *testing.T) {
 		after(time.Minute, false, "has not answered")
 		bad.fails(syscall.EROFS)
 		goOn()
-		after(0, true, "") // that check has written
+		after(0, true, "") // the hung check has completed its test write
 		<-broken
 		after(2*disk.ProbeEvery, false, "read-only")
 		goOn = bad.hangs()

@@ -46,7 +46,8 @@ func TestAnothersDecisionsEndAnExpiredTerm(t *testing.T) {
 	}
 }
 
-// Without a session yet, a failure is a configuration error, which only a takeover survives, and only if it can heal.
+// Before the first session, a failure ends the term, because the configuration is probably wrong. After a takeover, a
+// transient failure does not.
 func TestWhichErrorsEndATerm(t *testing.T) {
 	passing := errors.New("for a moment")
 	for _, c := range []struct {

@@ -25,10 +25,11 @@ type silent struct {
 	journal *looptest.Journal
 	worker  string
 	since   time.Time    // when the silence began to count
-	lost    atomic.Int64 // processor time that was withheld, in nanoseconds
+	lost    atomic.Int64 // total throttled time, in nanoseconds
 }
 
-// whileSilent runs a test whose journal answers at once, or only as often as the test tells it to.
+// whileSilent runs a test with a silent worker. The journal accepts each append at once. If slow is set, it accepts an
+// append only when the test sends an answer.
 func whileSilent(t *testing.T, slow bool, test func(s *silent)) {
 	synctest.Test(t, func(t *testing.T) {
 		m, worker := running(t, func(c *fsm.Config) { c.HeartbeatTTL = lateTTL })
@@ -116,7 +117,7 @@ func TestASlowAppendGivesWorkersTime(t *testing.T) {
 func TestAThrottledDirectorGivesWorkersTime(t *testing.T) {
 	whileSilent(t, false, func(s *silent) {
 		for range 10 {
-			s.lost.Add(int64(180 * time.Millisecond)) // of two processors, so more than the time itself is possible
+			s.lost.Add(int64(180 * time.Millisecond))
 			time.Sleep(200 * time.Millisecond)
 		}
 		if got := s.Late(); got.By < time.Second || got.By > 2*time.Second || got.Cause != loop.DelayThrottled {

@@ -154,7 +154,7 @@ func TestNothingBeginsOutsideOfTheLease(t *testing.T) {
 		leads.Store(true)
 		r.may = leads.Load
 		r.Submit(fsm.Effect{ID: "1", Kind: fsm.DoClaim, Task: "a/b#1"})
-		r.Submit(fsm.Effect{ID: "2", Kind: fsm.DoStop, Task: "a/b#1"}) // its turn comes too late
+		r.Submit(fsm.Effect{ID: "2", Kind: fsm.DoStop, Task: "a/b#1"}) // effect 1 ends when the lease is already lost
 		time.Sleep(500 * time.Millisecond)
 		leads.Store(false)
 		r.Submit(fsm.Effect{ID: "3", Kind: fsm.DoClaim, Task: "a/b#2"})

@@ -69,15 +69,15 @@ func TestSignsThatWaitAreNoSilence(t *testing.T) {
 			t.Errorf("%s, %+v at %s: a queued sign of life did not count from its arrival", task.State, a,
 				at)
 		}
-		pass(3 * time.Second) // the owner was late to take it
+		pass(3 * time.Second) // longer than the TTL, because the owner took the heartbeat late
 		if task.State != fsm.Suspect {
 			t.Errorf("%s: the director does not notice the silence", task.State)
 		}
 	})
 }
 
-// A probe leaves after the append of its suspicion. If the append takes longer than the second deadline, the worker
-// still gets its time to answer.
+// A probe starts after the append of the worker's suspicion. If the append takes longer than the second deadline, the
+// worker still gets its full time to answer.
 func TestASlowAppendGivesUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = 3 * time.Second

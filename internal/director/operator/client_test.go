@@ -64,7 +64,7 @@ func TestADirectorThatIsSlowIsThere(t *testing.T) {
 func TestWhatIsRefusedIsSaid(t *testing.T) {
 	for says, c := range map[string]struct {
 		answer func(w http.ResponseWriter)
-		now    bool // nothing would change it
+		now    bool // the refusal is final, so the error is not ErrNotNow
 	}{
 		"the journal is read again": {func(w http.ResponseWriter) {
 			Respond(w, http.StatusServiceUnavailable, Health{Problem: "the journal is read again"})

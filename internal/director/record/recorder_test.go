@@ -71,8 +71,8 @@ func TestAuditShowsTheRecordAndNotWhatCameAfter(t *testing.T) {
 	}
 }
 
-// TestAnAttemptKeepsItsCourse checks that an attempt's progress counts by the stages of its beginning. Another
-// configuration counts only for the next attempt.
+// TestAnAttemptKeepsItsCourse checks that an attempt's progress is recorded with the stages with which the attempt
+// began. A changed configuration applies to the next attempt.
 func TestAnAttemptKeepsItsCourse(t *testing.T) {
 	first := defaults(t)
 	second := *first

@@ -60,7 +60,7 @@ func TestReportsAreReadOnce(t *testing.T) {
 		t.Errorf("%d bytes remain", c.bytes)
 	}
 	restarted := newCache(stream)
-	restarted.add(late) // the first ones were consumed before
+	restarted.add(late) // an earlier process consumed the other reports
 	if list, err := restarted.Of(t.Context(), "k-1"); err != nil || len(list) != 3 {
 		t.Errorf("after a restart: %v, %v", list, err)
 	}

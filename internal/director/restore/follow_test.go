@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestFollowResets checks that Follow drops the problem and the count of an earlier standby.
+// TestFollowResets checks that Follow clears the problem and the number of tasks from an earlier standby.
 func TestFollowResets(t *testing.T) {
 	r := &Restorer{}
 	r.problem.Store(new("the journal cannot be followed: gone"))

@@ -17,11 +17,12 @@ import (
 	"retake/internal/fsm"
 )
 
-// refusedAtTheEnd lists requests to a session whose journal fails, while the owner still answers (whole), and later.
+// refusedAtTheEnd lists requests to a session whose journal fails. whole requests are sent while the owner still
+// answers, and the others after it has ended.
 var refusedAtTheEnd = []struct {
 	name, path, body string
 	handler          func(*Commands) http.HandlerFunc
-	whole            bool // the owner still answers, and the journal does not
+	whole            bool // the owner still answers
 	want             string
 }{
 	{"a command", "/pause", "", func(s *Commands) http.HandlerFunc { return s.operate }, true, NotWritten},

@@ -21,7 +21,7 @@ type fakeExporter struct {
 	err   error
 	tries int
 	taken []string
-	first func() // while the first spans are on their way
+	first func() // called during the first export; may be nil
 }
 
 func (e *fakeExporter) ExportSpans(_ context.Context, spans []sdk.ReadOnlySpan) error {
@@ -91,12 +91,12 @@ func TestSpansWaitForTheCollector(t *testing.T) {
 			t.Errorf("%v, want one with a count of 300", again)
 		}
 		must(t, q.Shutdown(t.Context()))
-		put(q, 0, 1) // arrives late, which is fine
+		put(q, 0, 1) // a span after the shutdown must not panic or block
 	})
 }
 
-// TestSpansThatAreTooManyWhileSomeAreSent checks that spans on their way arrive although they leave the queue, and
-// that this does not drop further spans.
+// TestSpansThatAreTooManyWhileSomeAreSent checks a queue that drops spans during their export. The exported spans
+// arrive once. After the export, the queue removes only spans that were exported.
 func TestSpansThatAreTooManyWhileSomeAreSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &fakeExporter{}
