@@ -143,7 +143,7 @@ func (p *program) largest(c call) int64 {
 }
 
 // Waits after a server's rate limit. If the server does not state a time, the first wait is limitFirst, and each
-// further limit in a row doubles it, up to limitMost. A stated time is cut to limitStated.
+// further limit in a row doubles it, up to limitMost. A time that the server states is limited to limitStated.
 const (
 	limitFirst  = time.Minute
 	limitMost   = 30 * time.Minute

@@ -11,7 +11,8 @@ import (
 	"retake/internal/worktree"
 )
 
-// maxSpooled is the maximum number of reports per attempt. A worker writes only one, which ends the attempt.
+// maxSpooled is the maximum number of reports to read per attempt. A worker writes only one report, which ends the
+// attempt.
 const maxSpooled = 4
 
 // Spooled returns the unacknowledged reports that an attempt's worker left in its spool, oldest first, each at most

@@ -152,8 +152,8 @@ func (w *Workspaces) Receive(ctx context.Context, nonce string, sent Sent) error
 	return t.save()
 }
 
-// newer reports whether the record's checkout was restored more than remade times. An unreadable record does not
-// count as newer.
+// newer reports whether the count Remade of the record is greater than remade. An unreadable record does not count as
+// newer.
 func newer(data json.RawMessage, remade int) bool {
 	var rec record
 	return json.Unmarshal(data, &rec) == nil && rec.Remade > remade

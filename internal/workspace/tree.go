@@ -272,7 +272,7 @@ func (t *task) inSubmodules(ctx context.Context) (left []LeftOut, err error) {
 		"--stdin")); err != nil {
 		return nil, err
 	}
-	// Git has added all other files, so these are in the directories of submodules.
+	// Git has added all other files, so the untracked files are in the directories of submodules.
 	err = t.git.records(ctx, t.staged("", "ls-files", "-z", "--others", "--exclude-standard"), 0,
 		func(name []byte) error {
 			i := slices.IndexFunc(modules, func(m string) bool { return strings.HasPrefix(string(name), m+"/") })
