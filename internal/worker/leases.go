@@ -125,8 +125,8 @@ func (c *leaseClient) drop(ctx context.Context) {
 	}
 }
 
-// ask asks the director with a short timeout. It returns false without an answer. It logs when the director stops
-// answering and when it resumes.
+// ask asks the director with a short timeout. It returns false if the director does not answer. It logs when the
+// director stops answering and when it answers again.
 func (c *leaseClient) ask(ctx context.Context, p wire.Payload) (wire.BudgetGrant, bool) {
 	limited, cancel := context.WithTimeout(ctx, directorWait)
 	defer cancel()

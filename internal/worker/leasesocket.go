@@ -47,8 +47,8 @@ type leaseSocket struct {
 // leaseRequest is one line from a client.
 type leaseRequest struct {
 	Op       string `json:"op"`                 // acquire, release or report
-	Resource string `json:"resource,omitempty"` // acquire; model.default if absent
-	// acquire: the maximum time to wait for a lease; absent means not to wait
+	Resource string `json:"resource,omitempty"` // for acquire; model.default if absent
+	// PatienceSeconds is the maximum wait for a lease, for acquire. Zero means not to wait.
 	PatienceSeconds float64 `json:"patience_seconds,omitempty"`
 	wire.BudgetReport
 }
@@ -91,7 +91,7 @@ func (a *attempt) openLeaseSocket(s wire.StagePlan) *leaseSocket {
 		return nil
 	}
 	mayLend := pays(s, false) || !pays(s, true) || a.mayPay()
-	used := a.used.Plus(usageOf(s, agent.Usage{}, true)) // clients ask in other goroutines, so add up the usage now
+	used := a.used.Plus(usageOf(s, agent.Usage{}, true)) // computed here, because onLent runs in other goroutines
 	socket, err := listenLeaseSocket(a.leases, mayLend, func() { a.onUsage(used) }, os.TempDir(),
 		filepath.Join(a.plan.Workdir, folderName))
 	if err != nil {

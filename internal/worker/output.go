@@ -64,7 +64,7 @@ func (m *stageMarks) begin(stage string, run int) {
 // follows.
 const logPrefix = "retake-worker: "
 
-// logLines is the console as a log sink. Lines begin with logPrefix and are redacted.
+// logLines writes the worker's log to a console. It redacts each line, and puts logPrefix before it.
 type logLines struct {
 	*console
 	mask *redact.Redactor

@@ -81,8 +81,8 @@ func (e exit) failedByItself() bool {
 
 // outOfMemory reports whether a stage's program failed for lack of memory. The kernel's count shows that some process
 // was killed. That was the program itself if it died of SIGKILL or returned 137. VALIDATE runs compilers and tests,
-// which the kernel kills first, so there the count suffices. An agent may survive the death of one of its commands, so
-// CODE needs the stronger evidence.
+// which the kernel kills first, so the count alone is sufficient evidence for VALIDATE. An agent may continue after one
+// of its commands was killed, so CODE needs the stronger evidence.
 func (e exit) outOfMemory(stage string) bool {
 	if e.shortage == nil || e.err != nil || e.code == 0 || e.timedOut || e.stopped {
 		return false

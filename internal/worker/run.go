@@ -100,7 +100,7 @@ const (
 	ExitBadPlan    ExitCode = 10 // the plan or the command line is unusable; no report was sent
 	ExitRefused    ExitCode = 11 // the answer to hello was an incompatibility, or was for another attempt
 	ExitStopped    ExitCode = 12 // the director sent a stop
-	ExitWatchdog   ExitCode = 13 // the plan's watchdog expired, with the final report acknowledged or not
+	ExitWatchdog   ExitCode = 13 // the plan's watchdog expired; the final report may not be acknowledged
 	ExitTerminated ExitCode = 14 // SIGTERM or SIGINT, because the container is being stopped
 	ExitBroken     ExitCode = 15 // the worker failed; a report, if it could be sent, gives details
 )
