@@ -82,8 +82,9 @@ var refusers = []struct {
 	{"openrouter", regexp.MustCompile(`\bOpenrouterException\b|` + gooseSays + `openrouter `)},
 }
 
-// Refuser returns the provider that an exception in a program's output names, or "" unless exactly one is named.
-// Other providers are also reached through OpenAI's SDK, so its exceptions count only with OpenAI's address.
+// Refuser returns the provider that an exception in a program's output names. It returns "" if the output names several
+// providers or none. Programs also use OpenAI's SDK for other providers, so its exceptions count only with OpenAI's
+// address.
 func Refuser(text string) string {
 	found := ""
 	for _, r := range refusers {

@@ -181,7 +181,7 @@ func (r *resource) lease(id, worker string, now time.Time, length time.Duration)
 	r.granted = now
 }
 
-// ahead counts the workers before a worker in the queue. For a worker outside the queue, the whole queue is ahead.
+// ahead counts the workers before a worker in the queue. If the worker is not in the queue, ahead counts all of them.
 func (r *resource) ahead(worker string) int {
 	if i := slices.IndexFunc(r.queue, func(w place) bool { return w.worker == worker }); i >= 0 {
 		return i

@@ -29,8 +29,8 @@
 //
 // # Clock
 //
-// Lines keep the timestamps of their source. The wall clock is read for lines without one, for bounds by time and for
-// retention.
+// Lines keep the timestamps of their source. The wall clock is used for lines without a timestamp, for the rate limit
+// and for retention.
 //
 // It imports audit for the names of directories, bus/wire, redact and safefile.
 package output

@@ -17,7 +17,7 @@ const passableLevels = 2
 type Exposure struct {
 	Name string // relative to the data directory
 	Mode fs.FileMode
-	Keep fs.FileMode // permissions without the excess
+	Keep fs.FileMode // permissions that Restrict sets
 }
 
 func (e Exposure) String() string { return fmt.Sprintf("%s (mode %04o)", e.Name, e.Mode.Perm()) }

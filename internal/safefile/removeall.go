@@ -148,7 +148,7 @@ func openFolder(parent int, name string) (*os.File, error) {
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err == nil && st.Mode&0o700 != 0o700 {
-		_ = unix.Fchmod(fd, 0o700) // root does not need it; for other users, the next step fails
+		_ = unix.Fchmod(fd, 0o700) // root does not need this; for other users, the next step reports the error
 	}
 	return os.NewFile(uintptr(fd), strings.ToValidUTF8(name, "?")), nil
 }

@@ -84,9 +84,9 @@ func fillIn(root *os.Root, name string, mode fs.FileMode, fill func(*os.File) er
 	return syncDir(root, filepath.Dir(name))
 }
 
-// Create copies from into a new file that can be executed at once. It blocks forks while the file is open for writing.
-// A child forked at that time would inherit the descriptor until its exec, and running the file would fail with
-// ETXTBSY.
+// Create writes the data from a reader to a new file that can be executed at once. It blocks forks while the file is
+// open for writing. A child forked at that time would inherit the descriptor until its exec, and running the file would
+// fail with ETXTBSY.
 func Create(path string, mode fs.FileMode, from io.Reader) error {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()

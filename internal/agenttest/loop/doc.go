@@ -1,5 +1,5 @@
 // Package loop is a small coding agent. It asks a model, carries out the model's tool calls, and returns the results,
-// until the model is done. It speaks Anthropic's messages, as streams.
+// until the model is done. It uses Anthropic's Messages API with streaming.
 //
 // prompt ──▶ model ──tool calls──▶ read_file, write_file, edit_file, run_command ──results──▶ model ──▶ … ──▶ its final
 // text
