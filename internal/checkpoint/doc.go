@@ -17,8 +17,8 @@
 //     once, and have a parent directory in the tree. It also enforces Limits.
 //   - Apply never follows a link, whether the link existed before or Apply made it, and opens each directory step by
 //     step. It can be repeated after an interruption at any point.
-//   - A scan skips reading a file only if its size, inode and times of change are the same, and were old enough when it
-//     was read to show a later change. A whole scan reads every file.
+//   - A scan skips reading a file only if its size, inode and times are unchanged since it was last read, and the times
+//     were then old enough to reveal any later change. A whole scan reads every file.
 //
 // # Clock
 //

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// fetchers is the number of chunks that fetchAhead fetches before they are needed.
+// fetchers limits the number of chunks that fetchAhead fetches before fill uses them.
 const fetchers = 8
 
 // job is one large file, or one chunk with all small files in it.

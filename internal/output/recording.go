@@ -75,7 +75,7 @@ type stream struct {
 	now   piece          // the piece that is being written
 }
 
-// piece is a line, or a part of a long one.
+// piece is a line, or a part of a long line.
 type piece struct {
 	at     time.Time
 	stream int

@@ -100,8 +100,8 @@ type processRunner struct {
 }
 
 // run starts the command in a new process group. It returns when the leader, its group and all detached processes have
-// ended. When ctx is done, the group gets SIGTERM and, after the grace of ctx's cause (see stopCause) or of the
-// command, SIGKILL.
+// ended. When ctx is done, the group gets SIGTERM. After the grace of the command, or of ctx's stopCause if that is
+// shorter, it gets SIGKILL.
 func (p *processRunner) run(ctx context.Context, c command) exit {
 	began := time.Now()
 	p.masks.begin(c.stage)

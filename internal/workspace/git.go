@@ -29,7 +29,7 @@ const (
 	// The oldest git whose merge-tree writes trees without touching files, for Sync.
 	mergeGitMajor, mergeGitMinor = 2, 38
 
-	tailBytes   = 8 << 10 // bytes to keep of the end of git's messages
+	tailBytes   = 8 << 10 // bytes to keep from the end of git's messages
 	detailBytes = 2 << 10 // maximum size of the messages in an error
 	detailLines = 12
 	headLines   = 4 // lines to quote from the start of the messages, where a server names its rule
@@ -69,7 +69,7 @@ type call struct {
 	unbounded bool
 }
 
-// errNo is returned if a call with asks ends with exit code 1, by which git answers no.
+// errNo is returned if a call with asks ends with exit code 1, which means no.
 var errNo = errors.New("workspace: git returned a negative answer")
 
 // passedOn lists the director's environment variables that git may see. They locate programs, temporary files, proxies
