@@ -188,7 +188,7 @@ func TestTheServerBoundsWhatAWorkerSends(t *testing.T) {
 		if got := r.line(); got != "PONG" {
 			t.Errorf("a message of %d bytes: %q", fits, got)
 		}
-		r.send("PUB %s %d", subject, fits+2048) // refused before it was sent
+		r.send("PUB %s %d", subject, fits+2048) // refused by its size, before the data is sent
 		if got := r.line(); !strings.Contains(got, "Maximum Payload") {
 			t.Errorf("a message of %d bytes: %q", fits+2048, got)
 		}

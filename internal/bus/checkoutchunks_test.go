@@ -52,13 +52,13 @@ func TestChunksAreAsLongAsIsTakenOfThem(t *testing.T) {
 	serveCheckouts(t, again, checkoutRules())
 	until(t, "the worker is back", s.client.Connected)
 	refusedBecause(t, save(manifest("20")), wire.RefusedMalformed)
-	if err := save(manifest("10")); err != nil { // the last part uses only one byte of the chunk
+	if err := save(manifest("10")); err != nil { // the last checkpoint used only one byte
 		t.Error(err)
 	}
 }
 
-// A manifest that uses only a part of a chunk does not make the chunk smaller. A chunk of unknown size
-// counts as the maximum size.
+// A manifest that uses only a part of a chunk does not reduce the size that Bytes counts for the chunk. A chunk of
+// unknown size counts as the maximum size.
 func TestWhatIsStoredIsNotTalkedDown(t *testing.T) {
 	t.Parallel()
 	b := openBus(t, Options{})

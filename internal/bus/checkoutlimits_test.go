@@ -245,7 +245,7 @@ func TestCheckpointsAreBounded(t *testing.T) {
 				!strings.Contains(after.Refused.Text, c.want) {
 				t.Errorf("%q, %+v", names, after)
 			}
-			for _, left := range []string{"many", "d", "sparse", "big"} { // as if the agent had then cleaned up
+			for _, left := range []string{"many", "d", "sparse", "big"} { // the agent removes its files
 				mustDo(t, os.RemoveAll(filepath.Join(s.dir, left)))
 			}
 			s.mustSave()

@@ -78,7 +78,7 @@ func (m *member) listens() bool {
 	return err == nil && c.Close() == nil
 }
 
-// kill ends the process as a power cut would.
+// kill kills the process, so that the server cannot shut down in an orderly way.
 func (m *member) kill() {
 	_ = m.cmd.Process.Kill()
 	_ = m.cmd.Wait()

@@ -12,7 +12,7 @@ import (
 
 func TestDeadLettersByCause(t *testing.T) {
 	cases := unreadableReports(t)
-	// Only the consumer knows the attempts, so only it uses CauseNoAttempt.
+	// The bus never uses CauseNoAttempt, because only the consumer of reports knows the attempts.
 	if want := len(wire.Causes()) - 1; len(cases) != want {
 		t.Errorf("%d cases, want %d", len(cases), want)
 	}

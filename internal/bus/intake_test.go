@@ -250,7 +250,7 @@ func TestHelloWaitsForNoOther(t *testing.T) {
 	})
 }
 
-// If far more heartbeats arrive at once than can be handled, the newest of each worker is.
+// If far more heartbeats arrive at once than can be handled, the newest heartbeat of each worker is still delivered.
 func TestNewestHeartbeatOfEachIsHeard(t *testing.T) {
 	const workers, each = 1000, 20
 	b := openBus(t, Options{})
@@ -268,7 +268,7 @@ func TestNewestHeartbeatOfEachIsHeard(t *testing.T) {
 			}
 		}, func(string, wire.TaskProgress) {})
 	})
-	nc := b.nc // as a server would deliver the messages of many connections
+	nc := b.nc // one connection publishes for all workers
 	for n := range workers {
 		b.intake.admit(fmt.Sprintf("w-%d", n))
 	}

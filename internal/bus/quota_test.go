@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Messages sent at a steady rate, and the result.
+// TestQuota sends messages at a steady rate, and checks the number of dropped messages and the offence.
 func TestQuota(t *testing.T) {
 	for _, c := range []struct {
 		name    string

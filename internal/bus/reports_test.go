@@ -61,7 +61,7 @@ func TestReportReachesTheDirector(t *testing.T) {
 	background(t, func(ctx context.Context) error { return b.Reports().Consume(ctx, inTurn(in.take)) })
 	c := dial(t, b, worker)
 	result := wire.WorkerResult{ResultID: "r1", AttemptID: worker, IssueNumber: 21, Attempt: 1, Outcome: wire.OutcomeOK}
-	// e1 twice, which the server's duplicate window detects
+	// the server's duplicate window detects that e1 is sent twice
 	for _, p := range []wire.Payload{failure("e1"), failure("e1"), &result} {
 		if err := c.Report(ctxFor(t), p); err != nil {
 			t.Fatal(err)
@@ -116,7 +116,7 @@ func TestIdleBusIsQuietAndAwake(t *testing.T) {
 			return b.Reports().Consume(ctx, inTurn(func(r Report) { arrived <- time.Now(); _ = r.Ack() }))
 		})
 		c := dial(t, b, worker)
-		time.Sleep(time.Hour) // time of the bubble
+		time.Sleep(time.Hour) // on the fake clock
 		sent := time.Now()
 		if err := c.Report(context.Background(), failure("e1")); err != nil {
 			t.Fatal(err)

@@ -82,7 +82,7 @@ func TestRevocationOutlivesADirectorWithoutServer(t *testing.T) {
 	p := &place{Bus: openBus(t, options)}
 	o := p.tcp(t, worker)
 	out.Stop()
-	for _, w := range []string{"other-1", worker} { // the second while the first is retried
+	for _, w := range []string{"other-1", worker} { // the bus still retries the first
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		if err := p.Revoke(ctx, w); !errors.Is(err, ErrNoAnswer) {
 			t.Errorf("without a server: %v", err)

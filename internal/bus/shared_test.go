@@ -212,7 +212,7 @@ func TestAnOffenceOutlivesItsDirector(t *testing.T) {
 			all, err := p.Offences(ctxFor(t))
 			return err == nil && len(all) == 1
 		})
-		told(1) // after a push that started when it was known
+		told(1) // the call pushes the offence, so that it survives a restart
 		again := func() {
 			if p.Bus.options.Server != nil {
 				p.restart()

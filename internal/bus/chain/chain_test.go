@@ -139,7 +139,8 @@ func TestMirror(t *testing.T) {
 	}
 }
 
-// tearMirror checks that a torn write costs at most the slot that was written.
+// tearMirror damages a mirror at every offset. It checks that ReadMirror never returns a wrong head, and that it still
+// reads an intact first slot.
 func tearMirror(t *testing.T, path string, whole []byte, marks []Mark) {
 	t.Helper()
 	for i := range whole {
@@ -223,7 +224,7 @@ func TestFile(t *testing.T) {
 		err, ErrDamaged) {
 		t.Errorf("a file with a hole is written: %v", err)
 	}
-	if _, err := Read(t.TempDir(), nil, nil); err == nil || errors.Is(err, ErrDamaged) { // like an error of the disk
+	if _, err := Read(t.TempDir(), nil, nil); err == nil || errors.Is(err, ErrDamaged) { // a read error is not damage
 		t.Errorf("a failed read counts as damage: %v", err)
 	}
 }

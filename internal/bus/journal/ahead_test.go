@@ -21,7 +21,7 @@ import (
 // consumer records the requests of a consumer.
 type consumer struct {
 	jetstream.Consumer
-	asked func(request int) error // called before each request, which fails with its error, if any
+	asked func(request int) error // called before each request; an error makes the request fail
 	n     int
 }
 

@@ -11,7 +11,8 @@ import (
 	"retake/internal/bus/chain"
 )
 
-// archiving is a stream whose director archives when a batch is read, individually or ahead with its successors.
+// archiving is a stream that calls do, which archives batches, in the middle of a read. Without ahead, it calls do when
+// batch seq is read individually. With ahead, it calls do before the second prefetching request.
 type archiving struct {
 	jetstream.Stream
 	seq   uint64
@@ -19,7 +20,7 @@ type archiving struct {
 	do    func()
 }
 
-// CreateConsumer returns a consumer that archives before its second request. It is only for ahead.
+// CreateConsumer fails without ahead, so that batches are read individually.
 func (a *archiving) CreateConsumer(ctx context.Context, c jetstream.ConsumerConfig) (jetstream.Consumer, error) {
 	if !a.ahead {
 		return nil, errNoRoom

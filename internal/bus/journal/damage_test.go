@@ -138,7 +138,7 @@ func damageOptions(s *served, dir string) Options {
 	}.in(dir)
 }
 
-// copied returns a copy of a directory with its file modes, which the keys need.
+// copied returns a copy of a directory. It keeps the file modes, because keys that others can read are rejected.
 func copied(t *testing.T, dir string) string {
 	t.Helper()
 	to := t.TempDir()
@@ -146,7 +146,7 @@ func copied(t *testing.T, dir string) string {
 	return to
 }
 
-// stateAt returns the state after the first seq batches, which is made of their first words.
+// stateAt returns the state after the first seq batches, which consists of the first nine bytes of each batch.
 func stateAt(seq int) (state []byte) {
 	for n := 1; n <= seq; n++ {
 		state = append(state, damageBatch(n)[:9]...)

@@ -114,7 +114,7 @@ func TestAnImportIsAnotherJournal(t *testing.T) {
 	importer.mustRead(chain.Head{}, 6)
 }
 
-// A journal and a journal.head from before journals had ids stay valid, and get one.
+// A journal and a journal.head from a version without journal ids stay valid, and get an id.
 func TestAnOldHeadCounts(t *testing.T) {
 	t.Parallel()
 	one := begun(t)
@@ -146,7 +146,7 @@ func TestAnOldHeadCounts(t *testing.T) {
 	}
 }
 
-// oldSlots returns a journal.head in the format from before journals had ids.
+// oldSlots returns a journal.head in the format of a version without journal ids.
 func oldSlots(stream string, h chain.Head) []byte {
 	line := fmt.Sprintf("%s %d %s", stream, h.Seq, h.Digest)
 	line = fmt.Sprintf("%s %x", line, sha256.Sum256([]byte(line)))

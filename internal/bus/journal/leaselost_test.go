@@ -66,8 +66,8 @@ func TestWhoLeadsNoMoreLeavesTheJournalAlone(t *testing.T) {
 	}
 }
 
-// It also must not change a journal that another director has created since, even if it does not notice the end of its
-// lease.
+// A leader that does not notice the end of its lease must not change the journal with which another director has
+// replaced its journal.
 func TestWhatComesLateIsOfTheJournalBefore(t *testing.T) {
 	t.Parallel()
 	late := begun(t)

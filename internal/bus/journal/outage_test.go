@@ -39,7 +39,7 @@ func (s *sick) GetMsg(ctx context.Context, seq uint64, opts ...jetstream.GetMsgO
 	return s.Stream.GetMsg(ctx, seq, opts...)
 }
 
-// sickStore is the same for snapshots.
+// sickStore is an object store that fails to return its snapshots for a while.
 type sickStore struct {
 	jetstream.ObjectStore
 	sick
@@ -52,7 +52,7 @@ func (s *sickStore) GetBytes(ctx context.Context, name string, opts ...jetstream
 	return s.ObjectStore.GetBytes(ctx, name, opts...)
 }
 
-// outages are the ways in which a server does not answer. They do not imply anything about the journal.
+// outages are errors of a server that cannot answer. They do not mean that the journal is damaged.
 var outages = map[string]error{
 	"a cluster without a leader": noLeader, "no resources": errNoRoom, "a timeout": nats.ErrTimeout,
 	"nobody there": nats.ErrNoResponders,

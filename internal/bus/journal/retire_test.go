@@ -160,7 +160,7 @@ func TestASegmentOfAnotherJournalBefore(t *testing.T) {
 		k.state().FirstSeq != 121 {
 		t.Errorf("%v, and the live journal begins at %d", err, k.state().FirstSeq)
 	}
-	overwrite(t, other, []byte("damaged")) // its journal is unknown, and its batches are not live
+	overwrite(t, other, []byte("damaged")) // a damaged segment before the live batches is ignored
 	if err := k.Retire(ctxFor(t), k.now); err != nil || k.state().FirstSeq != 251 {
 		t.Errorf("%v, and the live journal begins at %d", err, k.state().FirstSeq)
 	}

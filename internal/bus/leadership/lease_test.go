@@ -170,8 +170,7 @@ func TestTheLeaseIsGivenBackAlthoughARenewalWasUnderWay(t *testing.T) {
 	})
 }
 
-// A process that does not stand by learns of the leader as soon as it sees a renewal. Without one, it gets the
-// lease.
+// Take returns the leader as soon as it sees a renewal of the lease. If the lease is not renewed, it takes the lease.
 func TestALeaseIsTakenOrNamesItsHolder(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		out := startEmbedded(t)
@@ -206,7 +205,7 @@ func TestTheTimeGoesOnFromTheFirstLook(t *testing.T) {
 			t.Fatal(held, err)
 		}
 		time.Sleep(period)
-		for _, dir := range []string{"d2,its own", "d2,its own"} { // the first waits, the second need not
+		for _, dir := range []string{"d2,its own", "d2,its own"} { // the second has the same lock and does not wait
 			next := lessee(t, out.open(t), "next", dir, period)
 			next.o.Now = first.o.Now
 			held, _ := awaits(t, next)
@@ -249,7 +248,7 @@ func TestALostAnswerCostsNoTerm(t *testing.T) {
 		if err := <-leads; err != nil {
 			t.Fatal(err)
 		}
-		deaf.lost.Store(3) // in a row
+		deaf.lost.Store(3) // three consecutive answers
 		until(t, "the answers are lost", func() bool { return deaf.lost.Load() <= 0 || !l.Leads() })
 		select {
 		case <-l.Expired():

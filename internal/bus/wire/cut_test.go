@@ -43,7 +43,7 @@ func TestCutTailKeepsTheNewestRunes(t *testing.T) {
 		if !strings.HasSuffix(text, rest) || (got != "" && cut+len(rest) != len(text)) {
 			t.Fatalf("%q: kept %q, said that %d were cut", text, rest, cut)
 		}
-		if got != "" && cut > 0 && len(got)+utf8.UTFMax+2 < limit { // 2 more, because the number may have lost digits
+		if got != "" && cut > 0 && len(got)+utf8.UTFMax+2 < limit { // 2 for digits of the number of cut bytes
 			t.Fatalf("cut more than needed: %d of %d", len(got), limit)
 		}
 	})

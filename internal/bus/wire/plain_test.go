@@ -110,7 +110,8 @@ func TestPlainIsStrict(t *testing.T) {
 	}
 }
 
-// If the types lacked a rule's field, the rule would never apply.
+// Every message type has a layout. A rule for a field that the type lacks must be an error, because the rule would
+// never apply.
 func TestEveryMessageHasItsLayout(t *testing.T) {
 	for _, row := range messages {
 		if _, ok := payloadLayouts[row.Type]; !ok {
