@@ -110,7 +110,7 @@ func (w *walk) readTheStory() {
 	w.picture("page-task")
 }
 
-// signIn signs in where the browser was led, and returns to the page that it asked for.
+// signIn signs in on the form to which the browser was redirected, and waits for the page at path.
 func (w *walk) signIn(path string) {
 	w.until("the form is there", `document.querySelector("input[name=token]")?.checkVisibility()`)
 	w.picture("page-signin")
@@ -122,7 +122,7 @@ func (w *walk) signIn(path string) {
 }
 
 // beUselessElsewhere opens another port of the same host, where an agent could listen. The browser sends the session's
-// cookie there, which must not read the page.
+// cookie to that port, but the cookie alone must not permit reading the page.
 func (w *walk) beUselessElsewhere() {
 	cookies := make(chan string, 10)
 	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -178,7 +178,7 @@ func TestAttemptAcrossRestarts(t *testing.T) {
 	closed(t, w)
 	w, _ = reopened(t, dir, Options{}, realDisk)
 	w.Transition(Transition{AttemptID: "k21-1", Issue: issue, Attempt: 1, From: "Stopping", To: "Blocked"})
-	w.Output("k21-1", Output{WorkerLog: "again\n"}) // the container no longer exists, and the other fields stay
+	w.Output("k21-1", Output{WorkerLog: "again\n"}) // the empty fields do not replace files
 	w.Attempt("k21-1", func(m *Meta) { m.Title = "late" })
 	closed(t, w)
 	folder := filepath.Join(dir, "audits", "k21-1")
@@ -254,7 +254,7 @@ func TestAfterACrash(t *testing.T) {
 		}
 	}
 	must(os.MkdirAll(filepath.Join(audits, ".removing-k20-1"), 0o700))
-	must(os.MkdirAll(filepath.Join(audits, "k19-1"), 0o700)) // without meta.json, for a long time
+	must(os.MkdirAll(filepath.Join(audits, "k19-1"), 0o700)) // an old directory without meta.json
 	must(os.Chtimes(filepath.Join(audits, "k19-1"), noon, noon))
 	must(os.WriteFile(filepath.Join(audits, "k21-1", "meta.json.tmp-12345"), []byte("{"), 0o600))
 	must(os.WriteFile(filepath.Join(audits, "index.json"), []byte(`{"attempts":[`), 0o600))

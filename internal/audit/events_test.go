@@ -277,7 +277,7 @@ type stoppedClock time.Duration
 func (c *stoppedClock) Now() time.Time                         { return noon.Add(time.Duration(*c)) }
 func (c *stoppedClock) NewTicker(d time.Duration) *time.Ticker { return time.NewTicker(d) }
 
-// A failure with one file does not hide a failure with another file. It does not flood the log when it comes and goes.
+// A failure with one file does not hide a failure with another file. Intermittent failures do not flood the log.
 func TestFailuresComeAndGo(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
 	var now stoppedClock

@@ -80,7 +80,7 @@ func TestSignaturesAreBounded(t *testing.T) {
 	}
 }
 
-// Only paid_calls_used is an edit. A changed layout is not.
+// Only a change to paid_calls_used counts as an edit. A changed layout does not.
 func TestWhatCountsAsAnEdit(t *testing.T) {
 	w, dir, _ := opened(t, Options{})
 	w.Task(someTask(), nil)

@@ -26,7 +26,7 @@ func strs(v any) (out []string) {
 	return out
 }
 
-// inOrder returns the first line that does not follow the lines before it.
+// inOrder checks that a text contains these lines in this order. It returns an error for the first missing line.
 func inOrder(text string, want []string) string {
 	at := 0
 	all := strings.Split(text, "\n")
@@ -43,7 +43,7 @@ func inOrder(text string, want []string) string {
 func checkTelemetry(t *testing.T, v vector) string {
 	if v.word("write_fails") != "" {
 		dir := t.TempDir()
-		// File modes do not stop root, but a directory does.
+		// Root ignores file modes, so a directory in place of the file makes the write fail.
 		if err := os.Mkdir(filepath.Join(dir, eventsFile), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -239,7 +239,7 @@ func checkContinueOnError(_ *testing.T, v vector) string {
 	var got string
 	switch {
 	case v.word("error") != "":
-		return notOurs // a failure belongs to the policy; this package handles the end of a run
+		return notOurs // the policy decides on a failure; this package only ends a run
 	default:
 		d := ReportData{ContinueOnError: v.flag("flag"), Failed: someFailedTasks(v.num("failed"))}
 		exit := "exit zero"

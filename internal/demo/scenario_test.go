@@ -127,7 +127,7 @@ func TestToolchainWithLinks(t *testing.T) {
 	}
 }
 
-// Every transition has a text, except two that other lines report.
+// Every transition has a text, except the transitions that other lines report.
 func TestTransitionsHaveWords(t *testing.T) {
 	var silent []string
 	for _, x := range fsm.Transitions {

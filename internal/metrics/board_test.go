@@ -21,7 +21,7 @@ type panel struct {
 
 type query struct{ expr, legend string }
 
-// J stands for the selector of every query.
+// selected replaces the placeholder J in a query by the selector of the job.
 func selected(expr string) string {
 	expr = strings.ReplaceAll(expr, "{J,", `{job=~"$job",`)
 	return strings.ReplaceAll(expr, "{J}", `{job=~"$job"}`)

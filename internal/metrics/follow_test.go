@@ -270,7 +270,7 @@ func TestWhatIsDerived(t *testing.T) {
 	}
 }
 
-// A record costs the owner the same with 10,000 tasks and constant scrapes.
+// BenchmarkRecord measures the cost of a record for the owner with 10,000 tasks, with and without constant scrapes.
 func BenchmarkRecord(b *testing.B) {
 	for _, scraped := range []bool{false, true} {
 		b.Run(fmt.Sprintf("10000 tasks, scraped all the time %t", scraped), func(b *testing.B) {

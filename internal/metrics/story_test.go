@@ -38,7 +38,7 @@ func newStory() *story {
 	return s
 }
 
-// begin starts a leading session with the state of a machine.
+// begin starts a session of a leader with the state of a machine.
 func (s *story) begin(m *fsm.Machine) {
 	snapshot, err := m.Snapshot()
 	if err == nil {
@@ -54,7 +54,7 @@ func (s *story) facts(all ...fsm.Fact) {
 	s.at = s.at.Add(time.Minute)
 }
 
-// move makes a transition of the table.
+// move adds the transition that the machine's table has for a trigger, after the facts in before.
 func (s *story) move(on fsm.Trigger, before ...fsm.Fact) {
 	to, ok := s.state.After(on)
 	if !ok {
@@ -64,7 +64,7 @@ func (s *story) move(on fsm.Trigger, before ...fsm.Fact) {
 	s.state = to
 }
 
-// run makes an attempt up to the beginning of its stop.
+// run adds an attempt from its start to its report.
 func (s *story) run(next fsm.Next) {
 	if s.state == fsm.Queued {
 		s.move(fsm.OnDispatch)
@@ -79,7 +79,7 @@ func (s *story) run(next fsm.Next) {
 	s.move(fsm.OnReport)
 }
 
-// fails makes the verdict on the attempt.
+// fails adds the verdict on the attempt.
 func (s *story) fails(r recovery.Reason, a recovery.Action) {
 	on := fsm.OnEscalate
 	if a.Again() {
@@ -91,7 +91,7 @@ func (s *story) fails(r recovery.Reason, a recovery.Action) {
 	})
 }
 
-// asked makes GitHub show the question.
+// asked adds a question that GitHub shows.
 func (s *story) asked() {
 	s.facts(fsm.EffectPlanned{Effect: fsm.Effect{ID: "q", Kind: fsm.DoEscalate, Task: issue, At: s.at}})
 	s.facts(fsm.EffectDone{OfTask: of, Effect: "q"})
@@ -123,7 +123,7 @@ func (s *story) lines(t *testing.T, name string) string {
 	return strings.Join(out, "\n")
 }
 
-// judgedAs makes a verdict of a later version.
+// judgedAs adds a verdict with a reason and an action that only a later version knows.
 func (s *story) judgedAs(word string) {
 	s.facts(fsm.VerdictMade{
 		OfTask: of, Finding: recovery.Finding{Reason: recovery.Reason(word)},

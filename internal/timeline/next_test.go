@@ -137,8 +137,8 @@ func TestAnErrorIsToldOnce(t *testing.T) {
 	}
 }
 
-// After an upgrade, a pending question appears in the new version's text. The recorded journals contain earlier texts.
-// The test even replaces them.
+// After an upgrade, a pending question appears in the new version's text. The test replaces the texts in the recorded
+// journals, to check that they are not used.
 func TestAPendingQuestionHasTodaysWords(t *testing.T) {
 	const other = "Words of another version."
 	topics := map[recovery.Topic]int{}

@@ -103,7 +103,7 @@ func TestAnotherDelayIsNoOtherHistory(t *testing.T) {
 		}
 		got = append(got, c.Was.DelaySeconds, c.Would.DelaySeconds)
 	}
-	if want := []float64{1, 2, 4, 2}; !slices.Equal(got, want) { // both policies wait 2 the second time
+	if want := []float64{1, 2, 4, 2}; !slices.Equal(got, want) { // the second delays are equal
 		t.Errorf("delays %v, want %v", got, want)
 	}
 	if r.Counts != (Counts{Same: 2, Differ: 2}) || r.Totals != (Totals{Longer: 1, Shorter: 1}) {
@@ -111,7 +111,8 @@ func TestAnotherDelayIsNoOtherHistory(t *testing.T) {
 	}
 }
 
-// A question that the other policy would not have asked has its duration reported, but not the events after the answer.
+// For a question that the other policy would not have asked, the report has the time until the answer, but not the
+// later events.
 func TestAQuestionThatWouldNotHaveBeenAsked(t *testing.T) {
 	t.Parallel()
 	records := history(t, config(t, policy.Limits{MaxRetries: 9}), issue, "n1", "tests_failed")
@@ -130,8 +131,8 @@ func TestAQuestionThatWouldNotHaveBeenAsked(t *testing.T) {
 	}
 }
 
-// A claim is replayed from its start regardless of --since. If it changed course earlier, later verdicts are not
-// compared.
+// A claim is replayed from its start regardless of --since. After a verdict that would have changed the claim's
+// history, later verdicts are not compared.
 func TestSinceAndOnlySayWhatIsReported(t *testing.T) {
 	t.Parallel()
 	cfg := config(t, policy.Limits{MaxRetries: 9})
@@ -188,7 +189,7 @@ func TestWhatIsSoAlreadyIsMarked(t *testing.T) {
 	if r.Compare(today); r.Counts != (Counts{Same: 2, Differ: 1, Later: 1, Already: 1}) || !r.Cases[0].Already {
 		t.Errorf("%+v", r.Counts)
 	}
-	r = follow(config(t, policy.Limits{MaxRetries: 0}), Options{}, records) // the same action, sooner
+	r = follow(config(t, policy.Limits{MaxRetries: 0}), Options{}, records) // asks a person sooner than today
 	if r.Compare(today); r.Counts != (Counts{Same: 1, Differ: 1, Later: 2}) {
 		t.Errorf("%+v", r.Counts)
 	}

@@ -101,7 +101,7 @@ func contains(t *testing.T, file, text string) {
 	}
 }
 
-// told returns a second attempt with a hint.
+// told returns the file of a second attempt with a hint.
 func told(text string) wire.AttemptFile {
 	return wire.AttemptFile{Attempt: 2, Hints: []wire.Hint{{From: "octocat", Text: text}}}
 }
@@ -179,14 +179,14 @@ func asksItsModel(t *testing.T, issue string) {
 	}
 }
 
-// goesOn checks that the second attempt needs the first one's work, and continues from it.
+// goesOn checks that the second attempt needs the work of the first attempt, and continues from it.
 func goesOn(t *testing.T, issue, script, half string) {
 	t.Helper()
 	second := wire.AttemptFile{AttemptID: "k3v9qx2m-2", Attempt: 2}
 	if err := attempt(t, issue, second, 1); err == nil {
 		t.Errorf("%s: the second attempt succeeded without the first one's half", script)
 	}
-	began := round{attempt: wire.AttemptFile{AttemptID: "k3v9qx2m-1", Attempt: 1}} // its actions before it thinks
+	began := round{attempt: wire.AttemptFile{AttemptID: "k3v9qx2m-1", Attempt: 1}} // the script writes before it thinks
 	if err := errors.Join(put(began, script, 1), attempt(t, issue, second, 1)); err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 
 const document = "../../../docs/specs/redaction.md"
 
-// documentHead precedes the table of incompletely found families and the sum.
+// documentHead is the text before the table of incompletely found families and the sum.
 const (
 	documentHead = `# Redaction
 

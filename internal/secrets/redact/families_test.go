@@ -12,7 +12,7 @@ import (
 // as a leak.
 type family struct {
 	name    string
-	pattern string // of a value, from its vendor's description
+	pattern string // matches a value, as its vendor describes it
 	// in is the only context that distinguishes the secret from other text, with %s for the value. Empty means all
 	// contexts.
 	in     string
@@ -252,7 +252,7 @@ func leaked(text, secret string) bool {
 		if strings.HasPrefix(line, "-----") {
 			continue
 		}
-		// The first letters identify the vendor. People may know that.
+		// Fewer characters may remain, because the first letters only identify the vendor.
 		for at := 0; at+min(piece, len(line)) <= len(line); at++ {
 			if len(line) >= 4 && strings.Contains(text, line[at:at+min(piece, len(line))]) {
 				return true

@@ -32,7 +32,8 @@ var leftOut = map[string]string{
 	"private-key":            "rules.go handles keys with a missing beginning or end",
 }
 
-// changed are patterns that hide too much of ordinary output, or too little.
+// changed lists a part of a pattern and its replacement by rule, if the pattern hides too much of ordinary output, or
+// too little.
 var changed = map[string][2]string{
 	"azure-ad-client-secret": { // also at the end of a sentence, and after an escape
 		`(?:^|[\\'"\x60\s>=:(,)])([a-zA-Z0-9_~.]{3}\dQ~[a-zA-Z0-9_~.-]{31,34})(?:$|[\\'"\x60\s<),])`,
@@ -47,7 +48,7 @@ var wholly = map[string]bool{"jwt-base64": true, "microsoft-teams-webhook": true
 // Common parts of patterns as gitleaks writes them, with the names of their replacements (scan.go).
 const (
 	libraryAssigned = `(?:[ \t\w.-]{0,20})[\s'"]{0,3}(?:=|>|:{1,3}=|\|\||:|=>|\?=|,)[\x60'"\s=]{0,5}`
-	// with the end of a group
+	// like libraryAssigned, if a group ends after the name
 	libraryNamed = `(?:[ \t\w.-]{0,20})[\s'"]{0,3})(?:=|>|:{1,3}=|\|\||:|=>|\?=|,)[\x60'"\s=]{0,5}`
 	libraryEnd   = `(?:[\x60'"\s;]|\\[nr]|$)`
 	libraryName  = `[\w.-]{0,50}?`
@@ -220,7 +221,7 @@ func TestLibraryFindsWhatGitleaksFinds(t *testing.T) {
 				if found.RuleID != id || id == "sourcegraph-access-token" && identifier.MatchString(found.Secret) {
 					continue
 				}
-				// package redact searches lines and does not take words for secrets
+				// unlike gitleaks, package redact searches single lines, and ignores secrets without a digit
 				if strings.ContainsAny(found.Match, "\r\n") || !strings.ContainsAny(found.Secret, "0123456789") {
 					continue
 				}

@@ -16,7 +16,7 @@ import (
 // Required rates.
 const (
 	leastRecall = 0.99
-	mostFalse   = 1.0 // for each MB of ordinary output
+	mostFalse   = 1.0 // per MB of ordinary output
 	leastSpeed  = 20.0
 )
 

@@ -29,8 +29,8 @@ var known = []string{
 	"first line of key\nsecond line of key",
 }
 
-// samples come from the former separate tables of the worker, the comments, git's errors and the configuration, with
-// additions: text, and a part that must disappear.
+// samples contains texts with a part that redaction must remove. They cover the secrets of the worker, the comments,
+// git's errors and the configuration.
 var samples = map[string]struct{ in, gone string }{
 	"known value":               {"it said correct-horse-battery twice: correct-horse-battery", "correct-horse"},
 	"known value, url-escaped":  {"GET /?x=pa+ss%2Fword%2B1", "ss%2Fword"},

@@ -289,7 +289,7 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// TestSearchEnds: the context ends a search of a text with only findings.
+// TestSearchEnds checks that the context ends a search of a text that consists of secrets.
 func TestSearchEnds(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
