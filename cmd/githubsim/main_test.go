@@ -75,7 +75,8 @@ func TestBadArguments(t *testing.T) {
 	}
 }
 
-// TestAKilledSimulatorLosesNothing ends a real process with SIGKILL during writes, and starts it again.
+// TestAKilledSimulatorLosesNothing kills a real process during writes, restarts it, and checks that it still has all
+// answered changes.
 func TestAKilledSimulatorLosesNothing(t *testing.T) {
 	data := t.TempDir()
 	answered := 0
@@ -83,14 +84,14 @@ func TestAKilledSimulatorLosesNothing(t *testing.T) {
 		cmd, pages := start(t, data)
 		for n := range 12 {
 			if n == 10 {
-				time.AfterFunc(0, func() { _ = cmd.Process.Kill() }) // kill it somewhere within the next two
+				time.AfterFunc(0, func() { _ = cmd.Process.Kill() }) // kill it during one of the next two requests
 			}
 			resp, err := http.PostForm(pages+"acme/widgets/issues", url.Values{"title": {"kept"}})
 			if err != nil {
 				break
 			}
 			_ = resp.Body.Close()
-			if resp.StatusCode != http.StatusOK { // after the redirect to the issue's page
+			if resp.StatusCode != http.StatusOK { // status of the issue's page, after the redirect
 				t.Fatalf("status %d", resp.StatusCode)
 			}
 			answered++
@@ -132,7 +133,7 @@ func start(t *testing.T, data string) (*exec.Cmd, string) {
 	return cmd, strings.TrimSpace(strings.TrimPrefix(line, "pages"))
 }
 
-// TestAStateThatCannotBeWrittenEndsIt checks that a stand-in ends when it cannot store its state.
+// TestAStateThatCannotBeWrittenEndsIt checks that run returns an error if the server cannot write its state.
 func TestAStateThatCannotBeWrittenEndsIt(t *testing.T) {
 	s, err := parse([]string{"--listen", "127.0.0.1:0", "--data", filepath.Join(t.TempDir(), "d")}, io.Discard)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 
 func TestMounts(t *testing.T) {
 	dir := t.TempDir()
-	// The path is short, because it is the address of a socket.
+	// Use a short path, because the address of a socket has a limited length.
 	short, err := os.MkdirTemp("", "m")
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestCheckRun(t *testing.T) {
 	if p := c.CheckRun(allSet); len(p) > 0 {
 		t.Error(p)
 	}
-	for _, long := range []bool{false, true} { // people need the file's name, which is not secret
+	for _, long := range []bool{false, true} { // the error must contain the name of the file, which is not secret
 		file := filepath.Join(t.TempDir(), "github-token-of-the-fleet")
 		if long {
 			if err := os.WriteFile(file, make([]byte, maxTokenBytes+1), 0o600); err != nil {
@@ -103,7 +103,8 @@ func TestCheckRun(t *testing.T) {
 	}
 }
 
-// The address alone does not enable webhooks. If a source of their secret is configured, it must hold one.
+// TestWebhookSecretIsNeededWhereItsPlaceIsSet checks that http_listen alone does not enable webhooks, and that a
+// configured source of their secret must contain a secret.
 func TestWebhookSecretIsNeededWhereItsPlaceIsSet(t *testing.T) {
 	for _, row := range []struct {
 		name, secret, file string

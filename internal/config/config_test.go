@@ -58,7 +58,7 @@ func TestDevFile(t *testing.T) {
 			Timeout: 900 * time.Second,
 		},
 	}
-	want.assumed = c.assumed // the file sets all keys
+	want.assumed = c.assumed // the file sets all keys, the defaults set none
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got\n%v\nwant\n%v", c, want)
 	}
@@ -178,7 +178,7 @@ run = ["a b", "é\n"]
 		t.Fatal(problems)
 	}
 	again, problems := text(t, c.String())
-	again.assumed = c.assumed // the output sets all of them
+	again.assumed = c.assumed // the output sets all keys
 	if problems != "" || !reflect.DeepEqual(again, c) {
 		t.Errorf("%s\ngot\n%v\nwant\n%v", problems, again, c)
 	}
@@ -239,7 +239,7 @@ func TestFilesThatAreNone(t *testing.T) {
 			strings.Contains(p.String(), "\n") {
 			t.Errorf("%s: want %q, got\n%v", path, want, p)
 		}
-		c.Director.DataDir = Default().Director.DataDir // it begins at the file's directory
+		c.Director.DataDir = Default().Director.DataDir // Load has made it relative to the file's directory
 		if !reflect.DeepEqual(c, Default()) {
 			t.Errorf("%s: not the defaults", path)
 		}

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestFindInOrder checks that a named file wins over a default file, and that the error names the places.
+// TestFindInOrder checks that a named file takes precedence over a default file, and that the error lists the tried
+// paths.
 func TestFindInOrder(t *testing.T) {
 	t.Chdir(t.TempDir())
 	env := ""

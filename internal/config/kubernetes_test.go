@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestKubernetes checks the settings required and forbidden on a cluster.
+// TestKubernetes checks the settings that runtime "kubernetes" requires or forbids.
 func TestKubernetes(t *testing.T) {
 	const (
 		stages = "[[stage]]\nname = \"CODE\"\nrun = [\"true\"]\n"

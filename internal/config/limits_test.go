@@ -10,8 +10,8 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// TestLimitsOverAPolicyFile checks that explicit values take precedence over the policy's guards, and these over
-// defaults.
+// TestLimitsOverAPolicyFile checks that explicit values take precedence over the guards of a policy file, and the
+// guards over defaults.
 func TestLimitsOverAPolicyFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "own.toml")
 	if err := os.WriteFile(file,
@@ -57,8 +57,7 @@ func TestLimitsOverAPolicyFile(t *testing.T) {
 	}
 }
 
-// TestWhatAProgramSetsIsSet changes a configuration after loading, and expects the same bounds on presets as from a
-// file.
+// TestWhatAProgramSetsIsSet checks that fields that a program changed after Load count as set, like values of a file.
 func TestWhatAProgramSetsIsSet(t *testing.T) {
 	c := Default()
 	c.Recovery.PaidCallBudget, c.Retry.BackoffInitial = 2, time.Minute
@@ -76,8 +75,8 @@ func TestWhatAProgramSetsIsSet(t *testing.T) {
 	}
 }
 
-// TestEveryBoundFollowsItsKeys checks that setting any key of [retry] makes all of [retry] count. The other bounds have
-// one key each.
+// TestEveryBoundFollowsItsKeys checks that one explicit key of [retry] makes all of [retry] count as set. Each other
+// bound has only one key.
 func TestEveryBoundFollowsItsKeys(t *testing.T) {
 	for _, r := range allRows {
 		section, last := cutLast(r.key)

@@ -7,8 +7,9 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// TestARunDecidesAsThePresetSays checks that a run with only recovery.preset set decides about every failure like the
-// preset, however often it occurs. With the defaults, every step of the preset's ladders can be reached.
+// TestARunDecidesAsThePresetSays checks that a configuration with only recovery.preset has the same verdicts as the
+// preset, for every failure and any number of repetitions. The default bounds must not end a ladder of the preset
+// early.
 func TestARunDecidesAsThePresetSays(t *testing.T) {
 	for _, name := range policy.Presets {
 		c, problems := load("c.toml", []byte("recovery.preset = \""+name+"\""), nil, nil)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// faulty is a configuration with every kind of fault, and faults are the expected problems.
+// faulty is a configuration with every type of problem, and faults has the expected problems.
 const (
 	faulty = `[director]
 max_workers = 0
@@ -108,10 +108,10 @@ func TestAllProblemsAtOnce(t *testing.T) {
 	}
 }
 
-// codeStage is the one stage that every configuration needs.
+// codeStage is the stage that every configuration with stages needs.
 const codeStage = "[[stage]]\nname = \"CODE\"\nrun = [\"x\"]\n"
 
-// singleProblems are configurations with one fault, and the expected problem.
+// singleProblems maps configurations to their only problem.
 var singleProblems = map[string]string{
 	"director = 1": "c.toml:1:1: director: got 1, want a " +
 		"table: [director]",

@@ -37,8 +37,8 @@ func fieldsAtOnce() map[string]bool {
 	return fields
 }
 
-// TestTheDirectorReadsWhatIsInForce checks that reloadable values are read from the director's setup, because its
-// config holds the values at start. Otherwise new values would never apply.
+// TestTheDirectorReadsWhatIsInForce checks that the director reads reloadable values from its setup. Its config has the
+// values from the start of the process, so code that reads it would ignore a reload.
 func TestTheDirectorReadsWhatIsInForce(t *testing.T) {
 	fields := fieldsAtOnce()
 	if len(fields) < 40 || !fields["Director.MaxWorkers"] || !fields["RateLimits.Model.MaxWait"] ||

@@ -26,12 +26,12 @@ func TestReferencePage(t *testing.T) {
 	}
 	got, err := os.ReadFile(referenceFile)
 	if err != nil || string(got) != want {
-		t.Errorf("%s is not what the table says (%v); rewrite it: go test ./internal/config -run "+
+		t.Errorf("%s differs from the table (%v), rewrite it with go test ./internal/config -run "+
 			"TestReferencePage -update", referenceFile, err)
 	}
 }
 
-// referenceIntro has ~ in place of each backquote.
+// referenceIntro is the beginning of the page, with ~ instead of backquotes.
 const referenceIntro = `# Configuration
 
 <!-- Made from the table in internal/config: go test ./internal/config -run TestReferencePage -update -->
@@ -52,10 +52,10 @@ decisions and attempts, or at the next ~restart~. Ranges are whole numbers, exce
 default has a decimal point.
 `
 
-// span matches a range, which the page writes as "0 to 3600 seconds".
+// span matches the range in the text of row.wants. The page shows it as "0 to 3600 seconds".
 var span = regexp.MustCompile(`^(?:a number of (seconds)|an integer|a number) from (\S+) to (\S+)$`)
 
-// values describes the values of a key.
+// values describes the allowed values of a key, for the column "values".
 func values(r row) string {
 	s := r.wants()
 	if m := span.FindStringSubmatch(s); m != nil {

@@ -28,19 +28,19 @@ func TestEveryKeySaysWhenItHolds(t *testing.T) {
 	}
 }
 
-// oneStage is appended to configurations: every one needs a stage.
+// oneStage is a stage to append to configurations without stages.
 const oneStage = "\n[[stage]]\nname = \"CODE\"\nrun = [\"a\"]\n"
 
-// rereads lists configurations with their successors, and the expected immediate changes.
+// rereads lists pairs of configurations, with the keys that take effect at once and the keys that need a restart.
 var rereads = []struct {
 	name, before, after string
 	keys, restart       []string
 	problem             string
 }{
 	{"nothing", "director.max_workers = 2" + oneStage, "director.max_workers = 2" + oneStage, nil, nil, ""},
-	{"a default that is said", oneStage, "director.max_workers = 3" + oneStage, nil, nil, ""},
+	{"an explicit default", oneStage, "director.max_workers = 3" + oneStage, nil, nil, ""},
 	{
-		"what holds at once", oneStage, "director.max_workers = 7\n[github.label_caps]\nx = 1" + oneStage,
+		"keys that take effect at once", oneStage, "director.max_workers = 7\n[github.label_caps]\nx = 1" + oneStage,
 		[]string{"director.max_workers", "github.label_caps"},
 		nil, "",
 	},
@@ -68,7 +68,7 @@ var rereads = []struct {
 		"",
 	},
 	{
-		"what does not go together", "timeouts.worker_heartbeat_ttl_seconds = 3000" + oneStage,
+		"an invalid combination", "timeouts.worker_heartbeat_ttl_seconds = 3000" + oneStage,
 		"timeouts.worker_heartbeat_ttl_seconds = 90\ntimeouts.worker_watchdog_seconds = 2000" + oneStage,
 		[]string{"timeouts.worker_watchdog_seconds"},
 		[]string{"timeouts.worker_heartbeat_ttl_seconds"},
@@ -105,14 +105,15 @@ func TestReread(t *testing.T) {
 				}
 			}
 			if same := got.Digest(nil) == before.Digest(nil); same != (len(change.Keys) == 0) &&
-				x.name != "a default that is said" {
+				x.name != "an explicit default" {
 				t.Errorf("the digest is the same: %t, and %q changed", same, change.Keys)
 			}
 		})
 	}
 }
 
-// Setting a bound to its default overrides a policy file from then on.
+// TestRereadKnowsWhatIsSaid checks that a bound counts as changed if it becomes explicit with its default value,
+// because it then overrides a policy file.
 func TestRereadKnowsWhatIsSaid(t *testing.T) {
 	said, assumed := Default(), Default()
 	said.assumed = said.assumed[1:]
@@ -122,7 +123,7 @@ func TestRereadKnowsWhatIsSaid(t *testing.T) {
 	}
 }
 
-// Documentation on when a key applies comes from the table.
+// TestHoldsAtOnce checks HoldsAtOnce, from which the documentation takes the column "effect".
 func TestHoldsAtOnce(t *testing.T) {
 	for key, want := range map[string]bool{
 		"containers.memory": true, "scope.allow_secrets": true, "stage.run": true,
@@ -134,7 +135,7 @@ func TestHoldsAtOnce(t *testing.T) {
 	}
 }
 
-// Messages about reloading only mention existing keys.
+// TestWordsNameKeysThatThereAre checks that messages for people mention only existing keys.
 func TestWordsNameKeysThatThereAre(t *testing.T) {
 	named := map[string]bool{}
 	for _, about := range recovery.Reasons {

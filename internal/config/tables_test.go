@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// operatorAgents and operatorRules are files with faults.
+// operatorAgents and operatorRules are files of an operator with faults.
 const (
 	operatorAgents = `# mine
 [[agent]]
@@ -32,8 +32,8 @@ examples = ["slow down"]
 `
 )
 
-// TestOperatorTables checks that each fault of each file becomes a line with the file, the line and the key that names
-// the file.
+// TestOperatorTables checks that each fault in a file of [recovery] is a problem with the file, the line, and the key
+// that names the file.
 func TestOperatorTables(t *testing.T) {
 	dir := t.TempDir()
 	put := func(name, text string) string {
@@ -85,7 +85,7 @@ func TestOperatorTables(t *testing.T) {
 	}
 }
 
-// checkTables reads a configuration that names tables, and compares the problems line by line.
+// checkTables parses a configuration that names files of [recovery], and compares the problems line by line.
 func checkTables(t *testing.T, doc string, want []string) {
 	t.Helper()
 	c, got := text(t, doc)

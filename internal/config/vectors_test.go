@@ -10,16 +10,16 @@ import (
 	"retake/internal/testfiles"
 )
 
-// deviations maps the keys of the founding harness that have another default here, or that are missing here, to the
-// reason. A key that ends in a dot stands for all keys with this prefix.
+// deviations lists the keys of the original harness that have another default in Retake, or that Retake does not have,
+// with the reason. A key that ends in a dot stands for all keys with this prefix.
 var deviations = []struct{ key, why string }{
 	{"containers.image", "the image is named after this program"},
-	{"containers.scale_to_zero_idle_seconds", "a container ends with its attempt and is removed at once, so " +
-		"nothing idles"},
-	{"agent_bus.mode", "NATS is the bus and the director embeds or joins it: agent_bus.url says which"},
-	{"agent_bus.listen_addr", "loopback and the worker network's gateway, never all interfaces unless told"},
-	{"memory.", "shared memory of agents is not ours"},
-	{"release.", "release cycles are not ours"},
+	{"containers.scale_to_zero_idle_seconds", "containers are never idle, because the director removes them at the " +
+		"end of the attempt"},
+	{"agent_bus.mode", "agent_bus.url decides whether the director embeds NATS or joins a server"},
+	{"agent_bus.listen_addr", "the default is loopback and the gateway of the workers' network, not all interfaces"},
+	{"memory.", "Retake does not provide shared memory for agents"},
+	{"release.", "Retake does not manage releases"},
 }
 
 func deviation(key string) string {
@@ -31,7 +31,7 @@ func deviation(key string) string {
 	return ""
 }
 
-// TestDefaultsOfTheFoundingHarness compares all of its defaults with ours, apart from listed deviations.
+// TestDefaultsOfTheFoundingHarness compares the defaults of the original harness with ours, except for deviations.
 func TestDefaultsOfTheFoundingHarness(t *testing.T) {
 	vectors := testfiles.Vectors(t, "config_default")
 	for _, v := range vectors {

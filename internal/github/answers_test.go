@@ -18,7 +18,7 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// blocked brings the issue to the state in which humans answer.
+// blocked claims the issue and asks a question about it.
 func (w *world) blocked(c *Client) {
 	w.Helper()
 	w.claimed(c)
@@ -51,7 +51,7 @@ func TestWhoseAnswersCount(t *testing.T) {
 		}
 		w.sim.AddComment(w.key, "helper[bot]", "/agent retry")
 		w.sim.AddComment(w.key, "retake-bot", w.marked(tracker.MarkClaim)[0].Body+"\n/agent retry")
-		w.sim.AddComment(w.key, "retake-bot", "<!-- retake:news v2 {} -->\n/agent retry") // of a later version
+		w.sim.AddComment(w.key, "retake-bot", "<!-- retake:news v2 {} -->\n/agent retry") // a marker of a later version
 		w.sim.AddComment(w.key, "acme", "<!-- retake:news v2 {} -->\n/agent retry")
 		w.sim.AddComment(w.key, "other-bot", strings.Replace(forged, `"fleet":"default"`, `"fleet":"night"`, 1)+
 			"\n/agent retry")
@@ -222,7 +222,7 @@ func TestReactOnceAndChangeOnesMind(t *testing.T) {
 		if !updated().Equal(before) {
 			w.Error("a reaction counts as a change to the issue")
 		}
-		// Half of a change of mind, and a comment that was deleted.
+		// Interrupt React while it replaces our reaction, and then react to a deleted comment.
 		w.must(w.client("mallory").People.React(w.Context(), w.key, id, tracker.ReactionConfused))
 		for stop := range 4 {
 			w.must(c.People.React(w.Context(), w.key, id, tracker.ReactionConfused))
@@ -316,7 +316,7 @@ func TestStale(t *testing.T) {
 			Reclaim: true, LastSeen: last,
 		}
 
-		// The claim was alive after all.
+		// The claim makes progress in the meantime, so the reclaim must fail.
 		w.must(night.Claims.Progress(ctx, w.key, "nightaaa", pages.ProgressView{State: "Running", Attempt: 2}))
 		n := len(w.changes())
 		if err := c.Claims.Release(ctx, reclaim); !errors.Is(err, claims.ErrAlive) || len(w.changes()) != n {

@@ -27,7 +27,7 @@ func (w *world) approved(c *Client, key string) (text string, without []string, 
 	return a.Title + "|" + a.Body, a.Without, ""
 }
 
-// approvalSteps happen to an issue in sequence.
+// approvalSteps are actions on an issue, in order.
 type approvalSteps []func(w *world, key string)
 
 func labelledBy(login string) func(*world, string) { return onBy(login, "agent-task") }
@@ -49,7 +49,7 @@ func editedBy(login, title, body string) func(*world, string) {
 	return func(w *world, key string) { w.sim.EditIssue(key, login, title, body) }
 }
 
-// approvalCases lists histories of an issue with the text approved by each.
+// approvalCases has histories of an issue, each with the expected approved text.
 var approvalCases = map[string]struct {
 	author  string
 	steps   approvalSteps
@@ -100,7 +100,7 @@ var approvalCases = map[string]struct {
 		labelledBy("acme"), editedBy("other-bot", "t1", "b1"),
 		editedBy("mallory", "evil", "evil"),
 	}, "t1|b1", []string{"mallory"}, ""},
-	"its title by one, its body by another": {"mallory", approvalSteps{
+	"title and body edited by different people": {"mallory", approvalSteps{
 		labelledBy("acme"), editedBy("other-bot", "t1", "b"),
 		editedBy("mallory", "t1", "evil"),
 	}, "t1|b", []string{"mallory"}, ""},
@@ -116,7 +116,7 @@ var approvalCases = map[string]struct {
 		"", nil,
 		"reader opened it with the label agent-task",
 	},
-	"by somebody with triage rights": {"triager", approvalSteps{labelledBy("triager")}, "t|b", nil, ""},
+	"by a person with triage rights": {"triager", approvalSteps{labelledBy("triager")}, "t|b", nil, ""},
 	"with triage rights, edited": {
 		"triager",
 		approvalSteps{labelledBy("triager"), editedBy("triager", "t", "later")},
@@ -134,7 +134,7 @@ var approvalCases = map[string]struct {
 		labelledBy("acme"), onBy("retake-bot", "agent-claimed"), offBy("retake-bot", "agent-task"),
 		editedBy("mallory", "t", "evil"), onBy("retake-bot", "agent-task"), offBy("retake-bot", "agent-claimed"),
 	}, "t|b", []string{"mallory"}, ""},
-	"offered anew by us within a claim": {"mallory", approvalSteps{
+	"offered again by us during a claim": {"mallory", approvalSteps{
 		labelledBy("acme"), onBy("retake-bot", "agent-claimed"), editedBy("mallory", "t", "evil"),
 		offBy("acme", "agent-claimed"), offBy("retake-bot", "agent-task"), onBy("retake-bot", "agent-task"),
 		onBy("retake-bot", "agent-claimed"),
@@ -143,19 +143,19 @@ var approvalCases = map[string]struct {
 		labelledBy("retake-bot"), editedBy("mallory", "t", "b1"), offBy("retake-bot", "agent-task"),
 		onBy("retake-bot", "agent-task"),
 	}, "t|b1", nil, ""},
-	"labelled anew by that person while a question waits": {"mallory", approvalSteps{
+	"labelled again by that person during a question": {"mallory", approvalSteps{
 		labelledBy("mallory"), onBy("retake-bot", "agent-claimed"), offBy("retake-bot", "agent-task"),
 		onBy("retake-bot", "agent-blocked"), offBy("retake-bot", "agent-claimed"),
 		editedBy("mallory", "t", "b1"), onBy("retake-bot", "agent-task"), offBy("retake-bot", "agent-task"),
 		onBy("retake-bot", "agent-claimed"), offBy("retake-bot", "agent-blocked"),
 	}, "t|b1", nil, ""},
-	"labelled again by that person after the work was handed in": {"mallory", approvalSteps{
+	"labelled again by that person after the delivery": {"mallory", approvalSteps{
 		labelledBy("acme"), onBy("retake-bot", "agent-claimed"), offBy("retake-bot", "agent-task"),
 		onBy("retake-bot", "agent-review"), offBy("retake-bot", "agent-claimed"),
 		editedBy("mallory", "t", "b1"), onBy("retake-bot", "agent-task"), onBy("retake-bot", "agent-claimed"),
 		offBy("retake-bot", "agent-review"), offBy("retake-bot", "agent-task"),
 	}, "t|b1", nil, ""},
-	"its text is not in the history any more": {"mallory", approvalSteps{
+	"approved text deleted from the history": {"mallory", approvalSteps{
 		editedBy("mallory", "t", "b1"), labelledBy("acme"), editedBy("mallory", "t", "evil"),
 		func(w *world, key string) { w.sim.DeleteRevision(key, 1) },
 	}, "", nil, "does not have the approved version"},
@@ -198,8 +198,8 @@ func TestAnEditInTheSecondOfTheLabel(t *testing.T) {
 	})
 }
 
-// TestApprovalCosts expects one request for an unedited issue, and only a few for an issue with a thousand edits, for
-// which a person must decide.
+// TestApprovalCosts expects one request for an unedited issue. It expects only a few requests for an issue with a
+// thousand edits, which is not approved.
 func TestApprovalCosts(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.client("retake-bot")
@@ -283,8 +283,8 @@ func TestApprovedTextWhileGraphQLFails(t *testing.T) {
 	})
 }
 
-// TestOfferedByUntrusted checks that an untrusted author's issue with a label from a template needs a person with
-// rights. Trusted authors cost no requests. The issue shows the reason once.
+// TestOfferedByUntrusted checks that a label from a template does not offer an untrusted author's issue until a person
+// with triage rights adds it. For trusted authors, the client does not send requests. The issue shows the reason once.
 func TestOfferedByUntrusted(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.client("retake-bot")

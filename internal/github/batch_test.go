@@ -20,7 +20,7 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// crowd is a world with six issues in two repositories, which are worked on at the same time.
+// crowd is a world with six issues in two repositories. Tests work on all issues at the same time.
 type crowd struct {
 	*world
 	keys []string
@@ -138,7 +138,8 @@ func TestChangesThatWaitAreOneRequest(t *testing.T) {
 	})
 }
 
-// TestPartsThatFailAlone refuses one mutation of a request. Only its issue needs REST, and the others are not delayed.
+// TestPartsThatFailAlone refuses one mutation of a request. Only the issue of this mutation needs REST, and the other
+// issues are not delayed.
 func TestPartsThatFailAlone(t *testing.T) {
 	for mutation, rest := range map[string]string{
 		"addLabelsToLabelable": "/labels", "addComment": "/comments", "removeLabelsFromLabelable": "/labels/agent-task",
@@ -168,8 +169,8 @@ func TestPartsThatFailAlone(t *testing.T) {
 	}
 }
 
-// TestARequestOfPartsThatFails loses or refuses a whole request. The director reads each issue again, and makes the
-// missing changes.
+// TestARequestOfPartsThatFails loses the answer to a whole request, or refuses the request. The director then reads
+// each issue again, and makes the missing changes.
 func TestARequestOfPartsThatFails(t *testing.T) {
 	for name, f := range map[string]githubtest.Fault{
 		"an answer lost":    {CutAfter: true},
@@ -207,10 +208,10 @@ func TestARequestOfPartsThatFails(t *testing.T) {
 	}
 }
 
-// TestAPartThatIsCancelled ends the context of one claim while the request of all is under way. It returns at once, and
-// the others are not affected.
+// TestAPartThatIsCancelled cancels one claim while the common request is in progress. That claim returns at once, and
+// the other claims are not affected.
 func TestAPartThatIsCancelled(t *testing.T) {
-	for stopped := range 6 { // any of the claims may be the first, which begins the request
+	for stopped := range 6 { // any of the claims may be the first one, which sends the request
 		t.Run(fmt.Sprint("part ", stopped), func(t *testing.T) {
 			inCrowd(t, func(w *crowd) {
 				w.inject(githubtest.Fault{Delay: 10 * time.Second}.On("POST", "^/graphql$"))
@@ -241,7 +242,7 @@ func TestAPartThatIsCancelled(t *testing.T) {
 	}
 }
 
-// TestPartsThatAreAllCancelled ends the request with the last of its parts, as at the end of a director.
+// TestPartsThatAreAllCancelled checks that the request is cancelled when all its parts are, as when a director stops.
 func TestPartsThatAreAllCancelled(t *testing.T) {
 	inCrowd(t, func(w *crowd) {
 		w.inject(githubtest.Fault{Delay: time.Hour}.On("POST", "^/graphql$"))
@@ -261,8 +262,8 @@ func TestPartsThatAreAllCancelled(t *testing.T) {
 	})
 }
 
-// TestRepeatedAfterACrashWithManyAtOnce stops a director at each of its requests for all issues, before and after the
-// effect. Its successor makes the missing changes.
+// TestRepeatedAfterACrashWithManyAtOnce stops a director at each request for all issues, before and after the effect of
+// the request. The next director makes the missing changes.
 func TestRepeatedAfterACrashWithManyAtOnce(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		t.Run(fmt.Sprintf("after=%v", after), func(t *testing.T) {

@@ -54,8 +54,9 @@ func TestDeliveryOfWhatWasTakenBack(t *testing.T) {
 	}
 }
 
-// TestDeliveryThatNobodyTookBack checks that the director's label changes do not withdraw a delivery. These come from a
-// question, a review that requests changes, or an earlier claim. Unchanged labels cost no requests.
+// TestDeliveryThatNobodyTookBack checks that the director's own label changes do not withdraw a delivery. They come
+// from a question, a review that requests changes, or an earlier claim. If the labels are unchanged, their history is
+// not read.
 func TestDeliveryThatNobodyTookBack(t *testing.T) {
 	resumed := func(w *world, c *Client) error {
 		if err := escalateOnce(w.Context(), w, c); err != nil {
@@ -185,8 +186,8 @@ func TestLabelsTakenOffByHandStayOff(t *testing.T) {
 	}
 }
 
-// A person removes the labels in the middle of a claim, before any request after its comment. The claim is over, and
-// the labels stay off.
+// TestClaimTakenOffByHand lets a person remove the labels before each request that a claim sends after its comment. The
+// claim must end, and must not add the labels again.
 func TestClaimTakenOffByHand(t *testing.T) {
 	for _, who := range people {
 		for _, unblock := range []bool{false, true} {

@@ -9,12 +9,12 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// TestClaimOfAnAnsweredQuestion checks that a claim follows only its stated number of answers. A replaced director that
-// repeats its claim late must not remove its successor's newer question.
+// TestClaimOfAnAnsweredQuestion checks that a claim does not remove a question that is newer than its number of
+// answers. Otherwise a director that repeats its claim late could remove the question of the director that took over.
 func TestClaimOfAnAnsweredQuestion(t *testing.T) {
 	for name, tc := range map[string]struct {
-		block   string // of the latest question
-		answers int    // that the claim follows
+		block   string // Escalation.Block of the latest question
+		answers int    // Request.Answers of the claim
 		want    claims.Outcome
 	}{
 		"the answer to the first question":              {testNonce + "-1", 1, claims.Won},
@@ -56,7 +56,8 @@ func TestClaimOfAnAnsweredQuestion(t *testing.T) {
 	}
 }
 
-// TestClaimTakesItsOwnIssueBackFromReview checks that only the issue's claim may do this, and only on request.
+// TestClaimTakesItsOwnIssueBackFromReview checks that a claim can take an issue back from review only if it holds the
+// issue, and only with Unblock.
 func TestClaimTakesItsOwnIssueBackFromReview(t *testing.T) {
 	inWorld(t, func(w *world) {
 		t, ctx, c := w.T, w.Context(), w.client("retake-bot")

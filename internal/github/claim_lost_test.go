@@ -45,11 +45,11 @@ func TestClaimThatNobodyFinishesIsFoundAgain(t *testing.T) {
 	}
 }
 
-// TestClaimThatIsTakenBackBetweenItsTries stops a claim at each of its requests, and a person removes our labels before
-// the next try. The next try must not claim the issue.
+// TestClaimThatIsTakenBackBetweenItsTries stops a claim at each of its requests. A person then removes our labels, so
+// the next try must not claim the issue.
 func TestClaimThatIsTakenBackBetweenItsTries(t *testing.T) {
 	for mode := range modes {
-		for _, person := range []string{"acme", "retake-bot"} { // or with the token that we use
+		for _, person := range []string{"acme", "retake-bot"} { // retake-bot: the owner of our token
 			t.Run(mode+", "+person, func(t *testing.T) {
 				for stops, done := 0, false; !done; stops++ {
 					synctest.Test(t, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestClaimThatIsTakenBackBetweenItsTries(t *testing.T) {
 						modes[mode](w)
 						err := claimOnce(t.Context(), w, w.client("retake-bot", dying(stops, true)))
 						done = err == nil
-						// a removal before the comment may come from another director
+						// Before the comment, another director may have removed the label, so this does not count.
 						if person == "retake-bot" && len(w.marked(tracker.MarkClaim)) == 0 {
 							return
 						}

@@ -33,8 +33,9 @@ func TestOneWinnerInEveryInterleaving(t *testing.T) {
 	}
 }
 
-// interleave alternates between two claims according to order, with false for the first claim. After the end of order
-// the first claim runs whenever possible. It returns the next order to try, or nil at the end.
+// interleave runs two claims request by request. order selects the claim that sends the next request, with false for
+// the first claim. After the end of order, the first claim runs whenever possible. interleave returns the next order to
+// try, or nil if all have been tried.
 func interleave(t *testing.T, setUp func(*world), rival string, order []bool) (next []bool) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -46,7 +47,7 @@ func interleave(t *testing.T, setUp func(*world), rival string, order []bool) (n
 		for i, login := range []string{"retake-bot", rival} {
 			turns[i] = make(chan struct{})
 			c := w.client(login, func(o *Options) { o.Fleet, o.Login = fmt.Sprint("fleet", i), is(login) },
-				// The answers are not checked, because there are thousands and other tests check them.
+				// Do not validate the answers, because there are thousands, and other tests validate them.
 				via(func(http.RoundTripper) http.RoundTripper {
 					return roundTrip(func(r *http.Request) (*http.Response, error) {
 						waiting[i], reads[i] = true, r.Method == http.MethodGet
@@ -72,7 +73,7 @@ func interleave(t *testing.T, setUp func(*world), rival string, order []bool) (n
 			second := ended[0]
 			switch at := len(taken); {
 			case choice && lastRead && taken[at-1] && reads[0]:
-				second, choice = true, false // two consecutive reads commute, and the other order is tried anyway
+				second, choice = true, false // the order of two consecutive reads does not matter
 			case choice && at < len(order):
 				second = order[at]
 			}

@@ -100,7 +100,7 @@ var competitors = map[string]struct {
 	"a marker with an unknown field": {
 		[][2]string{{"other-bot", mark("claim", "night", "aaaabbbb", `,"x":"y"`)}}, claims.Won,
 	},
-	"a marker whose nonce is out of shape": {
+	"a marker with a malformed nonce": {
 		[][2]string{{"other-bot", mark("claim", "night", "AAAABBB!", "")}},
 		claims.Won,
 	},
@@ -155,7 +155,8 @@ func TestClaimOfWhatIsNotToBeDone(t *testing.T) {
 	}
 }
 
-// TestClaimThatLosesItsIssueMeanwhile closes the issue, or removes the label, between the comment and the read-back.
+// TestClaimThatLosesItsIssueMeanwhile closes the issue, or removes the label, after the claim has posted its comment
+// and before it reads the issue back.
 func TestClaimThatLosesItsIssueMeanwhile(t *testing.T) {
 	for name, change := range map[string]func(w *world){
 		"closed": func(w *world) { w.sim.SetState(w.key, "acme", "closed") },
@@ -287,7 +288,7 @@ func TestWritesDisabledChangesNothing(t *testing.T) {
 				t.Errorf("%s: error = %v, want ErrWritesDisabled", name, err)
 			}
 		}
-		// The transport also blocks requests that no method sends.
+		// The transport also refuses writes that do not come from a method of the client.
 		_, err := c.API.Do(ctx, gate.Claim, http.MethodPost, "repos/acme/widgets/issues/1/labels",
 			map[string][]string{"labels": {"x"}}, nil)
 		if !errors.Is(err, api.ErrWritesDisabled) || len(w.changes()) > 0 {
@@ -319,8 +320,8 @@ func TestLabelsOfOthersStay(t *testing.T) {
 	})
 }
 
-// TestMarkersOfReaders checks that an author association is not a permission. A collaborator with read access cannot
-// end, take over or block a claim. A collaborator with write access can.
+// TestMarkersOfReaders checks that an author association does not replace a permission. A collaborator with read access
+// cannot end, take over or block a claim, but a collaborator with write access can.
 func TestMarkersOfReaders(t *testing.T) {
 	release := `<!-- retake:release v1 {"fleet":"default","nonce":"` + testNonce + `"} -->` + "\nreleased"
 	rival := `<!-- retake:claim v1 {"fleet":"night","nonce":"aaaabbbb","run":"run_1"} -->` + "\nmine"
@@ -361,8 +362,8 @@ func TestMarkersOfReaders(t *testing.T) {
 	}
 }
 
-// TestAClaimGivenUpLeavesTheOffer checks that a claim with a permanent refusal between its two labels restores the
-// offer, so the issue is not lost.
+// TestAClaimGivenUpLeavesTheOffer checks that the issue is offered again if GitHub permanently refuses a request
+// between the two label changes of a claim.
 func TestAClaimGivenUpLeavesTheOffer(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.withoutGraphQL()

@@ -48,7 +48,7 @@ func TestAnIdleLookAtCommentsIsOneConditionalRequest(t *testing.T) {
 		c, cursor := w.listen()
 		for _, write := range []func(){func() {}, func() { w.sim.AddComment(w.key, "acme", "hello") }} {
 			write()
-			for range 2 { // the second look is the first one from the new cursor
+			for range 2 { // the second poll uses the new cursor
 				got, err := c.Inbox.Comments(w.Context(), testRepo, cursor)
 				w.must(err)
 				cursor = got.Cursor
@@ -70,8 +70,7 @@ func TestAnIdleLookAtCommentsIsOneConditionalRequest(t *testing.T) {
 	})
 }
 
-// TestWhoIsHeard checks comments by people on issues and pull requests. For a command it also checks whether the
-// command counts.
+// TestWhoIsHeard checks that only comments by people are returned, and which of their commands count.
 func TestWhoIsHeard(t *testing.T) {
 	inWorld(t, func(w *world) {
 		for login, permission := range map[string]string{
@@ -128,7 +127,7 @@ func TestWhoIsHeard(t *testing.T) {
 func TestADeletedAccountIsNotHeard(t *testing.T) {
 	inWorld(t, func(w *world) {
 		_, cursor := w.listen()
-		// the answers below leave much out
+		// Do not validate the answers below, because they are incomplete.
 		c := w.client("retake-bot", func(o *Options) { o.Transport = w.sim.Transport() })
 		for author, want := range map[string][]string{
 			`null`: nil, `{"login":"","id":1,"type":"User"}`: nil, `{"login":"acme","id":1,"type":"Bot"}`: nil,
@@ -181,7 +180,7 @@ func TestEachTextIsHeardOnce(t *testing.T) {
 	})
 }
 
-// TestAcknowledgedCommandsAreHeardAsSuch covers a crash between the reaction and the cursor.
+// TestAcknowledgedCommandsAreHeardAsSuch covers a crash after the reaction and before the cursor was stored.
 func TestAcknowledgedCommandsAreHeardAsSuch(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c, cursor := w.listen()
@@ -222,7 +221,7 @@ func TestManyCommentsAreHeardOnceEach(t *testing.T) {
 							fmt.Sprint("of one second ", 7+lists),
 							fmt.Sprint("later ", 3*lists),
 						} {
-							// The comment moves to the end of the list, and the ones behind it move forward.
+							// The comment moves to the end of the list, and all comments behind it move forward.
 							w.sim.EditComment(w.key, "acme", ids[text], text)
 						}
 					}
@@ -255,7 +254,7 @@ func TestManyCommentsAreHeardOnceEach(t *testing.T) {
 	})
 }
 
-// TestAFloodOfCommands checks that a flood leaves hourly requests unused and that every command arrives.
+// TestAFloodOfCommands checks that many commands do not use up the hourly requests, and that every command is returned.
 func TestAFloodOfCommands(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c, cursor := w.listen()
@@ -310,7 +309,8 @@ func TestRepliesAreNotHeard(t *testing.T) {
 	})
 }
 
-// TestHostileCommentsAreHarmless checks that any comment is read in bounded time, and as GitHub shows it.
+// TestHostileCommentsAreHarmless checks that every comment is parsed in limited time, and with the lines that GitHub
+// shows.
 func TestHostileCommentsAreHarmless(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c, cursor := w.listen()

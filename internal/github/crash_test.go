@@ -23,7 +23,7 @@ import (
 type operation struct {
 	before func(context.Context, *world, *Client) error
 	run    func(context.Context, *world, *Client) error
-	kind   string   // of the one comment
+	kind   string   // kind of marker that exactly one comment must have
 	events []string // label events of before and run together
 	labels []string
 }
@@ -291,7 +291,7 @@ func endMerged(ctx context.Context, w *world, c *Client) error {
 	})
 }
 
-// inOrder runs the steps in sequence.
+// inOrder returns a function that runs the steps in order, and stops at the first error.
 func inOrder(steps ...func(context.Context, *world, *Client) error) func(context.Context, *world, *Client) error {
 	return func(ctx context.Context, w *world, c *Client) error {
 		for _, do := range steps {
@@ -305,7 +305,8 @@ func inOrder(steps ...func(context.Context, *world, *Client) error) func(context
 
 var errCrash = errors.New("crashed")
 
-// dying passes some requests and fails after the next. With after, that request has its effect but its answer is lost.
+// dying simulates a crash: it forwards the given number of requests, and fails all later ones. If after is true, it
+// also forwards the next request, but loses the answer.
 func dying(passes int, after bool) func(*Options) {
 	var left atomic.Int64
 	left.Store(int64(passes))
@@ -323,8 +324,8 @@ func dying(passes int, after bool) func(*Options) {
 	})
 }
 
-// TestRepeatedAfterACrashAtAnyRequest stops each operation at each of its requests, before and after the effect. It
-// then repeats the operation twice with a client without memory.
+// TestRepeatedAfterACrashAtAnyRequest stops each operation at each of its requests, before and after the effect of the
+// request. It then repeats the operation twice with a new client.
 func TestRepeatedAfterACrashAtAnyRequest(t *testing.T) {
 	for name, op := range operations {
 		for mode, setUp := range modes {
@@ -366,7 +367,7 @@ func (op operation) repeated(t *testing.T, setUp func(*world), after bool) {
 				t.Errorf("stopped at request %d: %d comments: %+v", stops, len(got), got)
 			}
 			got, want := w.labelEvents(), slices.Clone(op.events)
-			if w.rest { // labels that are set at once have no order
+			if w.rest { // the events of a request that sets all labels can have any order
 				slices.Sort(got)
 				slices.Sort(want)
 			}

@@ -48,7 +48,7 @@ func TestAWatchedDelivery(t *testing.T) {
 			w.Errorf("a late progress changed it: %v", err)
 		}
 
-		// The next task of the issue has another claim, and the end of the old one does not affect it.
+		// The next task of the issue has another claim. The end of the old claim does not affect the new claim.
 		w.sim.AddLabel(w.key, "acme", "agent-task")
 		w.must(endMerged(ctx, w, c))
 		w.wantLabels("agent-task")
@@ -140,7 +140,7 @@ func TestReminders(t *testing.T) {
 	})
 }
 
-// hostile titles have no effect on any page.
+// hostile lists titles that must not have an effect on GitHub.
 var hostile = []string{
 	"fixes #1 [skip ci] @octocat",
 	"resolve acme/widgets#1, Closes: GH-2 and fixed https://github.com/acme/widgets/issues/3 [ci skip][no ci] [skip " +
@@ -154,7 +154,7 @@ var hostile = []string{
 	strings.Repeat("fixes #1 @octocat [skip ci] ", 1<<18/28), "/agent retry", "hunter2hunter2", "Upgrade @types/node",
 }
 
-// harmful matches the forbidden results, ignoring case.
+// harmful lists texts that must not occur in a rendered title or body, in lower case.
 var harmful = []string{
 	"fixes #1", "closes: gh-2", "fixed http", "/widgets#1", "[skip", "[ skip", "skip]", "ci]", "*no_ci", "skip-checks:",
 	"@octocat", "@types", "\u202e", "\u2066",
@@ -192,7 +192,7 @@ func TestHostileTitles(t *testing.T) {
 			if fault := harmOfText(strings.Replace(body, "Refs #1\n", "", 1)); fault != "" {
 				w.Errorf("body of %.80q: %s: %q", title, fault, body)
 			}
-			for _, bad := range harmful { // the cut may leave the start of a forbidden text
+			for _, bad := range harmful { // a "[" may remain if the text was cut after it
 				if !strings.HasPrefix(bad, "[") && strings.Contains(strings.ToLower(body), bad) {
 					w.Errorf("%q in the body of %.80q: %.2000q", bad, title, body)
 				}
@@ -283,7 +283,8 @@ func (w *world) patch(body string) {
 	w.must(err)
 }
 
-// TestDraftsThatARepositoryDoesNotHave checks that drafts become ordinary pull requests.
+// TestDraftsThatARepositoryDoesNotHave checks that a draft becomes an ordinary pull request if the repository's plan
+// does not support drafts.
 func TestDraftsThatARepositoryDoesNotHave(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.inject(githubtest.Fault{

@@ -44,14 +44,14 @@ var outage = ask.IncidentIssue{
 	Check: []string{"the provider's status page", "whether the account has credit left"},
 }
 
-// plainReminder is about plainQuestion.
+// plainReminder is the reminder of plainQuestion.
 var plainReminder = ask.ReminderPage{
 	RemindRequest: ask.RemindRequest{Nonce: testNonce, Title: question.Title, TakesReply: true},
 	Asked:         time.Date(2026, 11, 21, 9, 59, 0, 0, time.UTC),
 	Page:          "https://github.test/acme/widgets/issues/1#issuecomment-7", Question: question.Question,
 }
 
-// TestDeliveryTexts is like TestCommentTexts, for the comments after the work.
+// TestDeliveryTexts is like TestCommentTexts, for texts about deliveries.
 func TestDeliveryTexts(t *testing.T) {
 	c, err := New(Options{Options: api.Options{BaseURL: testAPI, Token: noToken}, Fleet: "default", Labels: testLabels})
 	if err != nil {
@@ -112,7 +112,7 @@ func TestDeliveryTexts(t *testing.T) {
 	}
 }
 
-// golden compares a text with a reviewed file.
+// golden compares a text with the golden file of the given name.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name+".md")
@@ -143,8 +143,8 @@ var hostileText = rapid.Custom(func(t *rapid.T) string {
 		"")
 })
 
-// TestPullRequestsHoldWhateverTheySay checks that no foreign text escapes its block, notifies people, closes issues or
-// skips checks. The foreign texts come from agents, people, issue titles and failures. The body ends as intended.
+// TestPullRequestsHoldWhateverTheySay checks pull requests with texts from agents, people, issue titles and failures.
+// These texts must not leave their blocks, notify people, close issues or skip checks, or change the end of the body.
 func TestPullRequestsHoldWhateverTheySay(t *testing.T) {
 	c, err := New(Options{
 		Options: api.Options{BaseURL: testAPI, Token: noToken}, Fleet: "default",
@@ -194,7 +194,7 @@ func TestPullRequestsHoldWhateverTheySay(t *testing.T) {
 			"\n<p>Refs #1</p>\n") || !strings.Contains(page.String(), "\n<p>Spent: 1 attempt</p>\n") {
 			t.Fatalf("something swallowed the end of %q: %s", body, page.String())
 		}
-		// Inside of code they are text.
+		// Count only tags alone on a line. In code, the tags are text.
 		if open, closed := strings.Count(body, "\n<details>\n"), strings.Count(body, "\n</details>\n"); open != closed {
 			t.Fatalf("%d details, %d ends in %q", open, closed, body)
 		}

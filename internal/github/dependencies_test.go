@@ -77,8 +77,8 @@ func TestBlockers(t *testing.T) {
 	})
 }
 
-// TestLookupsAreBounded checks that many issues with many references stay within the remaining requests. Results are
-// cached, and eventually the client knows all dependencies.
+// TestLookupsAreBounded checks that the number of lookups stays within the permitted requests, even for many issues
+// with many references. Because results are cached, repeated calls eventually find all dependencies.
 func TestLookupsAreBounded(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.client("retake-bot")
@@ -123,7 +123,7 @@ func TestLookupsAreBounded(t *testing.T) {
 	})
 }
 
-// A closed pull request is in the next poll, because an issue may depend on it.
+// TestPollNamesClosedPullRequests checks that a poll lists closed pull requests, because an issue may depend on them.
 func TestPollNamesClosedPullRequests(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.client("retake-bot")
@@ -176,8 +176,8 @@ func TestHasBranch(t *testing.T) {
 	}
 }
 
-// TestLookupsLeaveHalfOfTheHour checks that lookups stop after half of the hour's requests until the next hour. Cached
-// results of any age count in the meantime.
+// TestLookupsLeaveHalfOfTheHour checks that lookups stop for the rest of the hour when half of its requests are used.
+// In the meantime, the client uses cached results of any age.
 func TestLookupsLeaveHalfOfTheHour(t *testing.T) {
 	inWorld(t, func(w *world) {
 		remaining, reset := "4000", time.Now().Add(time.Hour)

@@ -82,12 +82,12 @@ func join(theirs, ours string) ([]byte, error) {
 	})
 }
 
-// exchange is a request to the stand-in with the expected answer. {pull}, {sha}, … stand for values from earlier
+// exchange is a request to the stand-in with the expected answer. walk replaces {pull}, {sha}, … by values from earlier
 // answers.
 type exchange struct {
 	method, path, body string
 	status             int
-	want               string // in the answer
+	want               string // text that the answer must contain
 	keep               string // field of the answer, e.g. "id=check": kept as {check}
 }
 
@@ -259,7 +259,8 @@ func field(t *testing.T, body []byte, path string) string {
 	return fmt.Sprint(v)
 }
 
-// TestNothingGoesUnchecked checks that an exchange fails if it is unknown to both descriptions or differs from them.
+// TestNothingGoesUnchecked checks that a request and its answer fail the test if the descriptions do not contain them,
+// or contain them in another form.
 func TestNothingGoesUnchecked(t *testing.T) {
 	router, err := description()
 	if err != nil {

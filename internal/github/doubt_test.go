@@ -68,7 +68,7 @@ func TestOneRefusalEndsNothing(t *testing.T) {
 	}
 }
 
-// surely reads an issue until the answer counts.
+// surely reads an issue until the error is not doubtful anymore.
 func (w *world) surely(c *Client, key string) (i tracker.Issue, err error) {
 	for range 3 {
 		if i, err = c.Issues.Issue(w.Context(), key); !api.Detail(err).Doubtful {
@@ -79,7 +79,8 @@ func (w *world) surely(c *Client, key string) (i tracker.Issue, err error) {
 	return i, err
 }
 
-// A credential that has never worked is refused at once.
+// TestWrongTokenIsSaidAtOnce checks that the client reports at once that a credential is refused if it has never
+// worked.
 func TestWrongTokenIsSaidAtOnce(t *testing.T) {
 	inWorld(t, func(w *world) {
 		if _, _, err := w.client("nobody").Account(w.Context()); asError(w.T, err).Kind != api.KindUnauthorized {
@@ -88,7 +89,8 @@ func TestWrongTokenIsSaidAtOnce(t *testing.T) {
 	})
 }
 
-// GitHub confirms a new label without adding it. No step that relies on the label follows, and the next try adds it.
+// TestLabelThatIsOnlySaidToBeOn lets GitHub confirm a new label without adding it. The operation must stop before the
+// steps that rely on the label, and the next try adds the label.
 func TestLabelThatIsOnlySaidToBeOn(t *testing.T) {
 	var labels []string
 	for _, name := range []string{"agent-claimed", "agent-blocked", "agent-review"} {
@@ -126,7 +128,8 @@ func TestLabelThatIsOnlySaidToBeOn(t *testing.T) {
 	}
 }
 
-// GitHub confirms the removal of a label without removing it. The step is tried again.
+// TestLabelThatIsOnlySaidToBeOff lets GitHub confirm the removal of a label without removing it. The operation must
+// fail, so that it is tried again.
 func TestLabelThatIsOnlySaidToBeOff(t *testing.T) {
 	inWorld(t, func(w *world) {
 		bot := w.client("retake-bot")
@@ -151,8 +154,8 @@ func unchecked(w *world) func(*Options) {
 	return func(o *Options) { o.Transport = w.sim.Transport() }
 }
 
-// A person removes the claimed label and adds the task label before the claim is released. That is a new request, and
-// the label stays.
+// TestReleaseLeavesANewRequest lets a person remove the claimed label and add the task label before the claim is
+// released. The task label is a new request, so the release must keep it.
 func TestReleaseLeavesANewRequest(t *testing.T) {
 	inWorld(t, func(w *world) {
 		bot := w.client("retake-bot")

@@ -16,7 +16,7 @@ func forge(w *world, key, by string, n int) {
 	w.sim.AddComment(key, by, fmt.Sprintf(`<!-- retake:claim v1 {"fleet":"night","nonce":"aaaa%04d"} -->`, n))
 }
 
-// TestForgedMarkersEndNothing checks that markers by a collaborator with read access do not change the owner or the
+// TestForgedMarkersEndNothing checks that markers by a collaborator with read access do not change the holder or the
 // outcome of a claim.
 func TestForgedMarkersEndNothing(t *testing.T) {
 	inWorld(t, func(w *world) {
@@ -65,7 +65,7 @@ func TestAFloodOfForgedMarkers(t *testing.T) {
 		for n := range people * each / 2 {
 			forge(w, w.key, fmt.Sprintf("reader%d", n%people), n)
 		}
-		for n := range 100 { // authors without any association
+		for n := range 100 { // authors without an association to the repository
 			forge(w, w.key, fmt.Sprintf("stranger%d", n), n)
 		}
 		c := w.client("retake-bot")

@@ -13,8 +13,8 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// edits are changes of a claim comment by people. known marks the changes after which GitHub does not identify the
-// claim.
+// edits are changes of a claim comment by people. known is set if the comment then does not identify the claim anymore,
+// so that FindTasks needs the claim from another source.
 var edits = map[string]struct {
 	does  func(body string) string // empty for a deleted comment
 	known bool
@@ -79,7 +79,8 @@ func (w *world) editClaim(does func(string) string) {
 	}
 }
 
-// TestFoundNothingOfWhatHasEnded checks that edits of comments do not revive an ended claim.
+// TestFoundNothingOfWhatHasEnded checks that FindTasks does not return an ended claim after a person edited its
+// comment.
 func TestFoundNothingOfWhatHasEnded(t *testing.T) {
 	for name, ends := range map[string]func(w *world, c *Client) error{
 		"released": func(w *world, c *Client) error {

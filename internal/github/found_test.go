@@ -41,7 +41,7 @@ func TestFoundClaimAndItsAttempts(t *testing.T) {
 			},
 		}))
 		if f := w.find(c); f.Attempt != 3 {
-			t.Errorf("attempt %d; want 3 despite the texts of others", f.Attempt)
+			t.Errorf("attempt %d, want 3: quoted texts must not count", f.Attempt)
 		}
 		if f := w.find(w.client("other-bot")); f.Nonce != "" || !f.Others {
 			t.Errorf("to another account: %+v", f)
@@ -75,7 +75,7 @@ func TestFoundQuestion(t *testing.T) {
 	})
 	for name, answered := range map[string]bool{
 		"a claim followed": true,
-		"a person removed the label, and no claim followed": false,
+		"a person removed the label without a later claim": false,
 	} {
 		inWorld(t, func(w *world) {
 			ctx, c := w.Context(), w.client("retake-bot")

@@ -44,8 +44,8 @@ func TestFreeALabelWithoutAClaim(t *testing.T) {
 	})
 }
 
-// TestFreeGivesALabelBack lets another fleet with the same account claim the issue between our read and our removal of
-// the label. The label belongs to that claim and is restored.
+// TestFreeGivesALabelBack lets another fleet with the same account claim the issue after Free has read the issue and
+// before it removes the label. The label belongs to the new claim, so Free must restore it.
 func TestFreeGivesALabelBack(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.sim.AddLabel(w.key, "retake-bot", "agent-claimed")

@@ -13,7 +13,8 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// TestCooldowns checks that nothing leaves from a limit to its deadline, and that the gate closes before it reports.
+// TestCooldowns checks that the client does not send requests until the deadline of a limit, and that the gate closes
+// before it reports the limit.
 func TestCooldowns(t *testing.T) {
 	for name, tc := range map[string]struct {
 		fault githubtest.Fault
@@ -40,7 +41,7 @@ func TestCooldowns(t *testing.T) {
 	}
 }
 
-// meetLimit makes a poll hit a limit.
+// meetLimit lets a poll exceed a limit, and checks the error, the report and the deadline.
 func (w *world) meetLimit(f githubtest.Fault, until time.Time, why string) {
 	var told []gate.Cooldown
 	var c *Client
@@ -66,7 +67,7 @@ func (w *world) meetLimit(f githubtest.Fault, until time.Time, why string) {
 	w.probeUntil(c, until)
 }
 
-// probeUntil checks that nothing leaves before a deadline, and that it works from then on.
+// probeUntil checks that requests are refused before a deadline, and succeed after it.
 func (w *world) probeUntil(c *Client, until time.Time) {
 	w.Helper()
 	before := len(w.sim.Requests())

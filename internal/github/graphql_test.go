@@ -65,7 +65,7 @@ func checkGraphQL(request, answer []byte) error {
 	return fits(a.Data, doc.Operations[0].SelectionSet, "data")
 }
 
-// fits checks an object against the requested fields.
+// fits returns an error if an object differs from the requested fields.
 func fits(got map[string]any, want ast.SelectionSet, at string) error {
 	want = ofType(want, got["__typename"])
 	if len(got) != len(want) {

@@ -20,7 +20,7 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// hostileTexts are texts by other people for any field.
+// hostileTexts are texts by agents or people that try to have an effect on GitHub.
 var hostileTexts = map[string]string{
 	"mention": "@octocat @acme/team please",
 	"closing": "fixes #1, closes acme/widgets#2 and resolves GH-3",
@@ -50,7 +50,7 @@ var hostileTexts = map[string]string{
 	"invalid utf-8": "\xff\xfe",
 }
 
-// fill puts a text into every string of a value, except for addresses and names that we make ourselves.
+// fill sets every string of a value to text, except for addresses and names that do not come from agents or people.
 func fill(v reflect.Value, text string) {
 	switch v.Kind() {
 	case reflect.String:
@@ -113,7 +113,7 @@ func TestHostileTextIsInert(t *testing.T) {
 			if where == "Question" {
 				e.Reason = "needs_human"
 			}
-			e.Key, e.Nonce = sample.Key, sample.Nonce // of a narrow alphabet, as its marker checks
+			e.Key, e.Nonce = sample.Key, sample.Nonce // the marker rejects other characters
 			body := c.People.Preview(e)
 			if fault := harm(body); fault != "" {
 				t.Errorf("%s in %s: %s: %.2000s", name, where, fault, body)

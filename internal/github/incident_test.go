@@ -8,7 +8,7 @@ import (
 	"retake/internal/github/ask"
 )
 
-// ensured shows an outage twice. The second time must not write.
+// ensured calls EnsureIncident twice. The second call must not write.
 func (w *world) ensured(i ask.IncidentIssue) string {
 	w.Helper()
 	key, err := w.client("retake-bot").People.EnsureIncident(w.Context(), i)

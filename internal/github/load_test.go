@@ -29,10 +29,10 @@ type load struct {
 	began   time.Time // time of the labels, or zero
 	keys    []string
 	mu      sync.Mutex
-	before  int             // requests that made the labels
-	claimed []time.Duration // since the labels, in order
-	owed    atomic.Int64    // claimed issues that are not delivered
-	refused int             // limits reported by GitHub, as opposed to our gate
+	before  int             // number of requests that created the labels
+	claimed []time.Duration // times of the claims since the issues were labelled, in order
+	owed    atomic.Int64    // number of claimed issues that are not delivered
+	refused int             // number of limits that GitHub reported, without limits of our gate
 }
 
 // latency is the duration of one request, about as long as a write to GitHub.
@@ -111,7 +111,7 @@ func (w *load) insist(step func() error) {
 	}
 }
 
-// work makes a number of workers handle all issues, each in a few minutes, and polls like the director.
+// work lets a number of workers handle all issues, and polls like the director. takes returns the time for one issue.
 func (w *load) work(workers int, takes func() time.Duration) {
 	queue := make(chan int, len(w.keys))
 	for i := range w.keys {
@@ -223,7 +223,8 @@ func (w *load) report() {
 
 func plainly(next http.RoundTripper) http.RoundTripper { return next }
 
-// TestLoad labels 200 issues at once, with 40 workers and the limits that GitHub documents. No limit is ever hit.
+// TestLoad labels 200 issues at once, with 40 workers and GitHub's documented limits. The requests must not exceed any
+// limit.
 func TestLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLoad(t, 200, plainly)
@@ -241,8 +242,8 @@ func TestLoad(t *testing.T) {
 	})
 }
 
-// TestLoadWithFaults refuses, fails, or loses the answer of one in nine of the same requests. In the end everything
-// exists exactly once.
+// TestLoadWithFaults is like TestLoad, but with faults: for one in nine requests, GitHub refuses it or fails, or the
+// answer is lost. In the end, every comment and pull request must exist exactly once.
 func TestLoadWithFaults(t *testing.T) {
 	seeds := uint64(2)
 	if raced {

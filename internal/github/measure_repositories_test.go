@@ -15,8 +15,8 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// quiet polls a number of repositories without changes twice for a time, with one credential and the defaults. For the
-// second time it returns the number of requests, the number of requests that count against the hourly limit, and the
+// quiet polls repositories without changes, with one credential and the defaults, for twice the given time. For the
+// second half it returns the number of requests, the number of requests that count against the hourly limit, and the
 // sorted intervals between polls of a repository. It runs on the bubble's clock.
 func quiet(t *testing.T, repos, limit int, every, lasts time.Duration) (requests, paid int, between []time.Duration) {
 	t.Helper()
@@ -113,7 +113,7 @@ func TestMeasureRepositories(t *testing.T) {
 		t.Skip("measures for half a minute: RETAKE_MEASURE=1")
 	}
 	for _, c := range []struct {
-		repos, limit int // hourly requests of a token, or of an App with that many repositories
+		repos, limit int // limit: hourly requests of a token, or of an App with that number of repositories
 		every        time.Duration
 	}{
 		{10, 5000, 30 * time.Second},
@@ -124,7 +124,7 @@ func TestMeasureRepositories(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			const lasts = 30 * time.Minute
 			requests, paid, between := quiet(t, c.repos, c.limit, c.every, lasts)
-			t.Logf("%d repositories every %v: %d requests a minute, %d of them paid in %v; from one look to the next "+
+			t.Logf("%d repositories every %v: %d requests a minute, %d of them paid in %v, time between polls "+
 				"%v, at most %v", c.repos, c.every,
 				requests/int(lasts.Minutes()), paid, lasts, between[len(between)/2].Round(time.Second),
 				between[len(between)-1].Round(time.Second))

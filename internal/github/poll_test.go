@@ -203,8 +203,8 @@ func TestIssueThatIsElsewhere(t *testing.T) {
 	}
 }
 
-// TestRedirectedWritesStayWrites checks redirected writes. net/http would follow a 301 to a POST with a GET, and report
-// success.
+// TestRedirectedWritesStayWrites checks that the client repeats a redirected write. net/http would answer a redirected
+// POST with a GET, and report success.
 func TestRedirectedWritesStayWrites(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.client("retake-bot")

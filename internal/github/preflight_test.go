@@ -10,7 +10,8 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// TestInspectReadsWhatGitHubTells checks the token's account and the data that comes only in headers.
+// TestInspectReadsWhatGitHubTells checks the account of the token, and the properties that GitHub sends only in
+// headers.
 func TestInspectReadsWhatGitHubTells(t *testing.T) {
 	inWorld(t, func(w *world) {
 		ends := time.Now().Add(time.Hour).UTC().Truncate(time.Second)

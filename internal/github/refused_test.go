@@ -16,7 +16,7 @@ func TestRefusedAccountOrResource(t *testing.T) {
 		status  int
 		message string
 		path    string
-		other   string // another repository that was served
+		other   string // another repository that GitHub has served before
 		want    api.Kind
 	}{
 		"suspended":           {403, "This installation has been suspended", all, "", api.KindRateLimited},

@@ -22,7 +22,7 @@ func TestEscalationIsNotRepeatedOverAHuman(t *testing.T) {
 		w.claimed(w.client("retake-bot"))
 		escalate := operations["escalate"].run
 		w.must(escalate(ctx, w, w.client("retake-bot")))
-		for _, who := range []string{"acme", "retake-bot"} { // the second by hand: it is a person's account
+		for _, who := range []string{"acme", "retake-bot"} { // retake-bot: the owner of our token, by hand
 			w.sim.RemoveLabel(w.key, who, "agent-blocked")
 			w.must(escalate(ctx, w, w.client("retake-bot")))
 			w.wantLabels()
@@ -36,7 +36,7 @@ func TestEscalationIsNotRepeatedOverAHuman(t *testing.T) {
 		w.must(escalate(ctx, w, w.client("retake-bot")))
 		w.wantLabels("agent-review")
 		w.must(takeBack(ctx, w, w.client("retake-bot")))
-		// The next block of the same claim is another comment.
+		// The next question of the same claim is another comment.
 		w.claimed(w.client("retake-bot"))
 		w.must(w.client("retake-bot").People.Escalate(ctx,
 			ask.Escalation{Key: w.key, Nonce: testNonce, AttemptID: testNonce +
@@ -137,7 +137,8 @@ func TestACommentThatIsSaidToBeThere(t *testing.T) {
 	}
 }
 
-// The same holds for each write by REST of a delivery and of an outage, except for labels.
+// TestWhatIsSaidToBeDone is like TestACommentThatIsSaidToBeThere, for each REST write of a delivery and of an outage
+// issue, except for labels.
 func TestWhatIsSaidToBeDone(t *testing.T) {
 	for name, writes := range map[string]int{
 		"deliver": 2, "deliver, watched": 2, "deliver again, ready": 1,

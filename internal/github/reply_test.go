@@ -87,7 +87,7 @@ func TestProgressIsOneCommentAndSaysNothingTwice(t *testing.T) {
 			w.Errorf("the same text again caused requests: %+v", w.sim.Requests()[n:])
 		}
 		writes := len(w.changes())
-		w.must(w.client("retake-bot").Claims.Progress(ctx, w.key, testNonce, view)) // remembers nothing
+		w.must(w.client("retake-bot").Claims.Progress(ctx, w.key, testNonce, view)) // a new client has an empty cache
 		if len(w.changes()) != writes {
 			w.Errorf("the same text was sent by a new client")
 		}

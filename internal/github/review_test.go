@@ -175,7 +175,7 @@ func TestChangeRequests(t *testing.T) {
 			return got
 		}
 		w.sim.Review(testPull, "mallory", "CHANGES_REQUESTED", "no")
-		want("by somebody without write access")
+		want("by a person without write access")
 		first := w.sim.Review(testPull, "ann", "CHANGES_REQUESTED", "Please:\x07",
 			githubtest.Inline{Path: "parser.go", Line: 12, Body: "why not `strings.Cut`?"})
 		time.Sleep(time.Minute)
@@ -201,7 +201,8 @@ func TestChangeRequests(t *testing.T) {
 	})
 }
 
-// TestAnUnchangedPullRequestCostsNothing reads an unchanged pull request for weeks.
+// TestAnUnchangedPullRequestCostsNothing checks that GitHub answers all requests for an unchanged pull request with
+// 304, so they do not count against the hourly limit.
 func TestAnUnchangedPullRequestCostsNothing(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.client("retake-bot")
@@ -210,7 +211,7 @@ func TestAnUnchangedPullRequestCostsNothing(t *testing.T) {
 		w.sim.SetStatus(testPull, "deploy", "pending", "")
 		w.sim.Review(testPull, "acme", "CHANGES_REQUESTED", "no", githubtest.Inline{Path: "a.go", Line: 1, Body: "no"})
 		w.pull(c)
-		first := w.pull(c) // now GitHub knows whether it can be merged
+		first := w.pull(c) // GitHub has now determined whether it can be merged
 		for range 3 {
 			time.Sleep(time.Hour) // cached permissions expire earlier
 			before := len(w.sim.Requests())

@@ -10,8 +10,8 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// TestADeliveryInTheSecondOfItsClaim checks work so short that the claim and the delivery change labels in the same
-// second. The labels that the claim removed stay off, even if the answer to the delivery was lost and the delivery is
+// TestADeliveryInTheSecondOfItsClaim checks a very short task, in which the claim and the delivery change labels in the
+// same second. The delivery must not restore the labels that the claim removed, even if its answer is lost and it is
 // repeated. A task label on an issue in review would start a new task.
 func TestADeliveryInTheSecondOfItsClaim(t *testing.T) {
 	quick := func(o *Options) { o.MinBetweenWrites, o.LeastBetween = time.Millisecond, time.Millisecond }

@@ -14,7 +14,7 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// away are the ways in which GitHub does not answer.
+// away has the types of failures that count as an outage.
 var away = map[string]func(*http.Request) (*http.Response, error){
 	"connection refused": func(*http.Request) (*http.Response, error) {
 		return nil, errors.New("dial tcp 192.0.2.1:443: connect: connection refused")
@@ -35,8 +35,8 @@ var away = map[string]func(*http.Request) (*http.Response, error){
 	},
 }
 
-// TestWhatWasNotSentSaysNothingOfGitHub covers a transport that refuses requests locally, for example without the
-// lease.
+// TestWhatWasNotSentSaysNothingOfGitHub covers a transport that refuses requests locally, for example because the
+// director does not hold the lease. Such requests do not count as an outage.
 func TestWhatWasNotSentSaysNothingOfGitHub(t *testing.T) {
 	inWorld(t, func(w *world) {
 		modes["GraphQL"](w)
@@ -59,8 +59,8 @@ func TestWhatWasNotSentSaysNothingOfGitHub(t *testing.T) {
 	})
 }
 
-// TestGitHubAwayIsProbed checks that polls and claims close the gate in every kind of outage, that one request leaves
-// per pause, and that everything works afterwards. Package gate tests the pauses.
+// TestGitHubAwayIsProbed checks that polls and claims close the gate in every type of outage, that the gate admits one
+// request per pause, and that all requests succeed afterwards. Package gate tests the pauses.
 func TestGitHubAwayIsProbed(t *testing.T) {
 	for name, fail := range away {
 		t.Run(name, func(t *testing.T) { inWorld(t, func(w *world) { w.probed(fail) }) })
@@ -86,7 +86,7 @@ func (w *world) probed(fail func(*http.Request) (*http.Response, error)) {
 			return fail(r)
 		})
 	}))
-	go func() { // waits for no deadline
+	go func() { // does not wait for the deadlines
 		for time.Since(begin) < lasts {
 			_, _ = c.Claims.Claim(w.Context(), claimRequest(w, testNonce))
 			time.Sleep(3 * time.Second)
@@ -101,7 +101,7 @@ func (w *world) probed(fail func(*http.Request) (*http.Response, error)) {
 		}
 		time.Sleep(2 * time.Second)
 	}
-	if n := sent.Load() - gate.DownAfter; n < 5 || n > pauses.Load() { // one per pause that ended
+	if n := sent.Load() - gate.DownAfter; n < 5 || n > pauses.Load() { // one request for each pause that has ended
 		w.Fatalf("%d requests in %d pauses", sent.Load(), pauses.Load())
 	}
 	time.Sleep(time.Minute)
@@ -114,8 +114,8 @@ func (w *world) probed(fail func(*http.Request) (*http.Response, error)) {
 	w.claimed(c)
 }
 
-// TestWhatIsNoOutage checks that refusals are answers, that any answer between two failures resets the count, and that
-// a canceled request does not count.
+// TestWhatIsNoOutage checks that a refusal counts as an answer, that any answer resets the count of failures, and that
+// a cancelled request does not count as a failure.
 func TestWhatIsNoOutage(t *testing.T) {
 	for name, between := range map[string]func(w *world, c *Client){
 		"an answer": func(w *world, c *Client) { _, _ = c.Inbox.Poll(w.Context(), testRepo, "") },

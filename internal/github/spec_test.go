@@ -52,7 +52,7 @@ func TestSpecification(t *testing.T) {
 
 type createdLabel struct{ Name, Description string }
 
-// createdLabels returns the labels that EnsureLabels creates in a repository without any.
+// createdLabels returns the labels that EnsureLabels creates in a repository without labels.
 func createdLabels(t *testing.T) (all []createdLabel) {
 	inWorld(t, func(w *world) {
 		c := w.client("retake-bot", via(func(next http.RoundTripper) http.RoundTripper {

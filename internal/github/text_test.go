@@ -160,7 +160,7 @@ func claimTexts(c *pages.Text) map[string]string {
 	}
 }
 
-// TestCommentTexts compares texts for people with reviewed files. -update rewrites them.
+// TestCommentTexts compares texts for people with golden files. -update rewrites the files.
 func TestCommentTexts(t *testing.T) {
 	c, err := New(Options{Options: api.Options{BaseURL: testAPI, Token: noToken}, Fleet: "default", Labels: testLabels})
 	if err != nil {

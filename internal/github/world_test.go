@@ -39,11 +39,11 @@ var testLabels = tracker.Labels{
 type world struct {
 	*testing.T
 	sim  *githubtest.Server
-	key  string // of an open issue labelled as work
-	rest bool   // its clients have met that GraphQL fails
+	key  string // key of an open issue with the task label
+	rest bool   // GraphQL fails, so clients use REST
 }
 
-// modes are the ways in which a claim and a delivery write.
+// modes has the APIs with which a claim and a delivery can write, each with its set-up.
 var modes = map[string]func(w *world){
 	"GraphQL": func(w *world) { w.sim.DefineLabels(testRepo, testLabels.Others("")...) },
 	"REST":    func(w *world) { w.withoutGraphQL() },
@@ -55,7 +55,7 @@ func (w *world) withoutGraphQL() {
 		"^/graphql$"))
 }
 
-// inWorld runs f in a separate bubble.
+// inWorld runs f with a new world in a synctest bubble.
 func inWorld(t *testing.T, f func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { f(newWorld(t)) })
@@ -126,7 +126,7 @@ func (w *world) labelEvents() []string {
 	return all
 }
 
-// claims returns the comments with a claim marker.
+// marked returns the comments with a marker of the given kind.
 func (w *world) marked(kind string) []githubtest.Comment {
 	return slices.DeleteFunc(w.sim.Issue(w.key).Comments, func(c githubtest.Comment) bool {
 		m, ok := tracker.ReadMarker(c.Body)
@@ -159,7 +159,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// roundTrip is an http.RoundTripper made of one function.
+// roundTrip is a function that implements http.RoundTripper.
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
@@ -209,7 +209,8 @@ func checked(t *testing.T, next http.RoundTripper) http.RoundTripper {
 
 var commentPath = regexp.MustCompile(`/issues/(\d+/comments|comments/\d+)$`)
 
-// unmarked reports whether a request writes a comment without a leading marker. All tests of the package forbid it.
+// unmarked reports whether a request writes a comment that does not begin with a marker. Such a request fails every
+// test.
 func unmarked(r *http.Request, body []byte) bool {
 	if strings.HasSuffix(r.URL.Path, "/graphql") {
 		return slices.ContainsFunc(graphQLBodies(body),
@@ -226,7 +227,7 @@ func unmarked(r *http.Request, body []byte) bool {
 	return !marked
 }
 
-// faulty reports whether any endpoint may answer a status that the description omits.
+// faulty reports whether every endpoint may answer with status, even if the description omits it.
 func faulty(status int) bool {
 	return status == http.StatusNotModified || status == http.StatusUnauthorized || status == http.StatusForbidden ||
 		status == http.StatusTooManyRequests || status >= 500 || status == http.StatusTemporaryRedirect

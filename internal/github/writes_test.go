@@ -17,7 +17,8 @@ import (
 // wholeTask claims an issue and delivers its work.
 var wholeTask = inOrder(claimOnce, deliverWatched)
 
-// TestWritesOfATask counts the requests of a task that succeeds immediately, with its pull request.
+// TestWritesOfATask limits the number of write requests of a task that succeeds in its first attempt, with a pull
+// request.
 func TestWritesOfATask(t *testing.T) {
 	for mode, most := range map[string]int{"GraphQL": 5, "REST": 6} {
 		t.Run(mode, func(t *testing.T) {
@@ -37,12 +38,12 @@ func TestWritesOfATask(t *testing.T) {
 	}
 }
 
-// TestLabelsThatAPersonChangesAtTheSameMoment lets a person change labels around the effect of each request of a task.
-// The person adds a label and removes a different label or the same label. Both changes persist, even if the director
-// ends there and its successor continues.
+// TestLabelsThatAPersonChangesAtTheSameMoment lets a person change labels just before or after the effect of each
+// request of a task. The person adds a label and removes a different label or the same label. Both changes must
+// persist, even if the director crashes there and another director continues.
 func TestLabelsThatAPersonChangesAtTheSameMoment(t *testing.T) {
 	for mode, setUp := range modes {
-		for _, who := range []string{"acme", "retake-bot"} { // the second by hand: it is a person's account
+		for _, who := range []string{"acme", "retake-bot"} { // retake-bot: the owner of our token, by hand
 			for _, after := range []bool{false, true} {
 				for _, dies := range []bool{false, true} {
 					t.Run(fmt.Sprintf("%s, %s, after=%v, dies=%v", mode, who, after, dies), func(t *testing.T) {
@@ -149,8 +150,8 @@ func TestMutationsThatFailAlone(t *testing.T) {
 	}
 }
 
-// TestGraphQLThatIsAway checks that the director continues with REST only, immediately or with its next try, and later
-// returns to GraphQL.
+// TestGraphQLThatIsAway checks that the director uses only REST while GraphQL fails, immediately or from its next try
+// on, and uses GraphQL again later.
 func TestGraphQLThatIsAway(t *testing.T) {
 	for name, f := range map[string]githubtest.Fault{
 		"not there":   githubtest.ServerError(http.StatusNotFound),
@@ -185,8 +186,8 @@ func TestGraphQLThatIsAway(t *testing.T) {
 	}
 }
 
-// TestGraphQLWhosePointsAreSpent checks that GraphQL's points are a separate budget. REST does not wait an hour for
-// them, and GraphQL is unused in that time.
+// TestGraphQLWhosePointsAreSpent checks that GraphQL's points are a separate budget. When they are used up, the
+// director uses REST at once, and does not use GraphQL until the reset.
 func TestGraphQLWhosePointsAreSpent(t *testing.T) {
 	inWorld(t, func(w *world) {
 		modes["GraphQL"](w)
@@ -207,8 +208,8 @@ func TestGraphQLWhosePointsAreSpent(t *testing.T) {
 	})
 }
 
-// TestGraphQLWhosePointsAreNearlySpent checks that the hourly reserve also applies to GraphQL's points, and that REST
-// takes over.
+// TestGraphQLWhosePointsAreNearlySpent checks that the hourly reserve also applies to GraphQL's points, and that the
+// director then uses REST.
 func TestGraphQLWhosePointsAreNearlySpent(t *testing.T) {
 	inWorld(t, func(w *world) {
 		modes["GraphQL"](w)

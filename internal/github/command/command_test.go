@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// readCases are comments to "retake[bot]", and the commands in them.
+// readCases maps comments to the expected answer. Our login is "retake[bot]".
 var readCases = map[string]Answer{
 	"/agent retry":                  {Command: Retry},
 	"/agent retry use format B":     {Command: Retry, Rest: "use format B"},
@@ -72,8 +72,8 @@ var readCases = map[string]Answer{
 	"":                    {},
 
 	"> /agent retry":                              {},
-	"> which one?\n/agent retry B":                {}, // shown inside the quotation
-	"> quoted\r/agent stop":                       {}, // the same, for GitHub
+	"> which one?\n/agent retry B":                {}, // GitHub shows the second line in the quotation
+	"> quoted\r/agent stop":                       {}, // GitHub shows the same as for \n
 	"> > /agent retry\n\nnot that":                {},
 	"```\n/agent retry\n```":                      {},
 	"```\n/agent retry":                           {},
@@ -88,7 +88,7 @@ var readCases = map[string]Answer{
 	"/ag\u200bent retry":                          {},
 	"\u200b/agent retry":                          {},
 	"/\u0430gent retry":                           {}, // Cyrillic
-	"harmless\r/agent stop":                       {}, // a terminal would show the second half only
+	"harmless\r/agent stop":                       {}, // a terminal shows only the second half
 	strings.Repeat("> ", 400_000) + "/agent stop": {},
 	"/agent " + strings.Repeat("x", 1_000_000): {
 		Command: Unknown,
@@ -106,7 +106,7 @@ func TestReadCommand(t *testing.T) {
 	}
 }
 
-// TestArgumentsThatAreNone checks that a known command with a wrong argument is not carried out.
+// TestArgumentsThatAreNone checks that a command with a wrong argument has a Problem with an example.
 func TestArgumentsThatAreNone(t *testing.T) {
 	for body, example := range map[string]string{
 		"/agent snooze":                          "/agent snooze 2h",
@@ -136,7 +136,7 @@ func TestArgumentsThatAreNone(t *testing.T) {
 	}
 }
 
-// TestExamplesInTheTableAreCommands checks that copied examples work.
+// TestExamplesInTheTableAreCommands checks that the examples in Usage are valid commands.
 func TestExamplesInTheTableAreCommands(t *testing.T) {
 	for _, c := range All {
 		got := Read(strings.ToUpper(c.Usage), "retake")

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// BenchmarkManyWaiting measures a write while 3,000 others wait for their turn.
+// BenchmarkManyWaiting measures the admission of writes while 3,000 requests wait.
 func BenchmarkManyWaiting(b *testing.B) {
-	const waiting, writes = 3000, 100 // below the limit on points of a minute
+	const waiting, writes = 3000, 100 // below the limit on points per minute
 	for b.Loop() {
 		b.StopTimer()
 		ctx, stop := context.WithCancel(context.Background())

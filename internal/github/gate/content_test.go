@@ -12,7 +12,8 @@ import (
 	"retake/internal/testfiles"
 )
 
-// TestClaimsLeaveWhatIsOwed checks that claims stop before the hour's budget is used up, and that completions do not.
+// TestClaimsLeaveWhatIsOwed checks that the gate refuses claims before the hour's budget is used up, and still admits
+// completions.
 func TestClaimsLeaveWhatIsOwed(t *testing.T) {
 	owed := 100
 	inBubble(t, Options{Owed: func() int { return owed }}, func(t *testing.T, g *Gate, told *[]Cooldown) {
@@ -36,7 +37,7 @@ func TestClaimsLeaveWhatIsOwed(t *testing.T) {
 	})
 }
 
-// TestOldClaimsPassNewCompletions checks that the queue is fair to age.
+// TestOldClaimsPassNewCompletions checks that the gate admits an old claim before a new completion.
 func TestOldClaimsPassNewCompletions(t *testing.T) {
 	inBubble(t, Options{Between: time.Minute}, func(t *testing.T, g *Gate, _ *[]Cooldown) {
 		if err := pass(t.Context(), g, Request{Write: true}); err != nil {
@@ -58,8 +59,8 @@ func TestOldClaimsPassNewCompletions(t *testing.T) {
 	})
 }
 
-// TestSecondaryLimitCountsEveryChange checks that the gate counts edits and labels for an hour after GitHub limited a
-// write that our count of new content allowed.
+// TestSecondaryLimitCountsEveryChange checks that the gate counts edits and labels as content for an hour after GitHub
+// refused a write that the gate had admitted.
 func TestSecondaryLimitCountsEveryChange(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, g *Gate, told *[]Cooldown) {
 		edit := Request{Lane: Completion, Write: true, Changes: 1}
@@ -84,7 +85,7 @@ func TestSecondaryLimitCountsEveryChange(t *testing.T) {
 	})
 }
 
-// TestPaceNamesTheLimit checks that the gate names a limit only if it delays work for a while.
+// TestPaceNamesTheLimit checks that Pace names a limit only after the limit has delayed work for heldAfter.
 func TestPaceNamesTheLimit(t *testing.T) {
 	for _, c := range []struct {
 		request Request
@@ -120,7 +121,7 @@ func TestPaceNamesTheLimit(t *testing.T) {
 	}
 }
 
-// TestTableIsGitHubsDescription compares the table with the warnings in GitHub's description of its REST API.
+// TestTableIsGitHubsDescription compares the list creating with the warnings in GitHub's description of its REST API.
 func TestTableIsGitHubsDescription(t *testing.T) {
 	name, err := testfiles.OpenAPI()
 	if err != nil {

@@ -64,7 +64,8 @@ func TestLimitOfOneResource(t *testing.T) {
 	})
 }
 
-// TestReserveIsForEscalations checks that a reserve closes the gate to everything else, without a report.
+// TestReserveIsForEscalations checks that a reserve closes the gate for all requests except escalations, and that the
+// gate does not call OnCooldown.
 func TestReserveIsForEscalations(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, g *Gate, told *[]Cooldown) {
 		limit := Limit{Stated: true, Wait: time.Hour, Reserve: true}

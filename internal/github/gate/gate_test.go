@@ -12,7 +12,7 @@ import (
 
 const between = time.Second
 
-// inBubble runs f with a gate that is ready for its first write. OnCooldown collects the reports of the gate.
+// inBubble runs f in a synctest bubble, with a gate that is ready for its first write. OnCooldown appends to told.
 func inBubble(t *testing.T, o Options, f func(t *testing.T, g *Gate, told *[]Cooldown)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -30,7 +30,7 @@ func inBubble(t *testing.T, o Options, f func(t *testing.T, g *Gate, told *[]Coo
 // pass sends a request that succeeds.
 func pass(ctx context.Context, g *Gate, r Request) error { return end(ctx, g, r, Result{OK: true}) }
 
-// end sends a request that ends with a result.
+// end sends a request that ends with the result res.
 func end(ctx context.Context, g *Gate, r Request, res Result) error {
 	if err := g.Enter(ctx, &r); err != nil {
 		return err
@@ -39,7 +39,7 @@ func end(ctx context.Context, g *Gate, r Request, res Result) error {
 	return nil
 }
 
-// passAll sends up to n requests and returns how many passed before the first refusal.
+// passAll sends up to n requests, and returns the number of requests that the gate admitted before the first refusal.
 func passAll(t *testing.T, g *Gate, r Request, n int) (passed int, err error) {
 	for passed < n && err == nil {
 		if err = pass(t.Context(), g, r); err == nil {
@@ -66,7 +66,7 @@ func TestFirstWriteWaits(t *testing.T) {
 	})
 }
 
-// TestWritesAreSpaced checks that writes leave one at a time, and that the pause counts from the end of the last one.
+// TestWritesAreSpaced checks that the gate admits one write at a time, and that the pause begins at the end of a write.
 func TestWritesAreSpaced(t *testing.T) {
 	const slow = 5 * time.Second
 	inBubble(t, Options{Between: 3 * time.Second, Concurrent: 8}, func(t *testing.T, g *Gate, _ *[]Cooldown) {
@@ -78,7 +78,7 @@ func TestWritesAreSpaced(t *testing.T) {
 				if err := g.Enter(t.Context(), r); err != nil {
 					t.Error(err)
 				}
-				at = append(at, time.Now()) // one at a time
+				at = append(at, time.Now()) // the gate admits one write at a time, so this is not a race
 				time.Sleep(slow)
 				g.Leave(r, time.Now(), Result{OK: true})
 			})
@@ -116,14 +116,14 @@ func TestLanes(t *testing.T) {
 				if err := g.Enter(t.Context(), &w.Request); err != nil {
 					t.Error(err)
 				}
-				order = append(order, w.name) // one at a time
+				order = append(order, w.name) // the gate admits one request at a time, so this is not a race
 				g.Leave(&w.Request, time.Now(), Result{OK: true})
 			})
 			synctest.Wait()
 		}
 		g.Leave(first, time.Now(), Result{OK: true})
 		wg.Wait()
-		// The second escalation waits for the pause between writes. Reads need not wait for it.
+		// The second escalation waits for the pause between writes. Reads do not wait for this pause.
 		want := []string{"escalation 1", "read 1", "read 2", "escalation 2", "completion", "claim", "progress"}
 		if !slices.Equal(order, want) {
 			t.Errorf("order = %q, want %q", order, want)
@@ -169,7 +169,7 @@ func TestWaitsHonourTheContext(t *testing.T) {
 	})
 }
 
-// TestBudgetsOfOurOwn checks GitHub's documented limits, and the reserves within them.
+// TestBudgetsOfOurOwn checks that the gate enforces GitHub's documented limits, and keeps the reserves.
 func TestBudgetsOfOurOwn(t *testing.T) {
 	t.Run("900 points a minute", func(t *testing.T) { inBubble(t, Options{}, pointsAMinute) })
 	for changes, want := range map[int]int{0: graphQLPerMinute / pointsOfWrite, 3: contentPerMinute / 3} {
@@ -204,7 +204,7 @@ func graphQLAMinute(t *testing.T, g *Gate, changes, want int) {
 			t.Fatal(err)
 		}
 	}
-	if n != want+1 { // the last one had to wait for the minute
+	if n != want+1 { // the last request waited for the next minute
 		t.Errorf("%d changes in each request: %d passed in a minute, want %d", changes, n-1, want)
 	}
 }

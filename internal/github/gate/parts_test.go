@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// sent collects the requests that left, each with the names of its parts.
+// sent collects the requests that were sent, each as the names of its parts.
 type sent struct {
 	mu  sync.Mutex
 	all [][]string
 }
 
-// part sends a named part, or waits for another one to send it.
+// part enters the gate with a named part. If it is the first part of a request, it sends the request.
 func (s *sent) part(ctx context.Context, g *Gate, name string, r Request) error {
 	r.Part, r.Write, r.GraphQL = name, true, true
 	if err := g.Enter(ctx, &r); err != nil || r.Parts == nil {
@@ -33,7 +33,7 @@ func (s *sent) part(ctx context.Context, g *Gate, name string, r Request) error 
 	return nil
 }
 
-// list returns the requests that have left so far.
+// list returns the requests that were sent so far.
 func (s *sent) list() [][]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +76,7 @@ func TestPartsThatWaitLeaveTogether(t *testing.T) {
 	})
 }
 
-// TestPartsAreBounded checks both bounds, and that the rest leaves after the pause.
+// TestPartsAreBounded checks PartsMost and ChangesMost, and that the gate admits the remaining parts after the pause.
 func TestPartsAreBounded(t *testing.T) {
 	for name, c := range map[string]struct{ changes, want int }{
 		"parts": {1, PartsMost}, "changes": {3, ChangesMost / 3}, "one that is larger": {ChangesMost + 1, 1},
@@ -112,7 +112,7 @@ func TestPartsAreBounded(t *testing.T) {
 	}
 }
 
-// TestPartsKeepTheirLimits checks that a claim without room in the minute does not leave with a completion.
+// TestPartsKeepTheirLimits checks that a claim that exceeds the limit per minute is not combined with a completion.
 func TestPartsKeepTheirLimits(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, g *Gate, _ *[]Cooldown) {
 		var s sent
@@ -133,7 +133,7 @@ func TestPartsKeepTheirLimits(t *testing.T) {
 	})
 }
 
-// TestPartsDoNotJoinAProbe checks that only one part is in doubt if a probe is lost.
+// TestPartsDoNotJoinAProbe checks that a probe has only one part, because its answer may be lost.
 func TestPartsDoNotJoinAProbe(t *testing.T) {
 	inBubble(t, Options{Between: time.Minute}, func(t *testing.T, g *Gate, _ *[]Cooldown) {
 		if err := pass(t.Context(), g, Request{Write: true}); err != nil {

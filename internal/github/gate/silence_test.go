@@ -8,7 +8,7 @@ import (
 
 var noAnswer = Result{Failure: "connection refused"}
 
-// goAway sends requests without an answer until GitHub counts as away.
+// goAway sends DownAfter requests that are not answered, so that the gate closes the API.
 func goAway(t *testing.T, g *Gate) {
 	t.Helper()
 	for range DownAfter {
@@ -22,7 +22,7 @@ func goAway(t *testing.T, g *Gate) {
 	}
 }
 
-// TestPausesDouble checks that one request leaves per pause, and that pauses double up to a minute.
+// TestPausesDouble checks that the gate admits one request per pause, and that the pauses double up to a minute.
 func TestPausesDouble(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, g *Gate, told *[]Cooldown) {
 		goAway(t, g)
@@ -44,7 +44,8 @@ func TestPausesDouble(t *testing.T) {
 	})
 }
 
-// TestOneProbe checks that after the pause a single request leaves first, and that its answer decides about the rest.
+// TestOneProbe checks that the gate admits a single request after the pause, and that the result of this request
+// decides whether the gate admits the other requests.
 func TestOneProbe(t *testing.T) {
 	for name, tc := range map[string]struct {
 		result Result
@@ -105,7 +106,8 @@ func TestFailuresMustBeConsecutive(t *testing.T) {
 	}
 }
 
-// TestAwayAfterARestart checks that the next process also waits until the deadline, and then sends one request.
+// TestAwayAfterARestart checks that a gate with a restored cooldown waits until the deadline, and then admits one
+// request.
 func TestAwayAfterARestart(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, g *Gate, _ *[]Cooldown) {
 		until := time.Now().Add(50 * time.Second)
@@ -122,7 +124,7 @@ func TestAwayAfterARestart(t *testing.T) {
 	})
 }
 
-// TestClosedIsNotSilent checks that an API closed for another reason, such as a verdict, does not count as away.
+// TestClosedIsNotSilent checks that Away returns zero if the API is closed for another reason, such as a verdict.
 func TestClosedIsNotSilent(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, g *Gate, _ *[]Cooldown) {
 		until := time.Now().Add(50 * time.Second)
@@ -139,12 +141,12 @@ func TestClosedIsNotSilent(t *testing.T) {
 		}
 		g.Prime(Cooldown{API, time.Now().Add(time.Minute), "GitHub does not answer: status 502"})
 		if at, why := g.Closed(); !at.IsZero() {
-			t.Errorf("it is away, and closed until %s: %q", at, why)
+			t.Errorf("during an outage, Closed returned %s: %q", at, why)
 		}
 	})
 }
 
-// TestAProbeThatIsGivenUp checks that a probe without a result is followed by a pause.
+// TestAProbeThatIsGivenUp checks that the gate pauses again after a probe for which the caller stopped waiting.
 func TestAProbeThatIsGivenUp(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, g *Gate, told *[]Cooldown) {
 		goAway(t, g)

@@ -23,7 +23,7 @@ func press(t *testing.T, s *Server, path, do, body string) (int, string) {
 
 const firstPull = repoName + "#1"
 
-// pullSteps are the steps in the life of a pull request, with texts that the page must and must not show after each.
+// pullSteps are steps in the life of a pull request, with texts that the page must and must not show after each step.
 var pullSteps = []struct {
 	what, do, body string
 	act            func(*Server)
@@ -110,7 +110,8 @@ func TestAPersonReviewsAndMerges(t *testing.T) {
 	}
 }
 
-// A person cannot review their own pull request: the page lacks the buttons, and the server refuses the form.
+// TestNobodyApprovesTheirOwn checks that a person cannot review their own pull request. The page does not have the
+// buttons, and the server refuses the form.
 func TestNobodyApprovesTheirOwn(t *testing.T) {
 	s := newSim(t, Options{Person: "bot"})
 	s.CreatePull(repoName, "bot", "Parse v2", "", "work", "main", false)
@@ -222,7 +223,7 @@ func pageOf(t *testing.T, s *Server, path string) string {
 	return w.Body.String()
 }
 
-// TestTheFirstIssueCanHaveALabel checks that a person can type a label in a repository without any.
+// TestTheFirstIssueCanHaveALabel checks that a person can type a new label in a repository without labels.
 func TestTheFirstIssueCanHaveALabel(t *testing.T) {
 	s := New(Options{Person: "acme"})
 	if err := s.AddRepo("acme/empty", "", nil); err != nil {

@@ -30,7 +30,7 @@ func (c clone) git(args ...string) string {
 	return out
 }
 
-// push commits a file to a branch that begins at another, and pushes it over HTTP. It returns the commit.
+// push creates a branch at from, commits a file to it, and pushes it over HTTP. It returns the SHA of the commit.
 func (c clone) push(branch, from, file, text string) string {
 	c.t.Helper()
 	c.git("fetch", "-q", "origin")
@@ -93,7 +93,7 @@ func TestGitMergesAndConflicts(t *testing.T) {
 		t.Errorf("merged = %+v", v)
 	}
 
-	// The base branch has moved and now conflicts. The stand-in has not computed that yet.
+	// The base branch has moved, and the merge now conflicts. The first answer does not show this yet.
 	for _, want := range []string{`"mergeable":null`, `"mergeable":false,"mergeable_state":"dirty"`} {
 		if _, body := ask(t, s, "GET", "/repos/acme/widgets/pulls/2", ""); !strings.Contains(body, want) {
 			t.Errorf("got %s, want %s", body, want)
@@ -206,8 +206,7 @@ func TestRulesJudgeEveryNewHead(t *testing.T) {
 	}
 }
 
-// TestWhatChangesAPullRequest checks that updated_at shows changes. Checks do not affect it, and need a separate
-// request.
+// TestWhatChangesAPullRequest checks which changes update updated_at. Checks do not, so clients must request them.
 func TestWhatChangesAPullRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, Options{})
@@ -225,7 +224,7 @@ func TestWhatChangesAPullRequest(t *testing.T) {
 			{"push", func() { s.Push(repoName, "work", "") }, true},
 			{"close", func() { s.Close(pull, "octocat") }, true},
 		} {
-			// The two earlier reads computed whether it can be merged.
+			// Read the pull request twice, so that the stand-in has determined whether it can be merged.
 			for range 2 {
 				ask(t, s, "GET", "/repos/acme/widgets/pulls/1", "")
 			}

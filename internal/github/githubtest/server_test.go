@@ -175,7 +175,8 @@ func TestWhoMayDoWhat(t *testing.T) {
 	}
 }
 
-// TestGitOverHTTP clones, pushes (enough that git sends it chunked) and opens a pull request, with the real git.
+// TestGitOverHTTP clones, pushes and opens a pull request with the real git. Git sends the push in chunks, because it
+// is large.
 func TestGitOverHTTP(t *testing.T) {
 	seed, data := t.TempDir(), t.TempDir()
 	if err := os.WriteFile(filepath.Join(seed, "go.mod"), []byte("module example.com/widgets\n"), 0o644); err != nil {

@@ -79,7 +79,8 @@ func TestPermissionLevels(t *testing.T) {
 	}
 }
 
-// keptChanges are requests that make a change of every kind. The texts in braces stand for a comment and a commit.
+// keptChanges are requests for every type of change. The test replaces the texts in braces by the id of a comment and
+// the SHA of a commit.
 var keptChanges = [][3]string{
 	{"POST", "/repos/acme/widgets/issues/comments/{comment}/reactions", `{"content":"+1"}`},
 	{"POST", "/repos/acme/widgets/issues/1/comments", `{"body":"second"}`},
@@ -98,7 +99,7 @@ var keptChanges = [][3]string{
 	{"POST", "/repos/acme/widgets/issues", `{"title":"moved"}`},
 }
 
-// Both processes must give the same answers for keptPaths.
+// keptPaths lists the paths for which both servers must give the same answers.
 var keptPaths = []string{
 	"/repos/acme/widgets/pulls/2", "/repos/acme/widgets/pulls/6", "/repos/acme/widgets/pulls/2/reviews",
 	"/repos/acme/widgets/pulls/2/comments",
@@ -112,7 +113,8 @@ var keptPaths = []string{
 	"/repos/acme/widgets/collaborators/octocat/permission",
 }
 
-// TestStateOutlivesTheProcess compares every answer of the next stand-in with that of the first.
+// TestStateOutlivesTheProcess compares the answers of a second stand-in, which has read the state file, with the
+// answers of the first.
 func TestStateOutlivesTheProcess(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 	o := Options{
@@ -162,7 +164,7 @@ func openState(t *testing.T, o Options) *Server {
 	return s
 }
 
-// change makes all changes, and checks that each is saved before its answer, so that a killed process loses none.
+// change sends keptChanges, and checks that the server saves each change before it answers.
 func change(t *testing.T, o Options, s *Server, comment int64) {
 	t.Helper()
 	fill := strings.NewReplacer("{comment}", itoa(comment), "{head}", madeUp(repoName, "h"))

@@ -39,6 +39,6 @@ func TestReferences(t *testing.T) {
 		many += " #" + string(rune('1'+n%9)) + strings.Repeat("0", n%5) + "7"
 	}
 	if n := len(references(in, "github.com", many)); n != 20 {
-		t.Errorf("%d references are looked at, want %d", n, 20)
+		t.Errorf("got %d references, want %d", n, 20)
 	}
 }

@@ -14,8 +14,7 @@ import (
 	"retake/internal/testfiles"
 )
 
-// TestWebhookExamplesAreIssues reads the issue of every example that GitHub gives, as if it were the answer to
-// a request.
+// TestWebhookExamplesAreIssues parses the issue in each of GitHub's example webhooks like the answer to a request.
 func TestWebhookExamplesAreIssues(t *testing.T) {
 	all, read := testfiles.Webhooks(t), 0
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -46,7 +45,7 @@ func TestWebhookExamplesAreIssues(t *testing.T) {
 	}
 }
 
-// TestWebhookExamplesAreRead reads every example that GitHub gives. The name of the file begins with the event.
+// TestWebhookExamplesAreRead reads each of GitHub's example webhooks. The name of the file begins with the event.
 func TestWebhookExamplesAreRead(t *testing.T) {
 	all := testfiles.Webhooks(t)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -110,8 +109,7 @@ func TestReadWebhook(t *testing.T) {
 	}
 }
 
-// TestWebhookExamplesAreComments reads the comment of every example that GitHub gives, as if it were the answer
-// to a request.
+// TestWebhookExamplesAreComments parses the comment in each of GitHub's example webhooks like the answer to a request.
 func TestWebhookExamplesAreComments(t *testing.T) {
 	all, read := testfiles.Webhooks(t), 0
 	for _, name := range slices.Sorted(maps.Keys(all)) {

@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// wordCases maps names to words of people and the Markdown made of them.
+// wordCases has texts of people, and the expected Markdown.
 var wordCases = map[string]struct{ in, want string }{
 	"text": {"AT&T's 3 < 4, snake_case: a + b - c", "AT&T's 3 < 4, snake_case: a + b - c"},
 	"mentions": {
@@ -112,14 +112,14 @@ var hostile = rapid.Custom(func(t *rapid.T) string {
 	return strings.Join(rapid.SliceOfN(rapid.SampledFrom(parts), 0, 30).Draw(t, "parts"), "")
 })
 
-// github renders text as GitHub does, but keeps all HTML, so that the test sees it.
+// github renders text like GitHub, but keeps all HTML, so that the test can find it.
 var github = goldmark.New(goldmark.WithExtensions(extension.GFM, extension.Footnote),
 	goldmark.WithRendererOptions(ghtml.WithUnsafe(), ghtml.WithHardWraps()))
 
 // seen is a page as a browser shows it.
 type seen struct {
-	tags []string // that begin, and HTML comments
-	text string   // outside code; a tag parts it
+	tags []string // names of start tags, and "<!--" for HTML comments
+	text string   // text outside code, split at tags
 }
 
 func show(t interface{ Fatal(...any) }, markdown string) (s seen) {
@@ -153,7 +153,7 @@ func show(t interface{ Fatal(...any) }, markdown string) (s seen) {
 	}
 }
 
-// allowed are the tags that words may become.
+// allowed lists the tags that may occur in rendered text.
 var allowed = []string{
 	"p", "ul", "ol", "li", "blockquote", "pre", "code", "table", "thead", "tbody", "tr", "th", "td",
 	"strong", "em", "del", "br",
@@ -172,7 +172,7 @@ func (s seen) harm(own ...string) string {
 	return acts.FindString(s.text)
 }
 
-// TestWordsDoNothing checks that no text has an effect, exceeds its limit, or changes the text after it.
+// TestWordsDoNothing checks that rendered text does not have an effect, exceed its limit, or change the text after it.
 func TestWordsDoNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		words, limit := hostile.Draw(t, "words"), rapid.SampledFrom([]int{1, 10, 40, 1000}).Draw(t, "limit")
@@ -234,7 +234,7 @@ func TestWordsAreWrittenOnce(t *testing.T) {
 	}
 }
 
-// TestHugeWords checks that texts that are hard to parse or grow when rendered take no longer than others.
+// TestHugeWords limits the time for long texts that are hard to parse or that grow when they are rendered.
 func TestHugeWords(t *testing.T) {
 	limit, size := 8_000, 10_000
 	if raced {

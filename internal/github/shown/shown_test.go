@@ -7,7 +7,7 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// TestWhatIsSeenStays checks that visible text stays unchanged to the byte.
+// TestWhatIsSeenStays checks that Markdown does not change visible text.
 func TestWhatIsSeenStays(t *testing.T) {
 	for _, words := range []string{
 		"",
@@ -34,12 +34,12 @@ func TestWhatIsSeenStays(t *testing.T) {
 	}
 }
 
-// inTags writes text in the invisible tag characters of Unicode.
+// inTags converts text to Unicode's tag characters, which are invisible.
 func inTags(s string) string {
 	return strings.Map(func(r rune) rune { return r + 0xE0000 }, s)
 }
 
-// hiddenCases are words with passages that a page does not show, and how many.
+// hiddenCases has texts with hidden passages, the expected visible text, and the number of hidden passages.
 var hiddenCases = map[string]struct {
 	words, want string
 	hidden      int
