@@ -84,7 +84,8 @@ func (o *options) say(c config.Config) {
 	}
 }
 
-// fileNamed reports whether a configuration file is in use other than the built-in template.
+// fileNamed reports whether the user has chosen a configuration file. It returns false for the example,
+// config.Template.
 func fileNamed(cmd *cobra.Command) bool {
 	flag := cmd.Flags().Lookup("config")
 	f, err := config.Find(flag.Value.String(), flag.Changed, os.Getenv)

@@ -80,7 +80,7 @@ func (l *logging) run(cmd *cobra.Command, o *options, name string) error {
 	out.raw = l.raw
 	err = errors.Join(l.read(cmd, at, f, out), to.Flush())
 	switch {
-	case cmd.Context().Err() != nil: // the reader closed its end
+	case cmd.Context().Err() != nil:
 		return nil //nolint:nilerr // a signal ends the command as intended
 	case errors.Is(err, operator.ErrNoOutput):
 		return noBecause{err}

@@ -66,25 +66,26 @@ type Options struct {
 	// HideInLog receives a function that returns the values to redact in the log. HideInLog may be nil.
 	HideInLog func(values func() *redact.Redactor)
 
-	// The other fields are for tests. Their zero values mean the configured runtime and network, workers.DriftEvery,
-	// one second between two writes to GitHub, and the kernel's figures for the disk.
+	// The other fields are for tests. A zero field selects the value that is used in production: the configured
+	// runtime and network, workers.DriftEvery, one second between two writes to GitHub, and the kernel's figures for
+	// the disk.
 	Runtime      container.Runtime
 	Transport    http.RoundTripper
 	DriftEvery   time.Duration
 	LeastBetween time.Duration
 	Outside      func(*egress.Options) // changes the options of the workers' proxy
-	firstProbe   time.Duration         // delay of the first probe of an unreachable GitHub; zero for the gate's default
-	wholeEvery   time.Duration         // zero for intake.WholeEvery
-	// zero for intake.CommentsEvery
+	firstProbe   time.Duration         // delay before the first probe of an unreachable GitHub; zero means the default
+	wholeEvery   time.Duration         // zero means intake.WholeEvery
+	// zero means intake.CommentsEvery
 	commentsEvery time.Duration
-	programsEvery time.Duration // zero for preflight.SearchEvery
-	findPatience  time.Duration // zero for restore.FindPatience
+	programsEvery time.Duration // zero means preflight.SearchEvery
+	findPatience  time.Duration // zero means restore.FindPatience
 	diskUse       func(dir string) (disk.Use, error)
 	beforeAppend  func()            // may be nil
-	journalBytes  int64             // limit of the live journal; zero for the bus's default
-	badDiskFor    time.Duration     // zero for leadsOnBadDisk
-	filesEvery    time.Duration     // zero for reload.FilesEvery
-	decides       func(*fsm.Config) // may change the machine's configuration last, or nil
+	journalBytes  int64             // limit of the live journal; zero means the bus's default
+	badDiskFor    time.Duration     // zero means leadsOnBadDisk
+	filesEvery    time.Duration     // zero means reload.FilesEvery
+	decides       func(*fsm.Config) // changes the configuration that the machine gets; may be nil
 }
 
 // daemon holds the adapters, and everything else that outlives a session.
@@ -100,7 +101,7 @@ type daemon struct {
 	wholeEvery    time.Duration
 	commentsEvery time.Duration
 	programsEvery time.Duration
-	searches      bool // set unless the options give a runtime: search for the stages' programs
+	searches      bool // search for the stages' programs; false if the options give a runtime
 	decides       func(*fsm.Config)
 	diskUse       func(dir string) (disk.Use, error)
 	beforeAppend  func()
@@ -152,7 +153,7 @@ type daemon struct {
 // recovery.continue_on_error. ERROR_REPORT.md in the data directory lists the failures.
 var ErrTasksFailed = errors.New("director: tasks of this run failed: see director report")
 
-// errOnlyOver ends a run for selected issues when all of them are over.
+// errOnlyOver is the cause that ends a run for selected issues when all their tasks are over.
 var errOnlyOver = errors.New("director: all issues of this run are finished")
 
 // ErrNotDone means that a run for selected issues has finished with all of them, but at least one is not done.

@@ -94,8 +94,8 @@ func (s *session) meters(m map[string]float64) {
 	m["audit.dropped"], m["audit.write_errors"] = float64(written.Dropped), float64(written.WriteErrors)
 }
 
-// standBy follows the journal and answers the operator's socket while another director leads. It returns at once, with
-// a function that stops this and waits.
+// standBy follows the journal and answers the operator's socket while another director leads. It starts goroutines
+// for this, and returns a function that stops them and waits until they have ended.
 func (d *daemon) standBy(ctx context.Context) (end func()) {
 	ctx, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup

@@ -82,7 +82,7 @@ func (s *session) recall(ctx context.Context) (driver *fsm.Driver, err error) {
 	for _, c := range driver.Machine().Cooldowns() {
 		s.github.API.Gate.Prime(gate.Cooldown{Resource: c.Resource, Until: c.Until, Why: c.Why})
 	}
-	if err := s.repositories.OpenAny(ctx); err != nil { // the first request, so prime the gate before
+	if err := s.repositories.OpenAny(ctx); err != nil { // sends the first requests, so the gate needs the cooldowns
 		return nil, err
 	}
 	s.sayWhoWeAre(ctx)

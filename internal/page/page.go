@@ -24,12 +24,12 @@ import (
 type Source interface {
 	// Fleet returns the director's state as in director status, without the tasks or the queue.
 	Fleet(ctx context.Context) wire.Snapshot
-	// Board returns the tasks of each state, at most most of them, without attempts or events. count is the number of
-	// all tasks by state. See timeline.Book.Board.
+	// Board returns up to most tasks of each state, without attempts or events. count is the number of all tasks by
+	// state. See timeline.Book.Board.
 	Board(ctx context.Context, most int) (rows []timeline.Task, count map[string]int, err error)
 	// Task returns an issue's timeline, or false if the journal does not mention the issue.
 	Task(ctx context.Context, k fsm.IssueKey, at time.Time) (timeline.Task, bool, error)
-	// Numbers returns the counts since a time.
+	// Numbers summarises failures, decisions and results since a time.
 	Numbers(ctx context.Context, since time.Time) (timeline.Numbers, error)
 	// Next waits for events after a position, and returns the newest position in the journal.
 	Next(ctx context.Context, after timeline.Place) (timeline.Place, error)

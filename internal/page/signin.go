@@ -161,7 +161,7 @@ func (p *Page) signedIn(next func(w http.ResponseWriter, r *http.Request, by str
 type signInPart struct {
 	Wrong string
 	To    string // page to open after signing in
-	Key   string // of the new session
+	Key   string // key of the new session, which the page sends in keyHeader
 }
 
 // ownPath returns the path and query of a page, and "/" for any other text.

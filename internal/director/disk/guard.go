@@ -189,7 +189,7 @@ func (g *Guard) Ask(ctx context.Context, write bool, patience time.Duration) Sta
 		select {
 		case l := <-g.looking:
 			g.looking = nil
-			if l.Wrote || !write || l.Failed != nil { // an earlier call may have started it without a write
+			if l.Wrote || !write || l.Failed != nil { // an earlier call may have started a check without a test write
 				return l
 			}
 		case <-late.C:

@@ -122,7 +122,7 @@ func newestLines(text string, limit int) string {
 	return mark + rest
 }
 
-// asQuote marks every line as quoted.
+// asQuote puts "> " before every line, which marks it as a quotation in Markdown.
 func asQuote(text string) string {
 	return "> " + strings.ReplaceAll(strings.TrimRight(lineEnds.Replace(text), "\n"), "\n", "\n> ") + "\n"
 }

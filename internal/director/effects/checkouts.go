@@ -102,8 +102,8 @@ func putInto(ctx context.Context, store *bus.CheckoutStore) func(checkpoint.Dige
 }
 
 // keep stores a checkout on the bus, so that another director can take over. It stores the record, and also the files
-// if they changed here or were never stored. It skips a checkout that is not on the bus, unless travels is set. No
-// worker may hold the checkout at that time.
+// if they changed here or were never stored. It skips a checkout that is not on the bus, unless travels is set. Call
+// it only while workers have no access to the checkout.
 func (c *Checkouts) keep(ctx context.Context, nonce string, travels bool) error {
 	record, changed := c.Workspace.Record(nonce)
 	if record == nil {
@@ -164,7 +164,7 @@ func (c *Checkouts) sentBefore(ctx context.Context, store *bus.CheckoutStore) *c
 
 // Receive updates the director's copy of a checkout to the last state that a worker sent. It does nothing for a
 // mounted checkout. If files is false, it receives only the record, because the caller is about to discard the files.
-// No worker may hold the checkout at that time.
+// Call it only while workers have no access to the checkout.
 func (c *Checkouts) Receive(ctx context.Context, nonce string, files bool) error {
 	state, there, err := c.Bus.Checkouts().State(ctx, nonce)
 	if err != nil {

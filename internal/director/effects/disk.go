@@ -17,7 +17,7 @@ import (
 // Disk distinguishes failures of the host's disk from failures of a task.
 type Disk struct {
 	State     func() disk.State                     // state of the data directory's disk
-	Use       func(folder string) (disk.Use, error) // returns how full the disk is that holds a directory
+	Use       func(folder string) (disk.Use, error) // returns the used and free space of a directory's disk
 	Workspace *workspace.Workspaces
 	Clock     *loop.Clock
 	Log       *zap.Logger

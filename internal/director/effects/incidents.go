@@ -43,8 +43,8 @@ type Incidents struct {
 	Log        *zap.Logger
 }
 
-// Run updates the issues until ctx is done. Each round compares them with the machine's current state, which also
-// retries failed requests.
+// Run updates the issues until ctx is done. Each round compares all issues with the machine's current state, and
+// therefore also repeats the requests that failed in the previous round.
 func (s *Incidents) Run(ctx context.Context) error {
 	shown := map[string]shownIncident{} // by key: the text that this process wrote last
 	for {

@@ -124,7 +124,8 @@ func ProgressView(p *fsm.ProgressView) pages.ProgressView {
 	return view
 }
 
-// failedLines returns the failed attempts. It omits attempts with work in review, because these fulfilled the task.
+// failedLines returns the failed attempts for a page. It omits failures of work in review, because the attempts that
+// produced this work had succeeded.
 func failedLines(history []fsm.Failure, inReview bool) []pages.AttemptLine {
 	return attemptLines(slices.DeleteFunc(slices.Clone(history), func(f fsm.Failure) bool {
 		return f.Stage == "REVIEW" || inReview && f.Stage == "SYNC_MAIN"

@@ -18,7 +18,7 @@ type Specs struct {
 	Workspace    *workspace.Workspaces
 	Environ      []string // environment variables of workers: "NAME=value"
 	WorkerBinary string
-	LifeAfter    time.Duration // how much longer than its attempt a container may live
+	LifeAfter    time.Duration // added to an attempt's maximum life to get the maximum life of its container
 }
 
 // Of returns the specification of an attempt's container. checkout is the path of the mounted checkout.

@@ -9,7 +9,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// Issues reads single issues again.
+// Issues reads single issues, for effects that need an issue's current state.
 type Issues struct {
 	Owner    *loop.Owner
 	GitHub   issueReader

@@ -42,7 +42,7 @@ const LookupsPerPoll = 200
 
 // lookups counts the dependency lookups for one repository.
 type lookups struct {
-	left   int             // in the current poll
+	left   int             // lookups that remain in the current poll
 	waited map[string]bool // issues that the last poll did not look up
 }
 

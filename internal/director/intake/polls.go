@@ -89,7 +89,8 @@ func (p *Polls) Ring(repo string) {
 	}
 }
 
-// Wake makes the loops poll the issue or pull request of a webhook soon. It reports whether the webhook concerns one.
+// Wake makes the loops poll the issue or pull request of a webhook soon. It returns true only if the webhook concerns
+// an issue or a watched pull request of a polled repository.
 func (p *Polls) Wake(n inbox.Notice) bool {
 	poll, ours := p.wakes[strings.ToLower(n.Repo)]
 	switch {
@@ -135,7 +136,7 @@ func (p *poll) run(ctx context.Context) error {
 // place is the position from which a repository's poll continues. The machine owns the cursor.
 type place struct {
 	cursor string
-	over   bool // not configured, and without a task
+	over   bool // the repository is not configured, and all its tasks have ended
 	tasks  bool
 }
 
@@ -148,7 +149,7 @@ func placeOf(m *fsm.Machine, repo string) place {
 // isWholeDue sets p.whole if a full list is due. A full list is needed when an issue that has not changed since the
 // cursor may have become relevant, for example after a change of the configuration.
 func (p *poll) isWholeDue(ctx context.Context) {
-	if now := p.Config.Load(); now != p.setup { // new labels may mean other priorities and caps
+	if now := p.Config.Load(); now != p.setup { // the new configuration may map labels to other priorities and caps
 		p.setup, p.whole = now, true
 	}
 	p.whole = p.Refusals.Lapsed(p.repo) || p.whole || time.Since(p.looked) >= p.WholeEvery

@@ -32,7 +32,7 @@ type watchedPull struct {
 	rest time.Duration
 	last deliver.PullRequest
 	view string // last as text, to detect a change
-	tip  string // of the base branch when the pull request was read in full
+	tip  string // SHA of the base branch's head when the pull request was last read in full
 	full time.Time
 	// woken means that a change was reported since the current or last poll began. stale means that the change may
 	// concern the pull request itself, in addition to its checks.

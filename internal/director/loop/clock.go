@@ -39,7 +39,7 @@ func (c *Clock) AtLeast(t time.Time) {
 	c.Restart()
 }
 
-// Restart forgets the time since the last tick, so that a slow start does not count as a gap.
+// Restart sets the time of the last tick to now, so that a slow start does not count as a gap.
 func (c *Clock) Restart() { c.last = c.Now() }
 
 // tick returns the current time, and the time since the last tick as away. gap is the part of away in which the owner

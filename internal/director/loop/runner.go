@@ -108,7 +108,8 @@ func (r *Runner) leads(ctx context.Context) bool {
 
 func (r *Runner) run(ctx context.Context, e fsm.Effect) {
 	switch e.Kind {
-	case fsm.DoDeliver, fsm.DoEscalate, fsm.DoRelease: // their comment must remain the last one
+	case fsm.DoDeliver, fsm.DoEscalate, fsm.DoRelease:
+		// a pending edit must not overwrite the final comment that these effects write
 		r.dropComment(e.Task)
 	}
 	began := time.Now()

@@ -112,7 +112,7 @@ func (q question) send(ctx context.Context, dataDir string) (*http.Response, err
 	}
 	defer resp.Body.Close()
 	var no Refusal
-	_ = json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(&no) // without JSON, the status is the answer
+	_ = json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(&no) // if this fails, the status must be enough
 	return nil, &RefusedError{Status: resp.StatusCode, Problem: no.Problem, asked: q.String()}
 }
 

@@ -35,9 +35,9 @@ const (
 // Decides reports whether a director in this phase knows the state of its tasks, or stands by.
 func Decides(phase string) bool { return phase != PhaseStarting && phase != PhaseUnresponsive }
 
-// Keys of the snapshot's meters that views explain.
+// Names of the snapshot's meters that commands read.
 const (
-	MeterDelivered   = "deliveries.last_hour" // since this director took the lead
+	MeterDelivered   = "deliveries.last_hour" // counts only deliveries since this director took the lead
 	MeterContentLeft = "github.content_left"  // comments and pull requests that GitHub still allows within the hour
 )
 

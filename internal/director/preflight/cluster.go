@@ -39,7 +39,7 @@ func (c *clusterSeen) Missing(ctx context.Context) (lacks []string, err error) {
 	return lacks, err
 }
 
-// Confines returns true, because NetworkPolicies can restrict pods.
+// Confines returns true, because workers run in the containers of pods.
 func (*clusterSeen) Confines() bool { return true }
 
 // Cannot lists restrictions that a cluster does not enforce.

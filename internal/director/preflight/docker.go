@@ -32,7 +32,7 @@ var _ doctor.Engine = (*dockerSeen)(nil)
 // Name returns the engine's name and address.
 func (d *dockerSeen) Name() string { return "Docker at " + d.Host() }
 
-// Confines returns true.
+// Confines returns true, because workers run in containers.
 func (*dockerSeen) Confines() bool { return true }
 
 // Try runs our worker in a container of the image. The worker checks its environment and ends.

@@ -243,7 +243,7 @@ type processesSeen struct {
 // Name returns the engine's name.
 func (processesSeen) Name() string { return "plain processes" }
 
-// Confines returns false, because plain processes use the machine's network.
+// Confines returns false, because workers run without containers.
 func (processesSeen) Confines() bool { return false }
 
 // Cannot lists what plain processes do not enforce.

@@ -71,7 +71,7 @@ func (c *Recorder) began(at time.Time, f fsm.AttemptBegan) {
 	})
 }
 
-// forget removes the data about a finished attempt.
+// forget removes the cached data about a finished attempt.
 func (c *Recorder) forget(attempt string) {
 	c.ends.Delete(attempt)
 	c.courses.Delete(attempt)
@@ -117,7 +117,7 @@ func (c *Recorder) moved(at time.Time, f fsm.Moved, t *fsm.Task) {
 	if end := projection.AttemptEnd(f); end == projection.OK || end == projection.Withdrawn {
 		c.attempt(t, f.Attempt, func(m *audit.Meta) { m.EndedAt, m.Outcome, m.Failure = wire.At(at), end, nil })
 	} else if f.Attempt > 0 && (f.From == fsm.Stopping || f.From == fsm.Delivering || f.From == fsm.InReview) {
-		// update the summary with the next attempt
+		// render the summary again, because it lists the attempt's transitions
 		c.attempt(t, f.Attempt, func(*audit.Meta) {})
 	}
 	switch f.To {

@@ -46,7 +46,7 @@ func courseOf(in *inforce.Setup) (all course) {
 	return all
 }
 
-// judgment is a verdict to be written with the state after it.
+// judgment is a verdict that pronounce writes, after it has updated the statistics with the state after the record.
 type judgment struct {
 	stats audit.Stats
 	last  *audit.LastFailure

@@ -30,7 +30,8 @@ func (r *Reader) configFiles(of ...config.Config) (files []string) {
 	return files
 }
 
-// readFiles reads the configuration. It computes the checksum of the files first, so that a later change is noticed.
+// readFiles reads the configuration. It computes the checksum of the files first. If a file changes in between, the
+// next check therefore detects the change.
 func (r *Reader) readFiles() (next config.Config, problems config.Problems) {
 	for known := false; !known; {
 		r.sum = sumOf(r.files)

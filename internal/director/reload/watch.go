@@ -21,7 +21,7 @@ const (
 // or may have failed.
 const FilesEvery = 30 * time.Second
 
-// Watch reads the configuration again on a hangup and when one of its files changes, until ctx is done.
+// Watch reads the configuration again on SIGHUP and when one of its files changes, until ctx is done.
 func (r *Reader) Watch(ctx context.Context, hangups <-chan struct{}) {
 	if r.Again == nil {
 		return
@@ -57,7 +57,7 @@ func (r *Reader) Watch(ctx context.Context, hangups <-chan struct{}) {
 	}
 }
 
-// sayWatch logs when the watch fails, because changes are then noticed late, and when it works again.
+// sayWatch logs a warning when the watch fails, because changes are then detected late. It also logs the recovery.
 func (r *Reader) sayWatch(before, now error) {
 	switch {
 	case now != nil && before == nil:

@@ -32,7 +32,7 @@ func Observations(e *wire.WorkerError) []string {
 	return out
 }
 
-// FixRounds describes the worker's rounds within the attempt.
+// FixRounds describes the worker's fix rounds within the attempt. It returns nil for fewer than two rounds.
 func FixRounds(e *wire.WorkerError) []string {
 	if e.FixRounds < 2 {
 		return nil

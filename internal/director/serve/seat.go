@@ -56,7 +56,7 @@ func (s *Seat) Task(ctx context.Context, k fsm.IssueKey, _ time.Time) (told time
 	return told, ok, err
 }
 
-// Numbers returns the counts since a time.
+// Numbers summarises failures, decisions and results since a time.
 func (s *Seat) Numbers(ctx context.Context, since time.Time) (n timeline.Numbers, err error) {
 	err = s.Timelines.View(ctx, func(b *timeline.Book, _ time.Time) { n = b.Numbers(since) })
 	return n, err

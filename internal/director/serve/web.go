@@ -88,7 +88,7 @@ func (w *Web) Serve(routes []Route, log *zap.Logger) {
 		Handler: w.limiter.Handler(mux), ConnState: w.limiter.State, ConnContext: w.limiter.Context,
 		ReadHeaderTimeout: webHead, ReadTimeout: webTime, WriteTimeout: webTime, IdleTimeout: webTime,
 		MaxHeaderBytes: 16 << 10,
-		// anyone can cause any number of broken connections, so do not log them
+		// unknown clients can cause many broken connections, which would flood the log
 		ErrorLog: zap.NewStdLog(zap.NewNop()),
 	}
 	log.Info("listening", zap.String("address", "http://"+w.listener.Addr().String()), zap.Strings("paths", paths))

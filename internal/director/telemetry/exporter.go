@@ -143,7 +143,7 @@ func (t *Exporter) note(k fsm.IssueKey, nonce string) {
 	}
 }
 
-// forget removes note's entry, unless a newer trace has replaced it.
+// forget removes the entry that note stored for the trace of an ended span. It keeps the entry of a newer trace.
 func (t *Exporter) forget(s trace.Span) {
 	for _, a := range s.Attributes {
 		if key, ok := a.Value.(string); ok && a.Key == trace.KeyIssue {

@@ -128,7 +128,7 @@ func (h *Hellos) answer(token uint64, worker string, p wire.Payload) {
 	}
 }
 
-// keepLate stores an answer for the worker's next request, and drops expired answers. h.mu is held.
+// keepLate stores an answer for the worker's next request, and drops expired answers. The caller must hold h.mu.
 func (h *Hellos) keepLate(worker string, p wire.Payload) {
 	if h.late == nil {
 		h.late = map[string]lateAnswer{}
