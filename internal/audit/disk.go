@@ -130,7 +130,7 @@ func sweep(dir string) error {
 const most = 4 << 20
 
 // errTooLarge means that a file is larger than any file that Retake writes.
-var errTooLarge = errors.New("audit: too large for a file of Retake")
+var errTooLarge = errors.New("audit: larger than any file that Retake writes")
 
 func readFile(path string) ([]byte, error) {
 	f, err := os.Open(path)

@@ -57,7 +57,7 @@ func (c *Client) SaveCheckpoint(ctx context.Context, p wire.Checkpoint) (missing
 	a, ok := answer.(*wire.CheckpointAnswer)
 	switch {
 	case !ok:
-		return nil, fmt.Errorf("bus: answer to %s: %s", p.MessageType(), answer.MessageType())
+		return nil, fmt.Errorf("bus: unexpected answer to %s: %s", p.MessageType(), answer.MessageType())
 	case a.Refused != "":
 		return nil, &RefusedError{a.Refused, a.Detail}
 	case !a.Saved && len(a.Missing) == 0:

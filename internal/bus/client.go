@@ -112,7 +112,7 @@ func (c *Client) Hello(ctx context.Context, h wire.Hello) (wire.Payload, error) 
 	case *wire.Welcome, *wire.Incompatibility:
 		return p, nil
 	default:
-		return nil, fmt.Errorf("bus: answer to hello: %s", p.MessageType())
+		return nil, fmt.Errorf("bus: unexpected answer to hello: %s", p.MessageType())
 	}
 }
 
@@ -134,7 +134,7 @@ func (c *Client) AskBudget(ctx context.Context, ask wire.Payload) (wire.BudgetGr
 	}
 	g, ok := p.(*wire.BudgetGrant)
 	if !ok {
-		return wire.BudgetGrant{}, fmt.Errorf("bus: answer to %s: %s", ask.MessageType(), p.MessageType())
+		return wire.BudgetGrant{}, fmt.Errorf("bus: unexpected answer to %s: %s", ask.MessageType(), p.MessageType())
 	}
 	return *g, nil
 }
@@ -201,7 +201,7 @@ func (c *Client) Report(ctx context.Context, p wire.Payload) error {
 	case answer.Error != nil:
 		return fmt.Errorf("%w: %s", ErrRejected, answer.Error.Description)
 	case answer.Stream == "":
-		return fmt.Errorf("bus: answer to a report: %.200q", m.Data)
+		return fmt.Errorf("bus: unexpected answer to a report: %.200q", m.Data)
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func (i *intake) unsubscribe(g *gate, c class) {
 	for _, sub := range g.subs[c] {
 		delete(i.sources, sub)
 		if err := sub.Unsubscribe(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
-			i.bus.log.Warn("bus unsubscribe", zap.Error(err))
+			i.bus.log.Warn("unsubscribing from a worker failed", zap.Error(err))
 		}
 	}
 	g.subs[c] = nil

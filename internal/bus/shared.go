@@ -206,5 +206,5 @@ func share(ctx context.Context, kv jetstream.KeyValue, own *credentials,
 			return nil, 0, link.NoAnswer(err)
 		}
 	}
-	return nil, 0, fmt.Errorf("bucket %s: %d writes in a row lost to other directors", sharedKeys, sharedTries)
+	return nil, 0, fmt.Errorf("bucket %s: gave up after %d conflicting writes", sharedKeys, sharedTries)
 }

@@ -22,7 +22,7 @@ func (i *intake) answer(g *gate, m *nats.Msg, a storedReport) {
 		err = m.Respond(data)
 	}
 	if err != nil {
-		i.bus.log.Warn("bus answer", zap.String("subject", m.Subject), zap.Error(err))
+		i.bus.log.Warn("answer to a report not sent", zap.String("subject", m.Subject), zap.Error(err))
 	}
 }
 

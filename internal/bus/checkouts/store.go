@@ -187,7 +187,7 @@ func (c *Store) change(ctx context.Context,
 			return s, c.failed("write its state", err)
 		}
 	}
-	return State{}, fmt.Errorf("checkouts: checkout of %s: %d writes lost to other processes", c.task, changeTries)
+	return State{}, fmt.Errorf("checkouts: checkout of %s: gave up after %d conflicting writes", c.task, changeTries)
 }
 
 // Open gives a checkout to an attempt. The attempt may read all chunks of the manifest, which must already be stored.

@@ -160,8 +160,8 @@ func (a *archiver) archivedAlready(ctx context.Context, dir string, first uint64
 			if damaged {
 				err = fmt.Errorf("journal: archive: %w", err)
 			}
-			return nil, fmt.Errorf("%w: the live journal grows until an operator moves that file out of %s, "+
-				"and is then archived again", err, dir)
+			return nil, fmt.Errorf("%w: until an operator moves that file out of %s, batches are not archived, "+
+				"and the live journal grows", err, dir)
 		default:
 			return nil, err
 		}

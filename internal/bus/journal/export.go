@@ -131,7 +131,7 @@ func (j *Journal) restore(ctx context.Context, r chain.Record) error {
 	}
 	ack, err := j.site.JS.PublishMsg(ctx, m, jetstream.WithMsgID(r.ID), jetstream.WithExpectLastSequence(r.Seq-1))
 	if err == nil && ack.Sequence != r.Seq {
-		err = fmt.Errorf("the server stored it as %d", ack.Sequence)
+		err = fmt.Errorf("the server stored it at sequence %d", ack.Sequence)
 	}
 	if err != nil {
 		return fmt.Errorf("batch %d: %w", r.Seq, err)

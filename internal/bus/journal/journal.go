@@ -19,7 +19,7 @@ var (
 	// decisions.
 	ErrRefused = errors.New("journal: append refused: another director writes this journal")
 	// ErrUnsure means that an append was not acknowledged, and that reading it back failed. The batch may be stored.
-	ErrUnsure = errors.New("journal: append neither acknowledged nor readable")
+	ErrUnsure = errors.New("journal: append not confirmed, so the server may or may not have stored the batch")
 	// ErrSnapshot means that one of the stored snapshots cannot be read. Batches stay in the live journal until
 	// SaveSnapshot has replaced that snapshot.
 	ErrSnapshot = errors.New("journal: a snapshot cannot be read")

@@ -199,8 +199,8 @@ func readPrivate(path string) ([]byte, error) {
 		return nil, fmt.Errorf("keys: %w: want the directory director/ that `director bus init` made", err)
 	}
 	if err == nil && info.Mode().Perm()&0o077 != 0 && !lent(info, os.Getegid()) {
-		err = fmt.Errorf("%s: mode %04o, want 0600: others can read a key of the bus: chmod 600 it, and make new "+
-			"keys if others may have read it", path, info.Mode().Perm())
+		err = fmt.Errorf("%s has mode %04o, so other users can read a key of the bus: run chmod 600 on it, and make "+
+			"new keys if they may have read it", path, info.Mode().Perm())
 	}
 	var data []byte
 	if err == nil {

@@ -75,7 +75,7 @@ func NotCreated(err error, replicas int, more string) error {
 	if Temporary(err) || Electing(err) {
 		return NoAnswer(err)
 	}
-	return fmt.Errorf("%w: does the server have JetStream, room, and %d replica(s)%s?", err, replicas, more)
+	return fmt.Errorf("%w: does the server have JetStream, enough space and %d replica(s)%s?", err, replicas, more)
 }
 
 // Temporary reports whether an error means that the server did not answer. The server may have stored the message

@@ -97,7 +97,7 @@ func (r *relay) stop() {
 	r.stopping()
 	for _, e := range r.entrances {
 		if err := e.Close(); err != nil {
-			r.log.Warn("bus listener", zap.Error(err))
+			r.log.Warn("closing a listener of the bus failed", zap.Error(err))
 		}
 	}
 	r.running.Wait()
@@ -110,7 +110,7 @@ func (r *relay) accept(ctx context.Context, e entrance) {
 		case errors.Is(err, net.ErrClosed):
 			return
 		case err != nil: // usually a temporary lack of file descriptors
-			r.log.Warn("bus listener", zap.Error(err))
+			r.log.Warn("accepting a connection to the bus failed; retrying", zap.Error(err))
 			time.Sleep(acceptAgain)
 			continue
 		}
