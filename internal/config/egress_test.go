@@ -27,8 +27,8 @@ func TestEgress(t *testing.T) {
 		`proxied_keys = { ANTHROPIC_API_KEY = "api.anthropic.com" }`:           "",
 		`proxied_keys = { ANTHROPIC_API_KEY = "https://api.anthropic.com" }`:   "is not a host",
 		`proxied_keys = { ANTHROPIC_API_KEY = "*.anthropic.com" }`:             "is not a host",
-		`proxied_keys = { MY_API_KEY = "api.example.com" }`: "want a key variable whose " +
-			"provider's address",
+		`proxied_keys = { MY_API_KEY = "api.example.com" }`: "want one of the variables " +
+			"that the proxy supports",
 		"proxied_keys = { OPENAI_API_KEY = \"api.openai.com\" }\nenv_passthrough = " +
 			"[\"OPENAI_API_KEY\"]": "want it in only one",
 		"proxied_keys = { OPENAI_API_KEY = \"api.openai.com\" }\nenv = { OPENAI_BASE_URL = " +

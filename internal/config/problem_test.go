@@ -139,7 +139,7 @@ var singleProblems = map[string]string{
 	"timeouts.worker_watchdog_seconds = 80": "before its silence is noticed, want " +
 		"timeouts.worker_watchdog_seconds (80) above",
 	"agent_bus.heartbeat_interval_seconds = 31": "agent_bus.heartbeat_interval_seconds: a few lost heartbeats",
-	"agent_bus.replicas = 3":                    "the embedded server is a single one",
+	"agent_bus.replicas = 3":                    "the embedded bus has only one server",
 	"agent_bus.replicas = 2":                    "want 1, 3 or 5",
 	"agent_bus.url = \"tls://x\"": "agent_bus.credentials to their " +
 		"directory director/",
@@ -155,8 +155,8 @@ var singleProblems = map[string]string{
 	"containers.pids = 15":             "from 16",
 	"containers.cpus = 0":              "from 0.01",
 	"containers.oci_runtime = \"-x\"":  "want a name of letters",
-	"containers.oci_runtime = \"runsc\"\ncontainers.runtime = \"process\"": "plain processes run in no runtime " +
-		"of an engine",
+	"containers.oci_runtime = \"runsc\"\ncontainers.runtime = \"process\"": "plain processes do not use " +
+		"a container engine",
 	"containers.user = \"root\"":          "in numbers",
 	"containers.user = \"99999999999:1\"": "in numbers",
 	"containers.user = \"1000:0\"":        "neither of them 0 (root)",
@@ -171,7 +171,7 @@ var singleProblems = map[string]string{
 	"containers.env = { RETAKE_X = \"1\" }":                                "not beginning with RETAKE_",
 	"containers.env = { MY_API_KEY = \"hunter\" }":                         "want secrets in env_passthrough",
 	"containers.env = { A = \"sk-ant-0123456789abcdef\" }":                 "looks like a secret",
-	"containers.env_passthrough = [\"GITHUB_TOKEN\"]":                      "must not enter a worker",
+	"containers.env_passthrough = [\"GITHUB_TOKEN\"]":                      "must not reach workers",
 	"containers.env_passthrough = [\"A\"]\ncontainers.env = { A = \"1\" }": "is in env and in env_passthrough",
 	"github.repositories = [\"a/b\", \"A/B\"]":                             "occurs twice",
 	"github.repositories = [\"a/b.git\"]":                                  "without .git",
@@ -198,11 +198,11 @@ var singleProblems = map[string]string{
 	"timeouts.worker_watchdog_seconds = 21600": "(21600) above timeouts.worker_watchdog_seconds (21600)",
 	codeStage + "caller = \"update-check\"": "c.toml:4:1: stage[0].caller: policy director has no row for caller " +
 		"\"update-check\", want one of review, deliver",
-	"recovery.preset = \"cortex\"\n" + codeStage + "caller = \"x\"": "policy cortex has only rows for any caller, " +
-		"remove the key or add rows with caller = \"x\" to recovery.policy_file",
+	"recovery.preset = \"cortex\"\n" + codeStage + "caller = \"x\"": "all rows of policy cortex apply to every " +
+		"caller, remove the key or add rows with caller = \"x\" to recovery.policy_file",
 	"recovery.preset = \"prp\"\n" + codeStage + "caller = \"mcp\"\n[[stage]]\nname = \"VALIDATE\"\nrun = [\"x\"]\n" +
 		"caller = \"cleanup\"\n[[stage]]\nname = \"VALIDATE\"\nrun = [\"y\"]\n": "c.toml:9:1: stage[1].caller: the " +
-		"stages VALIDATE have different callers, want one: a failure names only VALIDATE",
+		"stages VALIDATE have different callers, want one, because a failure names only VALIDATE",
 	"[policy.sync_man]\nmax_commits_behind = 1":        "unknown key",
 	"[rate_limits.model]\nmax_concurrent_requests = 0": "from 1 to 1000",
 	"[stage]\nname = \"CODE\"": "c.toml:1:2: stage: got a table, " +

@@ -31,7 +31,7 @@ func BaseURLs(key, address string) (environ []string) {
 func validProxiedKey(name string) bool { return keyBases[name] != nil }
 
 func proxiedKeyWant() string {
-	return "a key variable whose provider's address agents read from another variable: " +
+	return "one of the variables that the proxy supports: " +
 		strings.Join(slices.Sorted(maps.Keys(keyBases)), ", ")
 }
 
@@ -42,7 +42,7 @@ func wrongProxiedKeys(c Config) string {
 	for _, name := range slices.Sorted(maps.Keys(c.Containers.ProxiedKeys)) {
 		host := c.Containers.ProxiedKeys[name]
 		if !hostForm.MatchString(host) || strings.HasPrefix(host, "*") {
-			return shorten(host) + ", where " + name + " should be sent, is not a host, want a name such as " +
+			return shorten(host) + ", configured for " + name + ", is not a host, want a name such as " +
 				"\"api.anthropic.com\""
 		}
 		if c.passesOn(name) {

@@ -73,7 +73,7 @@ var rules = []rule{
 		case c.AgentBus.Replicas%2 == 0:
 			return fmt.Sprintf("got %d, want 1, 3 or 5", c.AgentBus.Replicas)
 		case c.AgentBus.Replicas > 1 && c.AgentBus.URL == "":
-			return "the embedded server is a single one, want 1, or a cluster at agent_bus.url"
+			return "the embedded bus has only one server, want 1, or a cluster at agent_bus.url"
 		}
 		return ""
 	}},
@@ -126,7 +126,7 @@ var rules = []rule{
 		for _, p := range secretPlaces(c) {
 			if p.variable != "" && slices.Contains(c.Containers.EnvPassthrough, p.variable) {
 				return "it names " + p.env() + ", want only other variables, because the " + p.what + " must not " +
-					"enter a worker"
+					"reach workers"
 			}
 		}
 		return ""
@@ -139,7 +139,7 @@ var rules = []rule{
 	}},
 	{keys: []string{"containers.oci_runtime", "containers.runtime"}, wrong: func(c Config) string {
 		if c.Containers.OCIRuntime != "" && c.Containers.Runtime == "process" {
-			return `plain processes run in no runtime of an engine, want containers.runtime = "docker", or containers.oci_runtime = ""`
+			return `plain processes do not use a container engine, want containers.runtime = "docker", or containers.oci_runtime = ""`
 		}
 		return ""
 	}},
@@ -162,10 +162,10 @@ var rules = []rule{
 		switch {
 		case c.Containers.Runtime != OnKubernetes || c.Kubernetes.Address != "":
 		case c.AgentBus.URL == "":
-			return "pods have to reach the bus, want kubernetes.address, that of the director's Service or machine, " +
-				"or a bus that all join (agent_bus.url)"
+			return "pods have to reach the bus, want kubernetes.address for the director's Service or machine, " +
+				"or a bus that the director joins (agent_bus.url)"
 		case c.NeedsProxy() && c.Containers.ProxyURL == "":
-			return "pods have to reach the director's proxy, want kubernetes.address, that of its Service or " +
+			return "pods have to reach the director's proxy, want kubernetes.address for its Service or " +
 				"machine, or containers.proxy_url"
 		}
 		return ""
@@ -234,7 +234,7 @@ func wrongFreshStages(c Config) string {
 	}
 	for _, s := range c.Stages[from:] {
 		if s.Agent != "" || s.Resource != "" {
-			return fmt.Sprintf("%s calls a model, and a clean container has no keys for one: want a program, or "+
+			return fmt.Sprintf("%s calls a model, but a clean container has no keys for it: want a program, or "+
 				"worker.validate = %q", s.Name, "inside")
 		}
 	}

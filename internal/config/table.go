@@ -80,7 +80,7 @@ func stageKeys(s *Stage) []row {
 				"a lease.", to: &s.Paid,
 		},
 		{
-			key: "stage.caller", def: `""`, want: "a caller that the policy's rows name; may be empty",
+			key: "stage.caller", def: `""`, want: "a caller in the rows of the policy; may be empty",
 			doc: "Caller that selects the policy's rows for the stage's failures, such as update-check with preset " +
 				"gdd. The default is start for START, agent for CODE, and otherwise stage.",
 			to: &s.Caller,

@@ -58,7 +58,7 @@ func (c Config) policy(document ...[]byte) (*policy.Policy, error) {
 func (c Config) wrongCaller(s Stage) string {
 	for _, other := range c.Stages {
 		if other.Name == s.Name && other.Caller != s.Caller && s.Caller != "" {
-			return "the stages " + s.Name + " have different callers, want one: a failure names only " + s.Name
+			return "the stages " + s.Name + " have different callers, want one, because a failure names only " + s.Name
 		}
 	}
 	var wrong string
@@ -67,7 +67,7 @@ func (c Config) wrongCaller(s Stage) string {
 		switch {
 		case err != nil || s.Caller == "" || slices.Contains(p.Callers(), s.Caller):
 		case len(p.Callers()) == 0:
-			wrong = fmt.Sprintf("policy %s has only rows for any caller, remove the key or add rows with "+
+			wrong = fmt.Sprintf("all rows of policy %s apply to every caller, remove the key or add rows with "+
 				"caller = %q to recovery.policy_file", p.Name(), s.Caller)
 		default:
 			wrong = fmt.Sprintf("policy %s has no row for caller %s, want one of %s", p.Name(), shorten(s.Caller),

@@ -60,7 +60,7 @@ func (a *App) Token(ctx context.Context) (string, error) {
 	if err == nil {
 		return token, nil
 	}
-	e := &Error{Kind: KindTransient, Op: "mint a token of the App", Message: "no answer", Err: err}
+	e := &Error{Kind: KindTransient, Op: "create a token of the App", Message: "no answer", Err: err}
 	if refused, ok := errors.AsType[*ghinstallation.HTTPError](err); ok && refused.RootCause == nil &&
 		refused.Response != nil {
 		defer refused.Response.Body.Close()

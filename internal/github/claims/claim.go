@@ -271,7 +271,7 @@ func (c *Claims) ineligible(ctx context.Context, t tracker.Thread, req Request) 
 	if err != nil || tookTaskLabel(t, h) {
 		return "", err
 	}
-	return "the label " + c.read.Labels.Task + " is not there", nil
+	return "the label " + c.read.Labels.Task + " is missing", nil
 }
 
 // takenBack returns a reason if a person removed the claimed label after the comment of this claim was written, or "".

@@ -94,7 +94,7 @@ func ReadWebhook(event string, body []byte) (Notice, error) {
 	}
 	n.Issue, n.SHA = read(h)
 	if n.Repo == "" || n.Issue < 1 && n.SHA == "" {
-		return Notice{}, fmt.Errorf("github: webhook %s lacks a repository, or an issue or commit in it", event)
+		return Notice{}, fmt.Errorf("github: webhook %s: the body lacks the repository, or the issue or commit", event)
 	}
 	n.Matters = true
 	return n, nil

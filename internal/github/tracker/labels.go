@@ -206,7 +206,7 @@ func (c *Writer) ShowLabel(ctx context.Context, l gate.Lane, t Thread, goal stri
 	}
 	now, err := c.read.IssueAt(ctx, l, t.Place)
 	if err == nil && !now.Has(goal) {
-		err = api.Transient(fmt.Sprintf("the labels of %s read back as %q", t.Key(), now.Labels), nil)
+		err = api.Transient(fmt.Sprintf("GitHub still lists the labels of %s as %q", t.Key(), now.Labels), nil)
 	}
 	return err
 }

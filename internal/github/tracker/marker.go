@@ -96,7 +96,7 @@ func (m Marker) valid() bool {
 // malformed nonce.
 func (m Marker) Line() (string, error) {
 	if !m.valid() {
-		return "", api.Permanent("marker %s of fleet %q, nonce %q, run %q, attempt %q: characters that are not allowed",
+		return "", api.Permanent("marker %s of fleet %q, nonce %q, run %q, attempt %q: invalid characters",
 			m.Kind, m.Fleet, m.Nonce, m.Run, m.Attempt)
 	}
 	data, err := json.Marshal(m)
