@@ -20,10 +20,10 @@ import (
 const (
 	sharedKeys    = "RETAKE_KEYS"
 	keyWorkers    = "workers" // value: credentials
-	keySecret     = "secret." // followed by the fleet; value: the secret that users' and attempts' keys derive from
-	sharedTries   = 16        // attempts of a compare-and-set
+	keySecret     = "secret." // followed by the fleet; value: the secret from which all keys derive
+	sharedTries   = 16        // maximum number of attempts of a compare-and-set
 	everybody     = "*"       // wildcard in NATS claims for the public keys of all users
-	maxRevoked    = 8192      // individual revocations, so that the claims fit in a message of 1 MiB
+	maxRevoked    = 8192      // maximum number of individual revocations, so that the claims fit in a message of 1 MiB
 	keptOnSummary = maxRevoked / 2
 	sparedBySum   = 10 * time.Minute // summarise first spares newer credentials, which other directors may not know
 )

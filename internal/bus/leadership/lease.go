@@ -19,7 +19,8 @@ import (
 // keyLeader is the only key in the bucket of a lease.
 const keyLeader = "leader"
 
-// The leader renews the lease after each period/renewEvery. The other processes read it after each period/lookParts.
+// The leader renews the lease at intervals of period/renewEvery. The other processes read it at intervals of
+// period/lookParts.
 const (
 	renewEvery = 3
 	lookParts  = 20

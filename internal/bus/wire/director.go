@@ -50,10 +50,10 @@ type Resume struct{}
 
 // SyncRequired informs a worker that its checkout is too far behind the base branch.
 type SyncRequired struct {
-	Reason          string     `json:"reason"` // behind_main
+	Reason          string     `json:"reason"` // always "behind_main"
 	MainSHAExpected string     `json:"main_sha_expected"`
 	Policy          SyncPolicy `json:"policy"`
-	RequiredAction  string     `json:"required_action"` // merge_main
+	RequiredAction  string     `json:"required_action"` // always "merge_main"
 }
 
 // SyncPolicy holds the limit that the checkout has exceeded.

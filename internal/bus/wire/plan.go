@@ -7,7 +7,7 @@ type Plan struct {
 	AttemptID     string      `json:"attempt_id"`
 	RunID         string      `json:"run_id"`
 	Issue         IssueRef    `json:"issue"`
-	Attempt       int         `json:"attempt"` // 1, 2, …
+	Attempt       int         `json:"attempt"` // number of the attempt: 1, 2, …
 	Branch        string      `json:"branch"`
 	BaseBranch    string      `json:"base_branch"`
 	BaseSHA       string      `json:"base_sha"`
@@ -89,7 +89,7 @@ type StagePlan struct {
 	// Resource is the model resource for which the stage needs leases, such as "model.<provider>". Empty means the
 	// provider of the agent, or model.default.
 	Resource string `json:"resource,omitempty"`
-	Model    string `json:"model,omitempty"` // empty lets the program choose
+	Model    string `json:"model,omitempty"` // the program chooses a model if empty
 	// AlternativeModel replaces Model in an attempt after a verdict that requires another model.
 	AlternativeModel string     `json:"alternative_model,omitempty"`
 	Agent            *PlanAgent `json:"agent,omitempty"` // null if Run does not start an agent
@@ -114,7 +114,7 @@ type PlanAgent struct {
 	Name    string   `json:"name" toml:"name"`
 	Format  string   `json:"format" toml:"format"`   // format of the agent's output, as in package agent
 	Streams []string `json:"streams" toml:"streams"` // streams that have this format: stdout, stderr or both
-	// empty if the model's name contains it, as in provider/model
+	// the model's provider; empty if the model's name contains it, as in provider/model
 	Provider string `json:"provider,omitempty" toml:"provider"`
 	// replaces {model} in Run if there is a model
 	ModelArgs []string `json:"model_args,omitempty" toml:"model_args"`
@@ -158,7 +158,7 @@ type IssueRef struct {
 type AttemptFile struct {
 	AttemptID       string               `json:"attempt_id"`
 	Attempt         int                  `json:"attempt"`
-	Action          string               `json:"action"` // the verdict's action that led to this attempt
+	Action          string               `json:"action"` // action of the verdict that led to this attempt
 	Issue           IssueRef             `json:"issue"`
 	Model           *string              `json:"model"` // null means the default model
 	Hints           List[Hint]           `json:"hints"`

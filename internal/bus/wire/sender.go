@@ -82,8 +82,8 @@ func bodyIDs(p Payload) []bodyID {
 	}
 }
 
-// ReportID returns the channel and the duplicate key of a report, its error_id or result_id. The id is empty for other
-// messages.
+// ReportID returns the channel of a report, and its error_id or result_id, by which duplicates are recognized. The id
+// is empty for other messages.
 func ReportID(p Payload) (Channel, string) {
 	switch v := p.(type) {
 	case *WorkerError:

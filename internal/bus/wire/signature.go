@@ -76,9 +76,9 @@ func CheckSignature(e Envelope, key []byte, worker string) (signed bool, err err
 	}
 }
 
-// ReportMessageID returns the duplicate key of a report on the bus. It depends on the attempt's key as well as on the
-// error_id or result_id. Without the key, another client could first send a message with the same id, and the server
-// would drop the report as a duplicate.
+// ReportMessageID returns the message id of a report, by which the server recognizes duplicates. It depends on the
+// attempt's key as well as on the error_id or result_id. Without the key, another client could first send a message
+// with the same id, and the server would drop the report as a duplicate.
 func ReportMessageID(key []byte, worker, id string) string {
 	return worker + "/" + signatureText.EncodeToString(mac(key, []byte("id/"+id))[:messageIDBytes])
 }

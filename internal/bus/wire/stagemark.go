@@ -10,13 +10,13 @@ import (
 // with the attempt's key. The programs of stages do not know this key, so a mark that they print counts as ordinary
 // output.
 type StageMark struct {
-	N     int    `json:"n"` // 1, 2, … on each stream, so a repeated mark does not count
+	N     int    `json:"n"` // number of the mark on its stream: 1, 2, …; a repeated mark does not count
 	At    Time   `json:"at"`
 	Stage string `json:"stage"`
-	Run   int    `json:"run"` // of the stage: 1, 2, …
+	Run   int    `json:"run"` // number of the stage's run: 1, 2, …
 }
 
-// StageMarkPrefix begins the line of a mark.
+// StageMarkPrefix is the prefix of every line that is a mark.
 const StageMarkPrefix = "retake-stage: "
 
 // Names of a worker's streams.

@@ -82,7 +82,7 @@ func (s Subjects) BudgetOp(subject string) string {
 	return operation
 }
 
-// InboxPrefix begins the name of every worker's inbox.
+// InboxPrefix is the prefix of every worker's inbox.
 const InboxPrefix = "_INBOX_"
 
 // Inbox returns the prefix of a worker's inboxes, which other workers may not read.

@@ -16,9 +16,9 @@ const (
 // MessageRow describes one message type. Types are listed only in this table. Fields holds required fields and value
 // rules. Fields that it does not name are optional and only have a type.
 type MessageRow struct {
-	Type    string         // with its major version: "heartbeat.v1"
+	Type    string         // name with its major version, such as "heartbeat.v1"
 	From    Role           // the sender, in addition to the operator
-	Subject string         // below the prefix; <id> is the worker's id
+	Subject string         // subject without the prefix; <id> is the worker's id
 	New     func() Payload // a pointer to a zero payload
 	Fields  []Field
 }

@@ -91,12 +91,12 @@ type TaskProgress struct {
 
 // WorkerError reports a failure. Its flags are only assertions: the director decides by the evidence.
 type WorkerError struct {
-	ErrorID         string `json:"error_id"` // unique within the attempt; the duplicate key
+	ErrorID         string `json:"error_id"` // unique within the attempt; identifies duplicates
 	WorkerID        string `json:"worker_id"`
 	IssueNumber     int    `json:"issue_number"` // at least 1
 	Stage           string `json:"stage"`
 	Attempt         int    `json:"attempt"`    // at least 1
-	ErrorType       string `json:"error_type"` // any text; the classifier maps it
+	ErrorType       string `json:"error_type"` // any text; the classifier maps it to a reason
 	IsTransient     bool   `json:"is_transient"`
 	ShouldRetry     bool   `json:"should_retry"`
 	EscalateToHuman bool   `json:"escalate_to_human"`
@@ -118,7 +118,7 @@ type WorkerError struct {
 	RetryAfterSeconds *float64          `json:"retry_after_seconds,omitempty"` // at least 0
 	Question          string            `json:"question,omitempty"`
 	FixRounds         int               `json:"fix_rounds,omitempty"`
-	Usage             *Usage            `json:"usage,omitempty"` // of the whole attempt, including its last stage
+	Usage             *Usage            `json:"usage,omitempty"` // usage of the whole attempt, including its last stage
 	// Circumstances is set by workers, and absent in reports of the director and of people.
 	Circumstances *circumstances.Record `json:"circumstances,omitempty"`
 	// Stages lists the stages that ran, including the failed one.
@@ -130,7 +130,7 @@ func (e WorkerError) IsFinal() bool { return e.Final == nil || *e.Final }
 
 // WorkerResult reports success.
 type WorkerResult struct {
-	ResultID     string            `json:"result_id"` // unique within the attempt; the duplicate key
+	ResultID     string            `json:"result_id"` // unique within the attempt; identifies duplicates
 	AttemptID    string            `json:"attempt_id"`
 	IssueNumber  int               `json:"issue_number"` // at least 1
 	Attempt      int               `json:"attempt"`      // at least 1
@@ -148,7 +148,7 @@ type StageResult struct {
 	ExitCode   int      `json:"exit_code"`
 	DurationMS int64    `json:"duration_ms"`
 	Command    []string `json:"command,omitempty"`   // argument vector as configured, masked and cut; absent if unknown
-	StartedAt  Time     `json:"started_at,omitzero"` // by the worker's clock; absent if unknown
+	StartedAt  Time     `json:"started_at,omitzero"` // start by the worker's clock; absent if unknown
 }
 
 // BudgetAcquire asks for a lease on a rate-limited resource.
