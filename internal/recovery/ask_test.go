@@ -12,7 +12,7 @@ import (
 	"retake/internal/recovery/circumstances/recorded"
 )
 
-// askStages lists the stages in which a machine blocks.
+// askStages lists the stages in which a task can be blocked.
 var askStages = []string{"", "START", "CONTEXT_LOAD", "CODE", "VALIDATE", "COMMIT", "SYNC_MAIN", "REVIEW", "RETRY_WAIT"}
 
 // recordedHere returns all recorded circumstances, and unknown circumstances.
@@ -29,7 +29,7 @@ func recordedHere(t *testing.T) (all []circumstances.Record) {
 	return all
 }
 
-// askCases returns cases of all reasons at all stages, some with many facts and some with few.
+// askCases returns cases of all reasons at all stages, with different causes and circumstances.
 func askCases(t *testing.T) (all []Case) {
 	happened := recordedHere(t)
 	long := strings.Repeat("very/long/", 30)
@@ -108,7 +108,7 @@ func TestEveryCaseHasWords(t *testing.T) {
 	}
 }
 
-// Reports quote a reason's question without the recommended comment.
+// Reports quote a reason's question without the recommended comment, so the question must not refer to this comment.
 func TestAReasonsOwnWordsStandAlone(t *testing.T) {
 	for _, a := range Reasons {
 		if strings.Contains(a.Ask(), "below") || strings.Contains(a.Ask(), "this comment") ||
@@ -350,7 +350,7 @@ var wordsOfACaseCases = []struct {
 	{Case{Reason: "nonsense"}, "", "an unknown failure", nil},
 }
 
-// Titles name a user's check for any reason.
+// TestWordsOfACase checks the title, the question and the recommended comment of each case.
 func TestWordsOfACase(t *testing.T) {
 	for _, tc := range wordsOfACaseCases {
 		tc.c.Happened = recorded.Circumstances(t, tc.happened)

@@ -102,8 +102,8 @@ func TestBreakerHealsEarly(t *testing.T) {
 	}
 }
 
-// TestBreakerAlwaysHeals draws any history, and checks that an open breaker half-opens within the cap, permits one
-// canary and closes if canaries succeed, that its size is bounded, and that JSON preserves it.
+// TestBreakerAlwaysHeals draws any history, and checks that the breaker's size and deadline are bounded, that JSON
+// preserves it, and that it closes if each canary succeeds.
 func TestBreakerAlwaysHeals(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var b Breaker

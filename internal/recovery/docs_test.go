@@ -54,7 +54,7 @@ func wordRows() []string {
 	return rows
 }
 
-// At least one case uses each row.
+// Every wording is used by at least one case.
 func TestEveryWordingIsUsed(t *testing.T) {
 	used := map[wording]bool{}
 	cases := append(askCases(t),

@@ -7,7 +7,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// A delivery resets the rows, but not the bounds on deliveries.
+// A delivery clears the counters of rows and signatures, but not the counters of the task, the session and the budgets.
 func TestDeliveredKeepsTheBudgets(t *testing.T) {
 	kept := []recovery.Count{{Of: recovery.TaskCounter, N: 1}, {Of: recovery.SessionCounter, N: 2}}
 	before := recovery.Tally{

@@ -81,7 +81,7 @@ func checkErrorClass(t *testing.T, c *classify.Classifier, v vector) string {
 	return compareFlags(v, recovery.Assert(f.Reason), fmt.Sprintf("%q is read as %s", in.Failure, f.Reason))
 }
 
-// checkExhausted ignores flags for exhausted retries, because they depend on the policy.
+// checkExhausted checks the flags of a failure after the last retry. It takes them from the policy's verdict.
 func checkExhausted(t *testing.T, v vector) string {
 	verdict := preset(t, "director").With(policy.Limits{MaxRetries: 3}).
 		Decide(recovery.Finding{Reason: recovery.NetworkTransient}, recovery.Tally{Redispatches: 3},

@@ -53,7 +53,7 @@ func within(v vector, unit string, lo, hi float64) string {
 	return ""
 }
 
-// checkRecoveryRow parses the table's text about a reason.
+// checkRecoveryRow compares the policy's verdict for a reason with a row of the seed's table.
 func checkRecoveryRow(t *testing.T, _ *classify.Classifier, v vector) string {
 	p, reason := preset(t, "gdd"), recovery.Reason(fieldsOf(v).text("reason"))
 	f := recovery.Finding{Reason: reason, RetryAfter: 90 * time.Second}
@@ -64,7 +64,8 @@ func checkRecoveryRow(t *testing.T, _ *classify.Classifier, v vector) string {
 	return speaks(p, f, policy.DecisionInput{}, first, fmt.Sprint(v.Expected["action"]))
 }
 
-// speaks compares a verdict with a seed's phrase. All words that it knows must apply.
+// speaks compares a verdict with a phrase of the seed. Each term in the phrase that speaks knows must be true of the
+// verdict.
 func speaks(p *policy.Policy, f recovery.Finding, facts policy.DecisionInput, first recovery.Verdict,
 	phrase string,
 ) string {
@@ -148,7 +149,7 @@ func checkProtocol(t *testing.T, c *classify.Classifier, v vector) string {
 	return ""
 }
 
-// checkIntegration decides for a caller.
+// checkIntegration compares the first verdict for a caller with the seed's phrase.
 func checkIntegration(t *testing.T, _ *classify.Classifier, v vector) string {
 	in, p := fieldsOf(v), preset(t, "gdd")
 	reasons := []recovery.Reason{recovery.Reason(in.text("reason"))}
@@ -175,7 +176,8 @@ func checkIntegration(t *testing.T, _ *classify.Classifier, v vector) string {
 	return ""
 }
 
-// checkFixLoop counts iterations. An attempt takes one, a cache hit gives one back, and the loop ends without any left.
+// checkFixLoop checks the budget of iterations. An attempt uses one iteration, a cache hit refunds one, and the policy
+// escalates when the budget is used up.
 func checkFixLoop(t *testing.T, _ *classify.Classifier, v vector) string {
 	p, f := preset(t, "gdd"), recovery.Finding{Reason: recovery.RateLimited}
 	_, tally := story(p, f, policy.DecisionInput{}, 2)

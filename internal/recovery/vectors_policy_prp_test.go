@@ -100,7 +100,7 @@ func checkStep(t *testing.T, _ *classify.Classifier, v vector) string {
 	return ""
 }
 
-// outcomes returns the results of the pipeline's calls.
+// outcomes returns the outcomes of the calls in a vector, in order.
 func outcomes(in fields) (list []string) {
 	if s := in.text("outcomes"); s != "" {
 		list = slices.Repeat([]string{s}, 12)

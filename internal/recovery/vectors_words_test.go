@@ -32,7 +32,8 @@ type failureInput struct {
 	} `json:"body_error"`
 }
 
-// evidence returns the first status that is present. Every text becomes a line.
+// evidence returns the error as evidence. It uses the first status that is not 0, and each text becomes a line of the
+// message.
 func (in failureInput) evidence() recovery.Evidence {
 	e := recovery.Evidence{HTTPStatus: in.Status}
 	for _, s := range []int{in.ResponseStatus, in.StatusCode} {

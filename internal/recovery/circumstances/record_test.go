@@ -62,7 +62,7 @@ func TestRedactReachesEveryText(t *testing.T) {
 	}
 }
 
-// Only JSON makes a record.
+// Other packages can create a Record only by decoding JSON.
 func TestRecordsCannotBeBuilt(t *testing.T) {
 	for i, r := 0, reflect.TypeFor[Record](); i < r.NumField(); i++ {
 		if r.Field(i).IsExported() {

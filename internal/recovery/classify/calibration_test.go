@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// firstReadings counts the first readings of five lists, before anyone read their misses: testdata/hosting.jsonl,
-// limits.jsonl, locales.jsonl, trackers.jsonl, and 143 outputs of autumn 2026 outside this repository. A reading is
-// right if its reason is acceptable.
+// firstReadings has the results of the first classification of five lists, before the misclassified rows were read:
+// testdata/hosting.jsonl, limits.jsonl, locales.jsonl, trackers.jsonl, and 143 outputs of autumn 2026 that are not in
+// this repository. A reading is right if its reason is acceptable.
 var firstReadings = map[string]score{
 	"check and runner":  {right: 91, of: 106},
 	"failure and event": {right: 326, of: 355},
@@ -20,7 +20,7 @@ var firstReadings = map[string]score{
 	"guess":             {right: 10, of: 22},
 }
 
-// claims lists the confidence that the classifier states for each of these.
+// claims returns the confidence that the classifier states for each of these kinds of readings.
 func claims() map[string]float64 {
 	return map[string]float64{
 		"check and runner":  max(tierOf(tierCheck).confidence, tierOf(tierRunner).confidence),
@@ -30,7 +30,7 @@ func claims() map[string]float64 {
 	}
 }
 
-// Confidence may exceed the share of first readings by this much.
+// tolerance is the amount by which a confidence may exceed the share of right first readings.
 const tolerance = 0.05
 
 // TestCalibration compares the stated confidence with the share of right first readings. Of all readings at 0.9 or

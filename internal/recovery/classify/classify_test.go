@@ -380,7 +380,8 @@ examples = ["panic: x"]
 	}
 }
 
-// TestEveryReasonIsReachable checks that every reason has a rule or a fact of the director.
+// TestEveryReasonIsReachable checks that Classify keeps every reason that the director knows. It logs reasons without a
+// rule.
 func TestEveryReasonIsReachable(t *testing.T) {
 	c := newClassifier(t)
 	seen := map[recovery.Reason]bool{}

@@ -16,13 +16,13 @@ import (
 	"retake/internal/testfiles"
 )
 
-// Required accuracy: for the sample used to write the rules, for each of its labels, and for the other files, which are
-// unseen.
+// Required accuracy: for the sample from which the rules were written, for each label of the sample, and for the other
+// files, which were not used for the rules.
 const (
 	wantKnown  = 0.97
 	wantLabel  = 0.85
 	wantUnseen = 0.80
-	wantRetry  = 0.95 // of each file: whether to try again
+	wantRetry  = 0.95 // of the decision to retry, for each file
 )
 
 // evidenceOf returns the director's evidence for the line.
@@ -46,7 +46,7 @@ func (s *score) String() string {
 	return fmt.Sprintf("%4d of %4d  %5.1f %%", s.right, s.of, 100*s.share())
 }
 
-// scores counts by name.
+// scores has a score for each name.
 type scores map[string]*score
 
 func (s scores) count(name string, right bool) {
@@ -103,7 +103,7 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// TestFolds prints the accuracy on each fifth of the sample, divided by message and by tool.
+// TestFolds prints the accuracy for each fifth of the corpus. The corpus is divided once by message and once by tool.
 func TestFolds(t *testing.T) {
 	c := newClassifier(t)
 	folds := scores{}
@@ -115,7 +115,7 @@ func TestFolds(t *testing.T) {
 	folds.log(t, "")
 }
 
-// fold assigns a line to a fifth. The assignment never changes.
+// fold returns the fifth of the corpus to which a key belongs, from 0 to 4. It depends only on the key.
 func fold(key string) int {
 	sum := sha256.Sum256([]byte(key))
 	return int(sum[0]) % 5
@@ -126,7 +126,7 @@ var (
 	number = regexp.MustCompile(`[0-9]+`)
 )
 
-// levelled removes differences in numbers, colours and blanks, so that equal messages share a fold.
+// levelled removes differences in numbers, colours and blanks, so that similar messages belong to the same fold.
 func levelled(s string) string {
 	s = number.ReplaceAllString(strings.ToLower(colour.ReplaceAllString(s, "")), "0")
 	return strings.Join(strings.Fields(s), " ")
@@ -200,8 +200,8 @@ func TestRetryOrNot(t *testing.T) {
 	}
 }
 
-// TestCorpusWaits checks that exactly the waits stated in the corpus are read. It does not pass a current time,
-// so absolute times are not waits. The labels follow the same rule.
+// TestCorpusWaits checks that nine of ten waits stated in the corpus are read, and that other texts are read without a
+// wait. It does not pass a current time, so absolute times are not waits. The labels follow the same rule.
 func TestCorpusWaits(t *testing.T) {
 	c := newClassifier(t)
 	stated, right := 0, 0

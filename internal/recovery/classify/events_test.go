@@ -243,7 +243,7 @@ func TestLimitsOfPlans(t *testing.T) {
 	}
 }
 
-// TestWrapperCodesSayWhy checks that people read the reason of an exit code.
+// TestWrapperCodesSayWhy checks that the cause states the meaning of a wrapper's exit code.
 func TestWrapperCodesSayWhy(t *testing.T) {
 	f := newClassifier(t).Classify(recovery.Evidence{Tool: "gemini_headless.sh", ExitCode: exit(14)})
 	if f.Reason != recovery.ContextOverflow ||

@@ -12,8 +12,8 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// FuzzClassify classifies any bytes. The result has a stable reason, a cause of one line, a bounded wait and a
-// signature. It equals the result of separate rules.
+// FuzzClassify classifies any bytes. The result has a known reason, a cause of one line, a bounded wait and a
+// signature. It is the same for a second call, and the reading equals the reading of the twin.
 func FuzzClassify(f *testing.F) {
 	c := newClassifier(f)
 	for i, s := range recoverytest.Tricky {
@@ -50,7 +50,7 @@ func FuzzClassify(f *testing.F) {
 	})
 }
 
-// TestHugeLine classifies a line of 10 MB. Only its newest bytes count.
+// TestHugeLine classifies an error after a line of 10 MB.
 func TestHugeLine(t *testing.T) {
 	for _, noise := range []string{"x", "\xff", "\x00", "\x1b[", "é", "{\"", "retry ", "1"} {
 		text := strings.Repeat(noise, 10<<20/len(noise)) + "\nHTTP 429 Too Many Requests, try again in 6s"

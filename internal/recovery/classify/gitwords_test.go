@@ -10,8 +10,8 @@ import (
 // alike maps a reason to an equivalent one. For both reasons, the director waits and tries again.
 var alike = map[recovery.Reason]recovery.Reason{recovery.Overloaded: recovery.NetworkTransient}
 
-// TestGitWordsMeanTheSame checks that the classifier agrees with the table with which the director reads its git's
-// output. It classifies the examples of that table as the output of a command.
+// TestGitWordsMeanTheSame checks that the classifier agrees with the table gitwords, by which the director reads the
+// output of git. It classifies the examples of that table as the output of a command.
 func TestGitWordsMeanTheSame(t *testing.T) {
 	c := newClassifier(t)
 	for _, row := range gitwords.Rows {

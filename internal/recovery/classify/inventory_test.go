@@ -16,7 +16,7 @@ const inventorySeed = 32
 // wantInventories is the greatest share of readings that an inventory may change.
 const wantInventories = 0.005
 
-// inventory is a list of names that sound like failures, as printed by a program during its work.
+// inventory is a list of names that contain words for failures, such as names of tests, as a program prints it.
 type inventory struct{ name, text string }
 
 func inventories(t *testing.T) (all []inventory) {
@@ -106,7 +106,8 @@ func TestInventoryNeverDecides(t *testing.T) {
 	}
 }
 
-// TestInventoryAlone checks that the names in an inventory are never evidence. After SIGKILL, running tests are.
+// TestInventoryAlone checks that a text with only an inventory is read like a text without evidence. An exception is
+// SIGKILL: then an inventory of running tests means that the tests failed.
 func TestInventoryAlone(t *testing.T) {
 	c := newClassifier(t)
 	for _, list := range inventories(t) {
@@ -125,7 +126,7 @@ func TestInventoryAlone(t *testing.T) {
 	}
 }
 
-// TestNamesAreNoEvents classifies outputs in which a name decided in the past.
+// TestNamesAreNoEvents classifies outputs that earlier rules misread because of a name.
 func TestNamesAreNoEvents(t *testing.T) {
 	c := newClassifier(t)
 	const killed = "tests/test_a.py::test_rate_limit_exceeded PASSED [ 50%]\n" +

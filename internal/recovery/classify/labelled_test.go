@@ -26,7 +26,7 @@ type labelled struct {
 	Wait           json.RawMessage   `json:"expected_wait"`
 }
 
-// labelledScore counts readings. Only rows with a label for another attempt count in retry and retryOf.
+// labelledScore counts readings. retry and retryOf count only rows with a value of Retry.
 type labelledScore struct{ exact, accepted, of, retry, retryOf int }
 
 // labelledLists are lists that were labelled before the classifier read them, each with its last score. Later rules may
@@ -73,8 +73,8 @@ func readLabelled(t *testing.T, file string) (rows []labelled) {
 	return rows
 }
 
-// TestLabelled compares the readings of text, exit code and stage with the labels. RETAKE_CORPUS names another list of
-// the same fields, which is only scored: with -v, the test prints the result.
+// TestLabelled compares the readings of text, exit code and stage with the labels. RETAKE_CORPUS may name another list
+// with the same fields. With -v, the test prints the score of this list, without comparing it.
 func TestLabelled(t *testing.T) {
 	c := newClassifier(t)
 	if file := os.Getenv("RETAKE_CORPUS"); file != "" {

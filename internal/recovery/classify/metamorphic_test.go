@@ -62,7 +62,8 @@ func TestMetamorphic(t *testing.T) {
 	}
 }
 
-// TestWarningsNeverDecide checks that an error line wins over any lines below error level.
+// TestWarningsNeverDecide checks that a line of error level decides, even if other lines report failures at lower
+// levels.
 func TestWarningsNeverDecide(t *testing.T) {
 	c := newClassifier(t)
 	failures := []string{
@@ -94,7 +95,7 @@ func TestWarningsNeverDecide(t *testing.T) {
 	}
 }
 
-// TestBelowError checks that lines below error level count if there are no error lines.
+// TestBelowError checks that lines below error level decide if there are no lines of error level.
 func TestBelowError(t *testing.T) {
 	c := newClassifier(t)
 	for _, level := range []int{1, 2} {
@@ -253,8 +254,8 @@ var wrappings = []struct {
 	{"a bar", func(s string, width int) string { return wrapped(s, width, softCut, "┃ ", "┃ ") }},
 }
 
-// wrapped breaks lines longer than width. Cut returns the number of characters that stay on the line, and the number to
-// drop from the rest.
+// wrapped breaks lines that are longer than width. cut returns the number of characters that stay on the line, and the
+// number of characters to drop after them.
 func wrapped(s string, width int, cut func([]rune, int) (stays, drop int), first, then string) string {
 	return eachLine(func(l string) string {
 		margin, out := first, ""
@@ -272,7 +273,7 @@ func wrapped(s string, width int, cut func([]rune, int) (stays, drop int), first
 
 func hardCut(_ []rune, room int) (stays, drop int) { return room, 0 }
 
-// foldCut keeps the blank at the end of the line.
+// foldCut breaks after the last blank that fits, and keeps this blank.
 func foldCut(l []rune, room int) (stays, drop int) {
 	for n := room; n > 0; n-- {
 		if l[n-1] == ' ' {
@@ -282,7 +283,7 @@ func foldCut(l []rune, room int) (stays, drop int) {
 	return room, 0
 }
 
-// softCut drops the blanks at which it breaks.
+// softCut breaks at the last blanks that fit, and drops these blanks.
 func softCut(l []rune, room int) (stays, drop int) {
 	for n := room; n > 0; n-- {
 		if l[n] == ' ' && strings.TrimSpace(string(l[:n])) != "" {

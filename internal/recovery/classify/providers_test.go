@@ -21,7 +21,7 @@ func providerEvent(t *testing.T, fields map[string]any) recovery.Evidence {
 	return recovery.Evidence{Stdout: string(data), ExitCode: &code}
 }
 
-// TestProviderErrorByName checks that each name decides, regardless of general words in the event.
+// TestProviderErrorByName checks that each code and type of the provider table decides the reason.
 func TestProviderErrorByName(t *testing.T) {
 	c := newClassifier(t)
 	for i := range c.rules {
@@ -50,7 +50,8 @@ func TestProviderErrorByName(t *testing.T) {
 	}
 }
 
-// TestProviderErrorRanks checks the order of a code, a type and a status. Words narrow down each of them.
+// TestProviderErrorRanks checks that a code takes precedence over a type, and a type over a status. The words of the
+// message make each of them more specific.
 func TestProviderErrorRanks(t *testing.T) {
 	c := newClassifier(t)
 	for name, row := range map[string]struct {
@@ -101,7 +102,7 @@ func TestProviderErrorRanks(t *testing.T) {
 	}
 }
 
-// TestProviderErrorWait checks that meaningless waits are ignored, and other waits count.
+// TestProviderErrorWait checks that a stated wait is ignored for an exhausted quota, and kept for a rate limit.
 func TestProviderErrorWait(t *testing.T) {
 	c := newClassifier(t)
 	for message, want := range map[string]time.Duration{

@@ -13,13 +13,13 @@ import (
 	"unicode/utf8"
 )
 
-// languages are the languages of the table.
+// languages are the languages of translated.tsv.
 var languages = []string{
 	"cs", "de", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt_BR", "ru", "sv", "tr", "uk", "zh_CN",
 }
 
-// phrases lists the English phrases of the table by the catalogue that translates them. A catalogue after a / is
-// outside /usr/share/locale.
+// phrases lists the English phrases of translated.tsv, by the gettext catalogue with their translations. A catalogue
+// with a leading / belongs to R and is outside /usr/share/locale.
 var phrases = map[string][]string{
 	"libc": {
 		"No space left on device", "Cannot allocate memory", "Permission denied", "Operation not permitted",
@@ -103,13 +103,15 @@ var signals = []string{
 	"File size limit exceeded", "CPU time limit exceeded",
 }
 
-// errorWords are the words for an error of compilers without a catalogue here: javac 25, bison 3.8 and R 4.2.
+// errorWords are translations of "error" by compilers without a catalogue on this machine: javac 25, bison 3.8 and
+// R 4.2.
 var errorWords = []string{
 	"errore", "błąd", "오류", "chyba", "fout", "erro", "错误", "エラー", "fehler", "помилка",
 	"ошибка",
 }
 
-// catalogue reads the messages of a compiled catalogue of gettext in UTF-8.
+// catalogue returns the translations in a compiled gettext catalogue, by English message. It omits translations that
+// are not valid UTF-8.
 func catalogue(t *testing.T, language, name string) map[string]string {
 	file := filepath.Join("/usr/share/locale", language, "LC_MESSAGES", name+".mo")
 	if outside, ok := strings.CutPrefix(name, "/"); ok {
@@ -154,8 +156,8 @@ func longestPart(line string) string {
 	return slices.MaxFunc(parts(line), func(a, b string) int { return len(a) - len(b) })
 }
 
-// lineOf returns the line of a message with the phrase, and its translation. If the translation has another
-// number of lines, it returns the first lines.
+// lineOf returns the line of a message that contains the phrase, and the translation of this line. If message and
+// translation have different numbers of lines, lineOf returns their first lines.
 func lineOf(id, said, phrase string) (string, string) {
 	lines, translated := strings.Split(id, "\n"), strings.Split(said, "\n")
 	n := max(0, slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, phrase) }))
@@ -237,8 +239,8 @@ func (table phraseTable) add(t *testing.T, name string, read map[string]string, 
 	}
 }
 
-// String returns the rows. The first phrase keeps a translation that two of them have. It omits
-// translations that contain a shorter translation of the same phrase.
+// String returns the rows of the table. If two phrases have the same translation, only the first phrase keeps it. A
+// translation that contains a shorter translation of the same phrase is omitted.
 func (table phraseTable) String() string {
 	var b strings.Builder
 	taken := map[string]bool{}
@@ -266,7 +268,7 @@ func (table phraseTable) put(phrase, fragment string) {
 	table[phrase][fragment] = true
 }
 
-// elsewhere returns a message without the phrase whose translation contains the fragment, or "".
+// elsewhere returns a message without the phrase or a synonym, but with the fragment in its translation, or "".
 func elsewhere(read map[string]string, phrase, fragment string) string {
 	phrase = lower(phrase)
 	for id, said := range read {
@@ -282,7 +284,7 @@ func synonym(id, phrase string) bool {
 	return slices.ContainsFunc(same[phrase], func(p string) bool { return strings.Contains(id, p) })
 }
 
-// same lists parts of other messages with the meaning of a phrase in lower case.
+// same lists, by phrase in lower case, parts of other messages with the same meaning.
 var same = map[string][]string{
 	"unable to locate package":  {"ind any package", "ind a package", "ind a source package"},
 	"could not get lock":        {"Unable to acquire", "Unable to lock"},

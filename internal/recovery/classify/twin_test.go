@@ -18,8 +18,8 @@ import (
 	"retake/internal/testfiles"
 )
 
-// twin reads texts literally by rules.toml. Each rule searches each line for each literal, and applies its whole
-// expression. The optimised reading must give the same result.
+// twin is a slow reading without optimisations. Each rule searches each line for each of its literals, and applies its
+// whole expression. The optimised reading must give the same result.
 type twin struct {
 	c     *Classifier
 	lines []string
@@ -30,7 +30,7 @@ type twin struct {
 
 type twinPlace struct{ line, end int }
 
-// twinOf reads the text of rd with a twin.
+// twinOf returns the twin's reading of the text of rd.
 func twinOf(rd *reading) *twin {
 	c := rd.c
 	t := &twin{c: c, lines: rd.lines}
@@ -82,13 +82,13 @@ type twinHit struct {
 	ends              []int // of all literals of the rule in the line
 }
 
-// inNamesOnly is inNames for the given literals.
+// inNamesOnly does the same as inNames, for literals with the given ends.
 func inNamesOnly(r *rule, line string, ends []int) bool {
 	return !tierOf(r.Tier).first && !slices.Contains(ofNames, r.Reason) &&
 		!slices.ContainsFunc(ends, func(end int) bool { return !inName(line, end) })
 }
 
-// hitsOn finds the literals of each rule. retries means that it found a phrase of chatter.
+// hitsOn returns the literals of all rules in a line. retries reports whether the line has a phrase in chatter.
 func (t *twin) hitsOn(line string) (hits []twinHit, retries bool) {
 	lower := strings.Map(func(r rune) rune {
 		if 'A' <= r && r <= 'Z' {
@@ -113,7 +113,7 @@ func (t *twin) hitsOn(line string) (hits []twinHit, retries bool) {
 	slices.SortStableFunc(hits, func(a, b twinHit) int {
 		return cmp.Or(cmp.Compare(a.end, b.end), cmp.Compare(b.length, a.length), cmp.Compare(a.rule, b.rule))
 	})
-	// adjacent hits of a rule count once
+	// Consecutive hits of the same rule count once.
 	hits = slices.CompactFunc(hits, func(a, b twinHit) bool { return a.rule == b.rule })
 	for i := range hits {
 		hits[i].ends = ends[hits[i].rule]
@@ -179,7 +179,7 @@ func (t *twin) matchesRule(r *rule, line string) (recovery.Reason, bool) {
 	return row.Reason, ok
 }
 
-// sameAsTwin compares the reading of an evidence with its twin.
+// sameAsTwin returns an error if the reading of the evidence differs from its twin.
 func sameAsTwin(c *Classifier, e recovery.Evidence) error {
 	q := &classification{c: c, e: clean(e)}
 	rd := q.text()
@@ -225,7 +225,7 @@ func shown(m match) string {
 	return fmt.Sprintf("%s (%s) on line %d: %.80q", m.rule.ID, m.reason, m.line, m.quote)
 }
 
-// knownTexts returns the corpora, their descriptions, and the rules' examples.
+// knownTexts returns the texts of the corpus and of the files in written, the rules' examples, and recoverytest.Tricky.
 func knownTexts(t *testing.T, c *Classifier) (all []string) {
 	for _, l := range testfiles.Corpus(t) {
 		all = append(all, l.Text)
@@ -292,7 +292,8 @@ func TestMixedReadingEqualsItsTwin(t *testing.T) {
 	})
 }
 
-// TestPatternEqualsExpression compares a split expression with the whole expression.
+// TestPatternEqualsExpression checks that a pattern, which is an expression in parts, matches the same texts as the
+// whole expression.
 func TestPatternEqualsExpression(t *testing.T) {
 	texts := []string{
 		"", "a", "ab", "abc", "AbC", "abd", "tests failed", "test failed", "Test failed", "a|b", "]", "x]y", "-a",
@@ -323,7 +324,7 @@ func TestPatternEqualsExpression(t *testing.T) {
 	}
 }
 
-// BenchmarkTwin shows the cost of BenchmarkClassify without a common search.
+// BenchmarkTwin classifies the tail of 4 KiB of BenchmarkClassify with the twin.
 func BenchmarkTwin(b *testing.B) {
 	c := newClassifier(b)
 	e := clean(recovery.Evidence{Stderr: recoverytest.Tail(4 << 10), At: benchNow})
@@ -354,7 +355,7 @@ func TestLastLineEqualsItsTwin(t *testing.T) {
 	})
 }
 
-// byTwin classifies a text with separate rules.
+// byTwin classifies a text with the twin's reading.
 func (q *classification) byTwin() (match, bool) {
 	tw := twinOf(q.text())
 	for i := range tiers {

@@ -47,7 +47,7 @@ func sameAsTwins(t *testing.T, line string) {
 	}
 }
 
-// TestFormsEqualTheirTwins compares both readers on lines of real programs, complete and after their times.
+// TestFormsEqualTheirTwins compares both readers on lines of real programs, with and without the time at the beginning.
 func TestFormsEqualTheirTwins(t *testing.T) {
 	for _, l := range testfiles.Corpus(t) {
 		for line := range strings.SplitSeq(plaintext.Clean(l.Text), "\n") {

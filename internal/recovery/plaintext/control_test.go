@@ -39,7 +39,7 @@ func TestWithoutControl(t *testing.T) {
 	}
 }
 
-// TestCleanUpTo checks that each suspect byte is found at each position.
+// TestCleanUpTo checks that cleanUpTo finds each byte in suspect at each position.
 func TestCleanUpTo(t *testing.T) {
 	for c := range 256 {
 		for at := range 20 {

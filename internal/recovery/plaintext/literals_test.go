@@ -32,7 +32,7 @@ func TestScanEqualsItsTwin(t *testing.T) {
 	})
 }
 
-// TestCrossingEqualsItsTwin counts a literal as crossing if it ends in right and is not within right.
+// TestCrossingEqualsItsTwin counts a literal as crossing if it ends in right and begins before right.
 func TestCrossingEqualsItsTwin(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		l := NewLiterals(rapid.SliceOfN(rapid.SliceOfN(rapid.StringMatching(`[ab.]{1,6}`), 0, 5), 1, 5).Draw(r, "sets"))

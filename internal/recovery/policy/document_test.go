@@ -10,7 +10,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// TestFaultsAreToldAllAtOnce checks that each fault has its line, key and allowed values.
+// TestFaultsAreToldAllAtOnce checks that the error lists all faults, each with its line, key and allowed values.
 func TestFaultsAreToldAllAtOnce(t *testing.T) {
 	_, err := Parse("own.toml", nil, []byte(`base = "directr"
 colour = "red"
@@ -137,7 +137,7 @@ own.toml: line 9: guards.max_retries: want a whole number from -1 to 1000000, go
 	}
 }
 
-// TestStandings checks that the document's rows come first, and then the parts that its base still decides.
+// TestStandings checks that the document's rows come first, and that the base's rows list the rows that override them.
 func TestStandings(t *testing.T) {
 	p, err := Parse("own", preset(t, "dispatch"),
 		[]byte("[[row]]\non = \"mine\"\nreasons = [\"auth_error\", \"permission_denied\", \"timeout\"]\n"))
@@ -224,8 +224,8 @@ func sameRow(t *testing.T, is, want Row) {
 	}
 }
 
-// TestOneReasonOutOfAWord checks a row for one reason of a group: it starts as a copy of the group's row, and the
-// group keeps its other reasons.
+// TestOneReasonOutOfAWord checks a row for one reason of a group. The row inherits missing values from the group's row,
+// and the group keeps its other reasons.
 func TestOneReasonOutOfAWord(t *testing.T) {
 	p, err := Parse("own", nil,
 		[]byte("base = \"dispatch\"\n[[row]]\non = \"timeout\"\nladder = [{ action = \"retry\", times = 4 }]\n"))

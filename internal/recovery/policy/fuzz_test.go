@@ -8,8 +8,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// FuzzPolicy checks that any bytes are a policy or a refusal with a position. Under any base, an accepted policy
-// decides, comes to an end, waits within its caps and can be checked.
+// FuzzPolicy checks that Parse either returns ErrDocument or accepts the bytes as a policy. With any base, an accepted
+// policy can be checked, and its verdicts are complete, have bounded waits and end after a bounded number of attempts.
 func FuzzPolicy(f *testing.F) {
 	for _, name := range Presets {
 		data, err := presets.ReadFile("presets/" + name + ".toml")

@@ -120,5 +120,3 @@ func anyUsage(t *rapid.T) recovery.Usage {
 		CostUSD:   rapid.OneOf(rapid.Float64(), rapid.Float64Range(0, 2), rapid.Just(math.NaN())).Draw(t, "cost"),
 	}
 }
-
-// TestNoPolicyRetriesForEver runs any policy on a long series of failures with refunds, successes and stated

@@ -133,7 +133,7 @@ func TestGuardsVeto(t *testing.T) {
 	}
 }
 
-// TestForbids checks that a veto on a charged attempt is predicted.
+// TestForbids checks that Forbids returns the veto that Decide gives for a charged attempt with the same tally.
 func TestForbids(t *testing.T) {
 	p := preset(t, "director").With(Limits{
 		MaxRetries: 3, MaxConsecutiveErrors: 5, IterationBudget: 10,
@@ -168,7 +168,7 @@ func TestForbids(t *testing.T) {
 	}
 }
 
-// TestEngineEndsWhatNoGuardDoes checks that the engine bounds a policy without limits, for all units.
+// TestEngineEndsWhatNoGuardDoes checks that the engine's cap ends a policy without limits, for each unit of counting.
 func TestEngineEndsWhatNoGuardDoes(t *testing.T) {
 	for _, count := range []Unit{ByRow, ByCall, ByTask, BySignature, BySession} {
 		for _, action := range []recovery.Action{recovery.WaitReset, recovery.Retry, recovery.RetryAlternative} {
@@ -191,7 +191,7 @@ func TestEngineEndsWhatNoGuardDoes(t *testing.T) {
 	}
 }
 
-// TestContinueOnError checks that the run never ends.
+// TestContinueOnError checks that with ContinueOnError, a verdict never ends the run.
 func TestContinueOnError(t *testing.T) {
 	p := preset(t, "prp").With(Limits{MaxRetries: recovery.Unlimited, ContinueOnError: true})
 	for _, about := range recovery.Reasons {
@@ -208,8 +208,8 @@ func TestContinueOnError(t *testing.T) {
 	}
 }
 
-// TestWaitRestartsTheBackoff checks that after a wait for a limit, other retries wait from the first step on. Their
-// number does not change.
+// TestWaitRestartsTheBackoff checks that after a wait for a limit, the backoff of other retries starts again with its
+// first delay. The number of allowed retries does not change.
 func TestWaitRestartsTheBackoff(t *testing.T) {
 	p, tally := preset(t, "gdd"), recovery.Tally{}
 	for _, tc := range []struct {
@@ -318,7 +318,7 @@ var absentRungsCases = []struct {
 	},
 }
 
-// TestAbsentRungs checks that a step whose condition no longer holds is skipped, without shortening the next step.
+// TestAbsentRungs checks that a step is skipped if its condition is not met, and that the next step keeps its attempts.
 func TestAbsentRungs(t *testing.T) {
 	p := preset(t, "director")
 

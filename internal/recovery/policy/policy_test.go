@@ -89,7 +89,8 @@ func TestFullJitterSpreads(t *testing.T) {
 	}
 }
 
-// waits. Attempts end, meters do not fall, waits end, and verdicts are complete.
+// TestNoPolicyRetriesForEver runs any policy on a long series of failures with refunds, successes and stated waits. The
+// number of attempts and the waits are bounded, meters never decrease, and verdicts are complete.
 func TestNoPolicyRetriesForEver(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, tally := anyPolicy(t), recovery.Tally{}
@@ -282,8 +283,8 @@ func exhaustsAfter(p *Policy, f recovery.Finding, facts DecisionInput) int {
 	return 40
 }
 
-// TestFlagsAgreeWithClassAndPolicy checks that failures healed by time are transient, and that failures without a retry
-// go to a person.
+// TestFlagsAgreeWithClassAndPolicy checks that the flags of an assertion agree with the reason's class and with the
+// policy's decision about the first failure.
 func TestFlagsAgreeWithClassAndPolicy(t *testing.T) {
 	p := directorPolicy(3, recovery.DefaultBackoff)
 	for _, a := range recovery.Reasons {

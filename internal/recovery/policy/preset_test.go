@@ -39,8 +39,8 @@ func ladderOf(p *Policy, r recovery.Reason, facts DecisionInput) string {
 	return strings.Join(steps, ", ")
 }
 
-// TestPresetRows lists the ladder for every reason of every preset, with and without an alternative model, the meter of
-// the first attempt, and the preset's bounds.
+// TestPresetRows checks every reason in the preset director: its ladder without and with an alternative model, and the
+// meter that the first attempt charges.
 func TestPresetRows(t *testing.T) {
 	director := map[recovery.Reason][3]string{
 		recovery.RateLimited:      {"wait_reset×20, escalate", "", ""},
@@ -82,7 +82,7 @@ func TestPresetRows(t *testing.T) {
 	}
 }
 
-// TestDirectorsCallers checks that the stage of the failure decides whether an agent gets another attempt.
+// TestDirectorsCallers checks that the ladder of a reason depends on the caller.
 func TestDirectorsCallers(t *testing.T) {
 	p := preset(t, "director")
 	for _, tc := range []struct {
@@ -214,7 +214,7 @@ var whyCases = []struct {
 	{"dispatch", recovery.Timeout, DecisionInput{}, 1, "timeout: 1 of 1 with this signature"},
 }
 
-// TestWhy checks lines for people.
+// TestWhy checks the explanations of verdicts.
 func TestWhy(t *testing.T) {
 	for _, tc := range whyCases {
 		if v, _ := story(preset(t, tc.preset), recovery.Finding{Reason: tc.reason, Signature: "sig:0"}, tc.facts,
@@ -291,7 +291,7 @@ func TestCallers(t *testing.T) {
 	}
 }
 
-// TestConfigurationsBackoff checks that only some presets permit another backoff.
+// TestConfigurationsBackoff checks that only the presets director and reviewcat use the configured backoff.
 func TestConfigurationsBackoff(t *testing.T) {
 	own := recovery.Backoff{Initial: time.Hour, Max: time.Hour, Factor: 1, Jitter: recovery.NoJitter}
 	for _, name := range Presets {

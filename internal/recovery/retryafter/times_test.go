@@ -177,7 +177,7 @@ func TestTimesOfOtherFailures(t *testing.T) {
 	}
 }
 
-// TestClocksAndTheirChange checks days of 23 and 25 hours.
+// TestClocksAndTheirChange checks times of day across a change of the clocks, the year or the time zone.
 func TestClocksAndTheirChange(t *testing.T) {
 	for _, tc := range []struct {
 		at, text string
@@ -238,7 +238,7 @@ var timeWords = strings.Split("retry|-after|: |try again|in |at |resets |reset|s
 	"|2026|-11-|21|T|Z|+|(|Europe/Warsaw|)|UTC|Mon |tomorrow |midnight |\n|retrying "+
 	"|x-ratelimit-|remaining|\xff|\x00|wait |until |GMT|99999999999999999999|0", "|")
 
-// TestTimesAreBounded checks that the wait and the cost are bounded for any bytes.
+// TestTimesAreBounded checks that the wait is bounded for texts of the words in timeWords, in any order.
 func TestTimesAreBounded(t *testing.T) {
 	found := 0
 	bounded := func(seed uint64, unix int64) bool {

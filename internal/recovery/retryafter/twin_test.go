@@ -12,7 +12,7 @@ import (
 	"retake/internal/testfiles"
 )
 
-// The twins are expressions that read the same as the byte-by-byte readers, without lookahead.
+// The twins are expressions that must match the same texts as the readers that work byte by byte.
 var (
 	twinTail   = regexp.MustCompile(`^[A-Za-z_-]*`)
 	twinBefore = regexp.MustCompile(`(?:([A-Za-z]*)[ _-]{1,3}|([A-Za-z0-9])|)$`)
@@ -60,7 +60,7 @@ func amountByTwin(c *cursor, stopwatch bool) (time.Duration, bool) {
 	return c.amount(stopwatch)
 }
 
-// momentByTwin reads an optional moment that begins with a word.
+// momentByTwin reads a date, a time of day, or both, without the quick check at the beginning of moment.
 func momentByTwin(c *cursor) (w when, ok bool) {
 	dated := c.date(&w)
 	clocked := dated || c.clock(&w)
@@ -138,7 +138,7 @@ func sameAsTwins(t *testing.T, text string) {
 	}
 }
 
-// TestEqualsItsTwins compares both on output of real programs.
+// TestEqualsItsTwins compares both readers on output of real programs.
 func TestEqualsItsTwins(t *testing.T) {
 	for i, l := range testfiles.Corpus(t) {
 		if text := l.Text; i%4 == 0 {
@@ -147,7 +147,7 @@ func TestEqualsItsTwins(t *testing.T) {
 	}
 }
 
-// TestMixedTimesEqualTheirTwins compares on the words that announce times, in any order.
+// TestMixedTimesEqualTheirTwins compares both readers on texts of words that announce times, in any order.
 func TestMixedTimesEqualTheirTwins(t *testing.T) {
 	all := words(
 		`retry _after -after Retry-After AFTER afterms _ms again try please wait will trying wait_seconds reset resets at resetIn available renews until cycle ends cooldown Seconds limit| limit| ratelimit-reset

@@ -10,7 +10,7 @@ import (
 	"retake/internal/testfiles"
 )
 
-// The twin applies an expression for each row at every position, including the expressions replaced by finders.
+// The twin tries each row at every position. For a row with a hand-written finder, it uses an expression instead.
 const (
 	twinUnit   = `(?:kB|KB|MB|GB|KiB|MiB|GiB|ns|us|ms|secs|sec|mins|min|hrs|hr|s|m|h|d|B)`
 	twinAmount = `(?:\d+` + twinUnit + `?)*(?:\d+µs\b|\d+` + twinUnit + `?\b)`
@@ -63,14 +63,14 @@ var (
 	twinInHost    = regexp.MustCompile(`\b` + twinNumber)
 	twinSubtest   = regexp.MustCompile(`[A-Za-z_]/$`)
 	twinStatus    = regexp.MustCompile(`^[45]\d\d$`)
-	// at the end of an identifier, too: statusCode, exit_code
+	// also matches the end of an identifier, such as statusCode or exit_code
 	twinCodeWord   = regexp.MustCompile(`(?i)(?:http|status|code|errno|exit|signal|HTTP/[.\d<n>]*)[ :="'(]{1,4}$`)
 	twinStatusWord = regexp.MustCompile(
 		`(?i)(?:^|[^a-z])(?:error|returned|got|received|answered|response|with)[ :="'(]{1,4}$`)
 	twinCode = regexp.MustCompile(`^\d{1,5}$`)
 )
 
-// twinLine is normaliseLine.
+// twinLine does the same as normaliseLine, with the twin's expressions.
 func twinLine(line string) string {
 	var out []byte
 next:
@@ -103,7 +103,7 @@ next:
 	return string(out)
 }
 
-// findByTwin uses the expression of the twin or the row.
+// findByTwin matches the twin's expression for the row. If the twin lacks an expression, it calls find.
 func (v *volatileRow) findByTwin(rest string) (groups found, ok bool) {
 	re := twinRows[v.name]
 	if re == nil {
@@ -114,7 +114,7 @@ func (v *volatileRow) findByTwin(rest string) (groups found, ok bool) {
 	return groups, m != nil
 }
 
-// TestLinesEqualTheirTwins: without gates, and with an expression for each row, the same is written.
+// TestLinesEqualTheirTwins checks that normaliseLine and twinLine return the same text.
 func TestLinesEqualTheirTwins(t *testing.T) {
 	same := func(line string) {
 		if got, want := string(normaliseLine(nil, line, new(found))), twinLine(line); got != want {
