@@ -181,7 +181,7 @@ type GitHubLimits struct {
 type ModelLimits struct {
 	MaxConcurrentRequests int
 	MinBetweenRequests    time.Duration // pause between the starts of two requests; 0 disables it
-	CooldownOnError       time.Duration // pause after a rate limit or an error without a stated wait
+	CooldownOnError       time.Duration // pause after a rate limit or an error, if the provider does not state one
 	MaxWait               time.Duration // longest time per day for which one task can close models for other tasks
 }
 
@@ -220,11 +220,11 @@ type GitHub struct {
 
 // Values of GitHub.IssueAuthors.
 const (
-	authorsLabelled = "labelled" // any author, if a person with rights in the repository added the label
+	authorsLabelled = "labelled" // any author, if a person with triage rights added the label
 	AuthorsTrusted  = "trusted"  // only authors in trusted_authors
 )
 
-// Labels name the states of an issue.
+// Labels has the names of the labels that show the state of an issue.
 type Labels struct {
 	Task, Claimed, Blocked, Review string
 }

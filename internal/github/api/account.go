@@ -69,8 +69,8 @@ func (t laneTransport) reach(ctx context.Context, target *url.URL, ans answer) v
 }
 
 // unlessServed decides whether a refusal of a whole repository or owner affects the whole account. It requests another,
-// a repository that is not affected otherwise. If another is empty, the director cannot distinguish the two cases, so
-// unlessServed returns ofAccount.
+// which is a repository outside the scope of the refusal. If another is empty, the director cannot distinguish the two
+// cases, so unlessServed returns ofAccount.
 func (t laneTransport) unlessServed(ctx context.Context, another string) verdict {
 	if another == "" {
 		return ofAccount

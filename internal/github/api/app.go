@@ -28,7 +28,7 @@ type AppOptions struct {
 // App is the credential of a GitHub App's installation. A token is valid for an hour, and App replaces it in its last
 // minute. Requests for tokens bypass the gate, because GitHub counts them separately and one per hour suffices.
 type App struct {
-	api   string // root, without the last slash
+	api   string // API root, without a trailing slash
 	app   *ghinstallation.AppsTransport
 	in    *ghinstallation.Transport
 	login atomic.Pointer[string]

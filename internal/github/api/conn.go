@@ -26,7 +26,7 @@ type Options struct {
 	MinBetweenWrites time.Duration // at least one second
 	// LeastBetween replaces the minimum of MinBetweenWrites, for simulators of GitHub that do not limit writes.
 	LeastBetween    time.Duration
-	FirstProbe      time.Duration // first pause after an outage; default 4 seconds
+	FirstProbe      time.Duration // first pause during an outage; default 4 seconds
 	MaxConcurrent   int           // maximum number of concurrent requests
 	CooldownDefault time.Duration // first wait after a rate limit if GitHub does not state a wait
 	Writes          bool          // allows requests that change data
@@ -36,7 +36,7 @@ type Options struct {
 	OnCooldown func(gate.Cooldown)
 	// Owed returns the number of comments and pull requests that the claimed issues still need. Nil means 0.
 	Owed     func() int
-	OnAnswer func(Answered) // called with each answer, on the request's goroutine; must not block
+	OnAnswer func(Answered) // called after each request, in its goroutine; must not block
 	Log      *zap.Logger
 }
 
@@ -51,7 +51,7 @@ type Conn struct {
 	opts      Options
 	transport *transport
 	lanes     [gate.Lanes]*gh.Client
-	graphql   string                 // address of GitHub's other API
+	graphql   string                 // URL of the GraphQL API
 	login     atomic.Pointer[string] // login of the token's account; nil before the first request for it
 }
 
@@ -112,7 +112,7 @@ func (c *Conn) Check(ctx context.Context, repo string) error {
 	return err
 }
 
-// Query sends a GraphQL request.
+// Query sends a GraphQL query and decodes the answer into out.
 func (c *Conn) Query(ctx context.Context, l gate.Lane, query string, variables, out any) error {
 	_, err := c.Do(ctx, l, http.MethodPost, c.graphql, map[string]any{"query": query, "variables": variables}, out)
 	return err

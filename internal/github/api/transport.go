@@ -58,7 +58,7 @@ type transport struct {
 	next   http.RoundTripper
 	token  func(context.Context) (string, error)
 	gate   *gate.Gate
-	cache  Memory[answer] // by address
+	cache  Memory[answer] // by URL
 	served served
 	writes bool
 	// onAnswer, if set, receives the outcome of each request.

@@ -172,7 +172,7 @@ func (c *Claims) verify(ctx context.Context, p api.Place, req Request, m tracker
 		}
 		return c.undo(ctx, t, m, c.claimRemoved())
 	}
-	for _, again := range t.OwnComments(m)[1:] { // a duplicate, after a lost answer and an outdated list
+	for _, again := range t.OwnComments(m)[1:] { // duplicates, which a lost answer can cause
 		if err := c.write.Remove(ctx, gate.Claim, t, again); err != nil {
 			return Result{}, err
 		}

@@ -123,7 +123,8 @@ const sameMoment = 10 * time.Minute
 // claimed label. A removal that seems to do so comes from the claim, possibly in the same second.
 func setAtOnce(h tracker.LabelHistory, to []string) (on, off []string) {
 	second := func(i int) time.Time { return h.Events[i].GetCreatedAt().UTC().Truncate(time.Second) }
-	var first time.Time // of the write: the later of the two changes, or the earlier one if they are a second apart
+	// first is the time of the write: the later of the two changes, or the earlier one if they are one second apart.
+	var first time.Time
 	for _, i := range []int{h.Last(h.Labels.Review), h.Last(h.Labels.Claimed)} {
 		if i < 0 || !h.ByUs(h.Events[i]) {
 			continue

@@ -12,8 +12,9 @@ func (e *Refused) Error() string {
 	return fmt.Sprintf("gate: %s: closed until %s: %s", e.Resource, e.Until.UTC().Format(time.RFC3339), e.Why)
 }
 
-// close closes the resources of a limit. If GitHub does not state a wait, each consecutive limit doubles it. A limit in
-// the answer to a request that was sent before the previous limit does not double the wait again.
+// close closes the resources of a limit. If GitHub does not state a wait, the first wait is Options.Fallback, and each
+// consecutive limit doubles it. A limit in the answer to a request that was sent before the previous limit does not
+// double the wait again.
 func (g *Gate) close(r *Request, l Limit, sent time.Time) time.Time {
 	now := time.Now()
 	wait := l.Wait

@@ -1,4 +1,4 @@
-// Package gate decides when a request to GitHub may leave. It orders waiting requests by urgency and age, spaces
+// Package gate decides when a request to GitHub may be sent. It orders waiting requests by urgency and age, spaces
 // writes, keeps the process below GitHub's documented limits, and refuses requests while a limit or an outage closes a
 // resource.
 //

@@ -13,7 +13,7 @@ type Options struct {
 	Between    time.Duration  // pause from the end of one write to the start of the next
 	Concurrent int            // maximum number of concurrent requests; at least 1
 	Fallback   time.Duration  // first wait after a limit if GitHub does not state a wait; at least one second
-	FirstProbe time.Duration  // pause between the begin of an outage and the first probe; default 4 seconds
+	FirstProbe time.Duration  // pause from the beginning of an outage to the first probe; default 4 seconds
 	OnCooldown func(Cooldown) // called without locks, in the goroutine of a request or timer; must not block
 	// Owed returns the number of comments and pull requests that the claimed issues still need. Nil means 0. It must
 	// not block, because the gate calls it while it holds its lock.

@@ -88,7 +88,7 @@ type Request struct {
 	ticket  ticket
 	due     time.Time  // the request with the earliest time is admitted first
 	entered int        // breaks ties between requests of one operation
-	since   time.Time  // when it entered
+	since   time.Time  // time of the call of Enter
 	at      int        // index in its line
 	decided chan error // receives the gate's decision once
 }

@@ -109,8 +109,8 @@ type Unblock struct {
 	// question.
 	//
 	// Our login counts as a person if the director has not removed the label since the question. In that case the owner
-	// of the token removed it. Only a claim with Unblock, a release and a delivery remove the label, and a blocked task
-	// runs none of these.
+	// of the token removed it. Only a claim with Unblock, a release and a delivery remove the label, and the director
+	// does not run them for a blocked task.
 	Person bool
 }
 

@@ -22,8 +22,8 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// Said is a comment by a person on an issue or a pull request. Only a comment with a command has the fields that Vet
-// sets.
+// Said is a comment by a person on an issue or a pull request. The fields that Vet sets are valid only if it contains a
+// command.
 type Said struct {
 	Issue       string // "owner/repo#n", with the requested name
 	PullRequest bool

@@ -41,7 +41,7 @@ func (s Style) parted(text string) string {
 	return text
 }
 
-// longest returns the length of the longest row of backticks.
+// longest returns the length of the longest sequence of backticks.
 func longest(text string) int {
 	n := 0
 	for _, row := range backticks.FindAllString(text, -1) {

@@ -24,7 +24,7 @@ type Issue struct {
 	UpdatedAt     time.Time // whole seconds, UTC
 	IsPullRequest bool
 	Author        string // login
-	Trusted       bool   // the author is one of Options.TrustedAuthors
+	Trusted       bool   // the author's association is in Options.TrustedAuthors
 
 	BlockedBy, SubIssues bool // the issue has open blocking issues, or open sub-issues; see Blockers
 	former               formerLabels
