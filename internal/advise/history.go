@@ -25,7 +25,7 @@ type failure struct {
 	finding   recovery.Finding
 	at        time.Time // only checked, because policies do not depend on dates
 	usage     recovery.Usage
-	recovered bool // a success followed
+	recovered bool // a success followed this failure
 
 	transient, retry, escalate *bool // flags of a report; nil if absent
 }

@@ -23,7 +23,7 @@ func readSignal(raw json.RawMessage, to *string) bool {
 		return false
 	}
 	word = strings.ToUpper(strings.TrimSpace(word))
-	if n, err := strconv.Atoi(strings.TrimPrefix(word, "SIG")); err == nil { // workers write SIG40
+	if n, err := strconv.Atoi(strings.TrimPrefix(word, "SIG")); err == nil { // workers write real-time signals as SIG40
 		return nameOf(n, to)
 	}
 	if word == "" {

@@ -36,7 +36,7 @@ type ReportData struct {
 	Timeline  wire.List[TimelineEntry] `json:"timeline"`   // every failed attempt, including those followed by a successful retry
 	Incidents wire.List[Incident]      `json:"incidents"`
 	DependsOn map[string][]string      `json:"depends_on,omitempty"`
-	Usage     wire.Usage               `json:"usage"` // spent by all attempts
+	Usage     wire.Usage               `json:"usage"` // usage of all attempts
 	ByIssue   wire.List[SpentLine]     `json:"spent_by_issue"`
 	ByDay     wire.List[SpentLine]     `json:"spent_by_day"`
 	Merged    int                      `json:"merged"`             // tasks with a merged pull request
@@ -60,7 +60,7 @@ type FailedTask struct {
 	Why                 string            `json:"why,omitempty"`
 	Signature           string            `json:"signature,omitempty"`
 	BlockedDependencies wire.List[string] `json:"blocked_dependencies"`
-	Ask                 string            `json:"ask,omitempty"` // empty for the reason's default
+	Ask                 string            `json:"ask,omitempty"` // question to a person; empty for the reason's default
 	BudgetUsedUp        bool              `json:"budget_used_up,omitempty"`
 }
 
@@ -217,7 +217,7 @@ func (p reportPage) AskOnce(i Incident) string {
 type group struct {
 	Ask     string
 	Reasons []string
-	Tasks   []string // each with its reason
+	Tasks   []string // the tasks, each with its reason
 }
 
 // Groups groups failed tasks by their question to a person, largest group first.

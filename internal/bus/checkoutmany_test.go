@@ -16,7 +16,7 @@ import (
 	"retake/internal/checkpoint"
 )
 
-const manyFiles = 4000 // of 10 KiB
+const manyFiles = 4000 // number of files of 10 KiB
 
 // TestCheckoutOfManyFiles measures what each step costs, over loopback and with synced writes.
 func TestCheckoutOfManyFiles(t *testing.T) {
@@ -85,7 +85,7 @@ func (s *sender) measure(what string, sent map[checkpoint.Digest]bool) {
 	t.Helper()
 	began, bytes, chunks := time.Now(), 0, 0
 	var sending errgroup.Group
-	sending.SetLimit(8) // as a worker does
+	sending.SetLimit(8) // the limit of a worker
 	put := func(d checkpoint.Digest, data []byte) error {
 		if sent[d] {
 			return nil

@@ -62,7 +62,7 @@ type deadLetters struct {
 
 	mu      sync.Mutex
 	counts  map[wire.Cause]*DeadLetterCount
-	senders map[string]*sentLetters // by worker or inStream
+	senders map[string]*sentLetters // key: a worker or inStream
 }
 
 // sentLetters counts the dead letters of one sender in the current window.

@@ -20,7 +20,7 @@ import (
 const (
 	sharedKeys    = "RETAKE_KEYS"
 	keyWorkers    = "workers" // value: credentials
-	keySecret     = "secret." // followed by the fleet; value: the secret from which all keys derive
+	keySecret     = "secret." // followed by the fleet; value: the secret that users' and attempts' keys derive from
 	sharedTries   = 16        // maximum number of attempts of a compare-and-set
 	everybody     = "*"       // wildcard in NATS claims for the public keys of all users
 	maxRevoked    = 8192      // maximum number of individual revocations, so that the claims fit in a message of 1 MiB

@@ -14,10 +14,10 @@ import (
 // lint is the repository's check of pull requests, which requires a comment on every exported function. It reads the
 // pushed branch. The issues and the director's stages do not mention this rule.
 type lint struct {
-	bare string // repository
+	bare string // path of the bare repository
 
 	mu     sync.Mutex
-	passed map[string]bool     // by commit
+	passed map[string]bool     // result of the check by commit
 	failed map[string][]string // commits that failed, by branch, oldest first
 }
 

@@ -14,7 +14,7 @@ const boardFile = "../../deploy/grafana.json"
 // panel is one panel of the board. A legend of several labels is "{{a}} {{b}}".
 type panel struct {
 	title, kind, unit string
-	width             int // of 24
+	width             int // columns, of 24 in total
 	queries           []query
 	says              string // unit in the corner of the panel
 }

@@ -43,7 +43,7 @@ type Task struct {
 	Limits Meters         `json:"limits"` // limits of the policy, 0 if unlimited
 	Spent  recovery.Usage `json:"spent,omitzero"`
 
-	Attempts []Attempt `json:"attempts"`                   // of all claims, oldest first
+	Attempts []Attempt `json:"attempts"`                   // attempts of all claims, oldest first
 	Earlier  int       `json:"earlier_attempts,omitempty"` // number of attempts that only the journal has
 	Events   []Event   `json:"events"`                     // oldest first
 	Dropped  int       `json:"dropped,omitempty"`          // number of events that only the journal has
@@ -130,7 +130,7 @@ type Decision struct {
 	Certain  float64         `json:"confidence"` // from 0 to 1
 	Action   recovery.Action `json:"action"`
 	Done     string          `json:"done"` // the action in the past tense
-	Row      string          `json:"row"`  // of the policy
+	Row      string          `json:"row"`  // row of the policy that decided
 	Why      string          `json:"why"`
 	Veto     string          `json:"veto,omitempty"` // the guard that overruled the row
 	Delay    time.Duration   `json:"delay"`          // in nanoseconds

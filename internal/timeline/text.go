@@ -149,7 +149,7 @@ func (s Task) meters() string {
 		of(m.Errors, l.Errors) + " errors in a row",
 		of(m.PaidCalls, l.PaidCalls) + " paid calls",
 	}
-	if m.Tokens > 0 { // otherwise tokens were not counted
+	if m.Tokens > 0 { // 0 means that tokens were not counted
 		parts = append(parts, fmt.Sprintf("%d tokens", m.Tokens))
 	}
 	if m.CostUSD > 0 || l.CostUSD > 0 {

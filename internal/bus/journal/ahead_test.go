@@ -137,7 +137,7 @@ func TestReadAheadIsAHint(t *testing.T) {
 	stream := j.live.stream
 	for name, c := range map[string]struct {
 		consume func(ctx context.Context, c jetstream.ConsumerConfig) (jetstream.Consumer, error)
-		most    int // consumers
+		most    int // maximum number of consumers
 	}{
 		"no consumer is made": {func(context.Context, jetstream.ConsumerConfig) (jetstream.Consumer,
 			error,

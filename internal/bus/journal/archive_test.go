@@ -166,7 +166,7 @@ func TestRetiredBatchesAreRead(t *testing.T) {
 	k.long(10)
 	at := k.Head()
 	mustDo(t, os.MkdirAll(k.o.Archive.Dir, 0o700))
-	mustDo(t, k.archiver.segment(ctxFor(t), k.o.Archive.Dir, chain.Head{}, headAt(t, k, 700))) // as before a crash
+	mustDo(t, k.archiver.segment(ctxFor(t), k.o.Archive.Dir, chain.Head{}, headAt(t, k, 700))) // an interrupted Retire
 	k.save()
 	if s := k.state(); s.FirstSeq != 1201 {
 		t.Errorf("the live journal begins at %d", s.FirstSeq)

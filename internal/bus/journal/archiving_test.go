@@ -50,7 +50,7 @@ func TestWhatIsArchivedMeanwhileIsReadAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		elsewhere bool
 		ahead     bool
-		exported  uint64 // batches
+		exported  uint64 // number of exported batches
 	}{
 		"the archive is here":                  {false, false, 150},
 		"the archive is elsewhere":             {true, false, 30},

@@ -115,7 +115,7 @@ type director struct {
 	*Journal
 	t   *testing.T
 	o   Options
-	now time.Time // of the archive
+	now time.Time // the time for Retire
 
 	stamped map[string]bool // segments with an adjusted file time
 }

@@ -39,7 +39,7 @@ type Leader struct {
 	// Lock identifies the file lock of the data directory, which at most one process holds, and the boot of the machine
 	// that the lock belongs to. It is empty if unknown.
 	Lock  string    `json:"lock"`
-	Since time.Time `json:"since"` // by the leader's wall clock
+	Since time.Time `json:"since"` // start of the lease, by the leader's wall clock
 	Why   string    `json:"why"`   // why this process leads, a clause for people
 	Time  time.Time `json:"time"`  // the machine's time at the last renewal
 }
@@ -55,7 +55,7 @@ type Lease struct {
 	clock func() time.Duration // nil means bootTime; tests set it
 
 	mu   sync.Mutex
-	term lease.Term // times by clock
+	term lease.Term // measured by clock
 
 	revision uint64 // revision of the last renewal; owned by the renewing goroutine while leading
 	// sent maps the time in each unanswered renewal to the time, by clock, at which the renewal was sent. The renewing
@@ -191,7 +191,7 @@ func (l *Lease) try(ctx context.Context) (leads bool, err error) {
 	}
 	now, renewal := l.now(), lease.Renewal{Revision: e.Revision(), At: e.Created().UnixNano()}
 	if renewal != l.seen {
-		l.live, l.age = l.seen.Revision != 0, 0 // renewed just now
+		l.live, l.age = l.seen.Revision != 0, 0 // a change since the last read is a new renewal
 		if !l.live {
 			if l.age, err = l.ageOf(ctx, e); err != nil {
 				return false, err

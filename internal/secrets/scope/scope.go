@@ -36,7 +36,7 @@ type Rules struct {
 
 // denied is one glob of Deny.
 type denied struct {
-	glob string         // for messages
+	glob string         // text of the glob, for messages
 	all  worktree.Globs // this glob and all later globs of Deny; the last match decides
 }
 
@@ -113,7 +113,7 @@ func (r *Rules) labelFor(name string) string {
 type File struct {
 	Path  string
 	Link  bool  // a symbolic link; its content is the target
-	Gone  bool  // deleted
+	Gone  bool  // the patch deletes the file
 	Bytes int64 // size of the content
 }
 
