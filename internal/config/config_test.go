@@ -69,7 +69,7 @@ func TestDevFile(t *testing.T) {
 	for _, r := range allRows {
 		_, last := cutLast(r.key)
 		if !regexp.MustCompile(`(?m)(^|^# |[{,] )` + last + ` = `).Match(data) {
-			t.Errorf("%s is not in it", r.key)
+			t.Errorf("%s is missing in config/dev.toml", r.key)
 		}
 	}
 }

@@ -64,7 +64,7 @@ func TestTheDirectorReadsWhatIsInForce(t *testing.T) {
 				for field := range fields { // a whole section counts too, because its fields may be read later
 					if path != "" && (field == path || strings.HasPrefix(path, field+".") ||
 						strings.HasPrefix(field, path+".")) {
-						t.Errorf("%s:%d: %s may have another value by now: read it of setup()", filepath.Base(file),
+						t.Errorf("%s:%d: %s can change on a reload: read it from setup()", filepath.Base(file),
 							n+1, m[0])
 						break
 					}

@@ -17,13 +17,13 @@ func TestEveryKeySaysWhenItHolds(t *testing.T) {
 	for _, r := range allRows {
 		known[r.key] = true
 		if when := holds[r.key]; when != holdsAtOnce && when != holdsAfterward {
-			t.Errorf("%s: put it into one of the lists in reload.go: does a director that runs take a new value?",
+			t.Errorf("%s is missing in the lists of reload.go: add it to holdsAtOnce or holdsAfterward",
 				r.key)
 		}
 	}
 	for key := range holds {
 		if !known[key] {
-			t.Errorf("%s is in reload.go, and there is no such key", key)
+			t.Errorf("%s is in a list of reload.go, but is not a key", key)
 		}
 	}
 }

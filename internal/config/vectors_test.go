@@ -56,12 +56,12 @@ func checkDefault(t *testing.T, v testfiles.Vector) {
 	why := deviation(in.Key)
 	switch {
 	case same && why != "":
-		t.Errorf("%s is as there, the table says it deviates: %s", in.Key, why)
+		t.Errorf("the default of %s is equal in the vectors, but the table calls it a deviation: %s", in.Key, why)
 	case same:
 	case why == "":
-		t.Errorf("%s = %v there; known here: %t, default %q", in.Key, expected.Value, known, r.def)
+		t.Errorf("%s = %v in the vectors; is a key here: %t, with the default %q", in.Key, expected.Value, known, r.def)
 	default:
-		t.Logf("%s = %v there: deviates: %s", in.Key, expected.Value, why)
+		t.Logf("%s = %v in the vectors, a deviation: %s", in.Key, expected.Value, why)
 	}
 }
 

@@ -383,7 +383,7 @@ func TestAClaimGivenUpLeavesTheOffer(t *testing.T) {
 			w.Fatal(err)
 		}
 		if got := w.sim.Issue(w.key).Labels; !slices.Equal(got, []string{"agent-task"}) {
-			w.Errorf("given back with labels %v, want the offer", got)
+			w.Errorf("after the claim was given back: labels %v, want the offer", got)
 		}
 	})
 }

@@ -306,6 +306,6 @@ func TestNothingGoesUnchecked(t *testing.T) {
 		t.Error(err)
 	}
 	if err := checkAnswer(in, answer, []byte(`[{"id":1}]`)); err == nil {
-		t.Error("half a review passed as a whole one")
+		t.Error("an incomplete review was accepted as a complete one")
 	}
 }

@@ -28,7 +28,7 @@ func TestFoundClaimAndItsAttempts(t *testing.T) {
 	inWorld(t, func(w *world) {
 		ctx, c := w.Context(), w.client("retake-bot")
 		if f := w.find(c); f.Nonce != "" || f.Others {
-			t.Errorf("nobody's: %+v", f)
+			t.Errorf("an issue without a claim: %+v", f)
 		}
 		w.claimed(c)
 		if f := w.find(c); f.Nonce != testNonce || f.Attempt != 0 || f.Question != "" || !f.Has("agent-claimed") {
