@@ -39,7 +39,7 @@ func TestBlamed(t *testing.T) {
 	}
 }
 
-// A worker that lived while the director was slow, but whose agent never began, was stopped while it started.
+// A slow director is blamed if a worker ran but its agent never began, unless a fault or a person ended the worker.
 func TestBlamedEarly(t *testing.T) {
 	at := time.Unix(1_800_000_000, 0)
 	for _, c := range []struct {
@@ -62,7 +62,7 @@ func TestBlamedEarly(t *testing.T) {
 	}
 }
 
-// A slow director must not suspect a living worker. A suspicion at another time, or after a fault, is right.
+// A slow director must not suspect a running worker. A suspicion at another time, or after a fault, is correct.
 func TestSuspected(t *testing.T) {
 	at := func(seconds int64) time.Time { return time.Unix(1_800_000_000+seconds, 0) }
 	for _, c := range []struct {

@@ -18,7 +18,7 @@ import (
 	"retake/internal/testbed"
 )
 
-// judged is a world without a director. The tests simulate the director's actions.
+// judged is a world without a director. The tests call its methods, which simulate a director's actions.
 type judged struct {
 	*world
 	t     *testing.T
@@ -74,7 +74,7 @@ func (j judged) ran(i *issue, attempt string, ends string) {
 	}
 }
 
-// asks asks a question as a director does: first the comment, then the labels.
+// asks asks a question as a director does: it first adds the comment, and then changes the labels.
 func (j judged) asks(i *issue, question string) (id int64) {
 	id = j.github.AddComment(i.key, testbed.Bot, question)
 	j.github.AddLabel(i.key, testbed.Bot, testbed.LabelBlocked)
@@ -82,13 +82,13 @@ func (j judged) asks(i *issue, question string) (id int64) {
 	return id
 }
 
-// killed records a kill of the director after the given time.
+// killed advances the clock by the given time, and records a kill of the director.
 func (j judged) killed(after time.Duration) {
 	*j.ahead += after
 	j.director.NoteKill(time.Now().Add(*j.ahead))
 }
 
-// answered answers the question and finishes the issue.
+// answered simulates an answer to the question, and the next attempt, which finishes the issue.
 func (j judged) answered(i *issue) {
 	j.t.Helper()
 	j.github.RemoveLabel(i.key, testbed.Bot, testbed.LabelBlocked)
@@ -96,7 +96,7 @@ func (j judged) answered(i *issue) {
 	j.deliver(i, "retake/1-a2", "x-2")
 }
 
-// works simulates the expected work on an issue.
+// works simulates one successful attempt of an issue, and its delivery.
 func (j judged) works(i *issue) {
 	j.t.Helper()
 	j.ran(i, "x-1", runFinished)
@@ -123,7 +123,7 @@ const (
 	question = `<!-- retake:blocked v1 {"fleet":"f","nonce":"xxxxxxxx","attempt":"x-1"} -->` + "\ntext"
 )
 
-// wrongs are simulated faults, each with the bad columns that it must cause and the expected values of shown.
+// wrongs are simulated faults, each with the bad columns, and the columns in shown, that the audit must count.
 var wrongs = []struct {
 	name string
 	do   func(j judged, i *issue)
@@ -294,7 +294,7 @@ var wrongs = []struct {
 	{"a call after the limit", func(j judged, i *issue) { j.limited(5 * time.Second); j.works(i) }, ""},
 }
 
-// shown are the other columns that the test checks.
+// shown are the columns that the test checks in addition to the bad ones.
 var shown = []string{"asked again (excused)", "claims given up", "calls already in flight (excused)"}
 
 func TestTheAuditorSeesWhatIsWrong(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A run gives every TTL all rounds, and every named bus a world.
+// plan gives all rounds to each TTL, and at least one world to each named bus.
 func TestPlan(t *testing.T) {
 	for _, c := range []struct {
 		name   string

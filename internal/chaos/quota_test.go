@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A limited process is in a group, and lift moves it back and removes the group.
+// limit moves a process into a new cgroup. lift moves the process back and removes the cgroup.
 func TestLimit(t *testing.T) {
 	sleeper := exec.Command("sleep", "60")
 	if err := sleeper.Start(); err != nil {

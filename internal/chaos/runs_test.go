@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// lines makes runs from lines, one second apart.
+// lines returns the runs that the given lines describe. The lines are one second apart.
 func lines(all ...runLine) (runs []*agentRun) {
 	at := time.Unix(1_800_000_000, 0)
 	for _, l := range all {

@@ -34,7 +34,7 @@ func from(t *testing.T, address string) net.Conn {
 	return fakeConn{from: net.TCPAddrFromAddrPort(a)}
 }
 
-// TestLimits counts connections in total, by source and by time.
+// TestLimits checks the limits on connections in total, per source and per second, and on the number of sources.
 func TestLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(Limits{PerSource: 2, Local: 3, Total: 5, Pace: 10}, nil)
@@ -52,7 +52,7 @@ func TestLimits(t *testing.T) {
 		if enter("127.0.0.1:1") == nil || enter("127.0.0.1:2") != nil {
 			t.Error("five in all")
 		}
-		for range 2 { // closing twice counts once
+		for range 2 { // the second Close must not count
 			_ = first.Close()
 		}
 		for range 2 {
@@ -93,7 +93,7 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// TestWhoGivesWay shows which connection a newcomer replaces.
+// TestWhoGivesWay checks which connection a new connection replaces if the limit is reached.
 func TestWhoGivesWay(t *testing.T) {
 	for _, x := range []struct {
 		name    string
@@ -127,7 +127,7 @@ func TestWhoGivesWay(t *testing.T) {
 	}
 }
 
-// TestHeldRequests shows that clients who hold back a part of their requests do not keep out clients who send theirs.
+// TestHeldRequests checks that clients with incomplete requests do not prevent others from connecting.
 func TestHeldRequests(t *testing.T) {
 	const most = 20
 	l := New(Limits{Total: most}, nil)
@@ -179,7 +179,8 @@ func TestHeldRequests(t *testing.T) {
 	}
 }
 
-// hold sends a part of a request, or a whole one, and keeps the connection.
+// hold keeps the connection open after a complete request, an incomplete request, or without a request. n selects the
+// case.
 func hold(c net.Conn, n int) {
 	switch n % 4 {
 	case 0: // sends nothing

@@ -22,7 +22,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a proxy and a fake internet. All of its names lead to one local server.
+// world is a proxy with a fake internet. The proxy resolves names to the addresses in names, but all connections go to
+// one local server.
 type world struct {
 	*Proxy
 	at     string
@@ -85,7 +86,8 @@ func get(c *http.Client, url string) (code int, body string, err error) {
 	return answer.StatusCode, strings.TrimSpace(string(text)), err
 }
 
-// TestHosts allows listed hosts only, and dials the address that was checked.
+// TestHosts checks that the proxy forwards requests only to listed hosts and doors, and records a limited number of
+// denied hosts.
 func TestHosts(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, "at ", r.Host, r.URL.Path, " ", r.Header.Get("Proxy-Authorization"))
@@ -111,7 +113,7 @@ func TestHosts(t *testing.T) {
 		{"http://other.example.net/", "retake: egress denied: other.example.net: " + notListed},
 		{"http://api.example.com:22/", "retake: egress denied: api.example.com:22: " + notListed},
 		{"http://evilapi.example.com/", "retake: egress denied: evilapi.example.com: " + notListed},
-		// a door at another port
+		// The address of a door, but not its port.
 		{"http://inside.example.com/", "retake: egress denied: inside.example.com: " + notPublic},
 		{"http://meta.example.com/", "retake: egress denied: meta.example.com: " + notPublic},
 		{"http://here.example.com/", "retake: egress denied: here.example.com: " + notPublic},
@@ -137,7 +139,7 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// TestTunnel passes TLS through a tunnel to a listed host, and refuses other names.
+// TestTunnel checks that the proxy opens tunnels to listed hosts with public addresses, and refuses all others.
 func TestTunnel(t *testing.T) {
 	web := httptest.NewTLSServer(
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "tls ", r.Host) }))
@@ -166,7 +168,7 @@ func TestTunnel(t *testing.T) {
 	}
 }
 
-// TestRebinding resolves a name twice with different results, and expects the address that was checked.
+// TestRebinding checks that the proxy dials the address that it checked, without resolving the name a second time.
 func TestRebinding(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer web.Close()
@@ -191,7 +193,7 @@ func TestRebinding(t *testing.T) {
 	}
 }
 
-// TestTokens refuses clients without the token of a running attempt.
+// TestTokens checks that the proxy refuses clients without the token of a running attempt.
 func TestTokens(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer web.Close()
@@ -263,7 +265,7 @@ func openTunnel(t *testing.T, w *world) (net.Conn, string) {
 	return c, answer.Status
 }
 
-// TestDismiss closes an attempt's connections, and limits their number.
+// TestDismiss checks that the proxy limits the number of an attempt's connections, and that Dismiss closes them.
 func TestDismiss(t *testing.T) {
 	l := acceptsAll(t)
 	w := newWorld(t, Options{Hosts: []string{"api.example.com"}}, l)

@@ -41,7 +41,7 @@ func newKeyed(t *testing.T) *keyed {
 	return k
 }
 
-// newKeyedWith returns a proxy to a provider with these answers.
+// newKeyedWith returns a proxy to a provider that answers requests with answer.
 func newKeyedWith(t *testing.T, answer http.HandlerFunc) *keyed {
 	k := &keyed{}
 	provider := httptest.NewTLSServer(answer)
@@ -120,7 +120,7 @@ func TestKeysAreRefused(t *testing.T) {
 		{"/ANTHROPIC_API_KEY/v1/messages", realKey, 401},
 		{"/OTHER_KEY/v1/messages", k.mine, 404},
 		{"/ANTHROPIC_API_KEY%2Fv1/messages", k.mine, 404},
-		{"/INSIDE_KEY/v1/messages", k.mine, 403}, // not public
+		{"/INSIDE_KEY/v1/messages", k.mine, 403}, // the host's address is not public
 	} {
 		answer := k.post(t, x.path, "X-Api-Key", x.value)
 		text, _ := io.ReadAll(answer.Body)

@@ -89,8 +89,8 @@ func keyOf(r *http.Request) string {
 	return r.Header.Get("X-Api-Key") + r.Header.Get("X-Goog-Api-Key") + bearer + r.URL.Query().Get("key")
 }
 
-// TestKeysAreNotEchoed shows that agents do not get the key from a provider that repeats the request. It reads the
-// bytes of the answers, because clients hide trailers and interim responses.
+// TestKeysAreNotEchoed checks that agents do not get the key from a provider that repeats the request. It searches all
+// bytes of the answers, because HTTP clients hide trailers and interim responses.
 func TestKeysAreNotEchoed(t *testing.T) {
 	k := newKeyedWith(t, func(w http.ResponseWriter, r *http.Request) {
 		if echo := echoes[r.URL.Path]; echo != nil {

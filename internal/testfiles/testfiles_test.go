@@ -15,7 +15,7 @@ var update = flag.Bool("update", false, "rewrite testdata/fields.txt")
 
 const own = "testdata"
 
-// TestNothingUnknown fails once for each unknown part of the test data.
+// TestNothingUnknown reports one error for each unknown part of the test data.
 func TestNothingUnknown(t *testing.T) {
 	f := data(t)
 	for _, p := range f.problems {
@@ -24,7 +24,7 @@ func TestNothingUnknown(t *testing.T) {
 	t.Logf("%d vectors, %d lines of output, %d webhooks", len(f.vectors), len(f.lines), len(f.webhooks))
 }
 
-// TestFields compares the list of fields with our own vectors.
+// TestFields checks that the list of fields matches the vectors in testdata. With -update, it writes the list.
 func TestFields(t *testing.T) {
 	path := filepath.Join(own, fieldsFile)
 	seeds, _ := filepath.Glob(own + "/vectors/*.json")
