@@ -67,7 +67,7 @@ func agentsTryCommand(o *options) *cobra.Command {
 	return c
 }
 
-// casesOf returns the named cases, or triedCases without a name.
+// casesOf returns the named cases, or triedCases if names is empty.
 func casesOf(names []string) (out []*agenttest.Case, err error) {
 	if len(names) == 0 {
 		names = triedCases

@@ -22,7 +22,8 @@ import (
 // completer proposes words that complete begun, each as "word\tdescription". It returns nil on failure.
 type completer func(ctx context.Context, o *options, begun string) []string
 
-// ofArguments maps the name of an argument in a command's Use to its completer, and ofFlags the name of a flag.
+// ofArguments maps the names of arguments, as in a command's Use, to completers. ofFlags maps the names of flags to
+// completers.
 var (
 	ofArguments = map[string]completer{
 		"ISSUE": completeIssues, "RESOURCE": completeResources, "NAME": completeAgents, "CASE": completeCases,
@@ -104,7 +105,7 @@ func arguments(use string, o *options) cobra.CompletionFunc {
 		}
 		place := placeForm.FindStringSubmatch(places[i])
 		if place == nil || ofArguments[place[1]] == nil {
-			return nil, cobra.ShellCompDirectiveDefault // FILE, DIR
+			return nil, cobra.ShellCompDirectiveDefault // the shell itself completes FILE and DIR
 		}
 		given := map[string]bool{}
 		for _, a := range args {

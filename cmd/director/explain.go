@@ -92,7 +92,8 @@ func (e *explaining) run(cmd *cobra.Command, o *options, issue string) error {
 		func(ev timeline.Event) bool { return ev.Over })
 }
 
-// notYet replaces err by an error with the time of the issue's first event, for a requested time before that event.
+// notYet returns the error for a requested time before the issue's first event. The error states the time of that
+// event. If ask fails, notYet returns err instead.
 func notYet(err error, ask func(time.Time) (timeline.Task, time.Time, error)) error {
 	told, _, later := ask(time.Time{})
 	if later != nil {

@@ -35,8 +35,8 @@ func (o *options) asking(use, short string, run func(ctx context.Context, cmd *c
 }
 
 // toAsk returns the readable part of the configuration, which is enough to query a running director even if the file
-// has problems. broken holds these problems. The caller reports them if no director runs, see orBroken. err means that
-// the data directory is uncertain.
+// has problems. broken holds these problems. The caller reports them if no director runs, see orBroken. err is set if
+// it is uncertain which data directory to use.
 func (o *options) toAsk() (cfg config.Config, broken, err error) {
 	if err := o.find(); err != nil {
 		return config.Default(), nil, err

@@ -182,7 +182,7 @@ func policyCheckCommand(o *options) *cobra.Command {
 	return c
 }
 
-// policyWarnings returns the problems of the configuration's policy, and its settings without effect.
+// policyWarnings returns the problems of the configuration's policy, and its settings that do not take effect.
 func policyWarnings(c config.Config) ([]string, error) {
 	if c.Recovery.PolicyFile == "" {
 		return nil, nil

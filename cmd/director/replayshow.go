@@ -27,7 +27,7 @@ func showReplay(to io.Writer, r *whatif.Report, reread bool) error {
 		name  string
 		n     int
 		means string
-		of    bool // always shown, as a part of the total
+		of    bool // a part of the total, so it is printed even if n is 0
 	}{
 		{"same", n.Same, "", true},
 		{"differ", n.Differ, "", true},
@@ -56,7 +56,8 @@ func showReplay(to io.Writer, r *whatif.Report, reread bool) error {
 	return nil
 }
 
-// alone returns a note on the cases where the policy alone would differ, or "" if n is 0.
+// alone returns the note that the policy, without the incident, would have decided n cases differently. It returns ""
+// if n is 0.
 func alone(n int) string {
 	if n == 0 {
 		return ""

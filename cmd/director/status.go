@@ -163,7 +163,7 @@ func cooldownLine(c wire.SnapshotCooldown) string {
 		return line + ": " + c.Why
 	}
 	key := strings.TrimPrefix(c.Resource, incidentPrefix)
-	// in any other state, an incident ends with a success and not at a time
+	// Only an open breaker has a deadline. In any other state, the incident ends with a success.
 	if c.State != string(recovery.BreakerOpen) {
 		until = ""
 	}

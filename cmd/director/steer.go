@@ -196,7 +196,7 @@ func inCommands(issue, text string) string {
 	})
 }
 
-// steered prints the answer to the command name.
+// steered prints the director's answer to a command. name is the name of the command.
 func steered(out io.Writer, name string, a operator.TaskAnswer, err error, asJSON bool) error {
 	switch {
 	case err != nil:

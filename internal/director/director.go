@@ -81,7 +81,7 @@ type Options struct {
 	programsEvery time.Duration // zero means preflight.SearchEvery
 	findPatience  time.Duration // zero means restore.FindPatience
 	diskUse       func(dir string) (disk.Use, error)
-	beforeAppend  func()            // may be nil
+	beforeAppend  func()            // called before each append to the journal; may be nil
 	journalBytes  int64             // limit of the live journal; zero means the bus's default
 	badDiskFor    time.Duration     // zero means leadsOnBadDisk
 	filesEvery    time.Duration     // zero means reload.FilesEvery

@@ -35,13 +35,13 @@ type lane struct {
 type port struct {
 	box    fsm.State
 	bottom bool
-	to     fsm.State // of the arrow
+	to     fsm.State // the arrow's target
 }
 
 // run is the route of one arrow before it has coordinates.
 type run struct {
 	from, to      place
-	straight      bool // to the next box
+	straight      bool // the target is the next box in the same row
 	first, last   lane // equal, unless a row is between them
 	leaves, meets port
 }
@@ -50,7 +50,7 @@ func wayOf(from, to place) run {
 	w := run{from: from, to: to, straight: from.row == to.row && to.column == from.column+1}
 	down, up := to.row > from.row, to.row < from.row
 	if from.row == to.row {
-		down, up = from.row > 0, from.row == 0 // around the boxes between the ends
+		down, up = from.row > 0, from.row == 0 // the arrow goes around the boxes between its ends
 	}
 	w.leaves = port{from.state, down, to.state}
 	w.first, w.last = lane{from.row, to.state}, lane{to.row, to.state}

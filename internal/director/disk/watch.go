@@ -28,8 +28,8 @@ type Blame struct {
 	Worker    string // empty if no attempt is to blame
 	Kind      int
 	of        string // the configuration key that names the directory on the disk
-	own, grew int64
-	disk      int64 // growth of the disk's use in the same time
+	own, grew int64  // size of the attempt's checkout, and its growth
+	disk      int64  // growth of the disk's use in the same period
 }
 
 // Measure returns the size of a worker's checkout. If whole is false, the size is a lower bound.

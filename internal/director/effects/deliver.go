@@ -328,7 +328,7 @@ func (d *Delivery) whatWorkersSaid(ctx context.Context, e fsm.Effect) (summary s
 	return summary, checks
 }
 
-// passedChecks returns the checks of an attempt's last fix round.
+// passedChecks returns the checks that passed in an attempt's last fix round.
 func passedChecks(stages []wire.StageResult) (checks []pages.CheckLine) {
 	for _, g := range stages {
 		switch {

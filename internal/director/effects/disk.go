@@ -26,10 +26,10 @@ type Disk struct {
 // diskWait is the pause before the director retries an effect that failed because of the host's disk.
 const diskWait = 10 * time.Second
 
-// Await returns an executor that retries failures of the host until its disk recovers. While the data directory is
-// not writable, any failure may come from the disk, so Await retries without charge. If another disk is full, such as
-// that of the container engine, Await retries a start for some time. After that, the start counts as a failed
-// attempt. A damaged file counts against the task.
+// Await returns an executor that tells the machine how to retry an effect that failed because of the host. While the
+// data directory is not writable, any such failure may come from the disk, so the machine retries after diskWait, and
+// does not count the failure. If another disk is full, such as that of the container engine, the machine retries a
+// start for some time before it counts the attempt as failed. A damaged file counts against the task.
 func (d *Disk) Await(run loop.Executor) loop.Executor {
 	return func(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		out := run(ctx, e)

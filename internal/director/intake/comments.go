@@ -169,7 +169,7 @@ func (c *Comments) correct(ctx context.Context, a inbox.Said, ours bool) error {
 	return nil
 }
 
-// acknowledge marks a comment with a rejected command by a reaction.
+// acknowledge adds a reaction to a comment with a rejected command.
 func (c *Comments) acknowledge(ctx context.Context, on string, comment int64) {
 	if err := c.GitHub.React(ctx, on, comment, tracker.ReactionConfused); err != nil {
 		c.Log.Warn("comment not acknowledged", zap.String("issue", on), zap.Error(err))

@@ -43,7 +43,7 @@ type Polls struct {
 	Comments      *Comments
 	Reviews       *Reviews
 	Refusals      *Postponed                                   // issues whose claim failed
-	Open          func(ctx context.Context, repo string) error // checks that a repository is usable, until it succeeds
+	Open          func(ctx context.Context, repo string) error // checks a repository; does nothing after a success
 	Closed        func(fsm.IssueKey)                           // called for each issue that is not open
 	Unusable      *sync.Map                                    // unusable repositories, with the reason
 	Record        Record
@@ -62,7 +62,7 @@ type poll struct {
 	setup   *inforce.Setup // the setup in force at the last poll
 	whole   bool           // a full list is due
 	looked  time.Time      // when the last full list was read
-	quiet   bool           // comments need not be read before something changes
+	quiet   bool           // comments were read since the last change, so they can be skipped until the next one
 	heard   time.Time      // when comments were last read
 	rang    bool           // a wake triggered this poll
 	lookups lookups

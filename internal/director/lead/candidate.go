@@ -29,7 +29,7 @@ type Candidate struct {
 
 	term  atomic.Pointer[Term]       // the current term; nil before this process has led
 	other atomic.Pointer[bus.Leader] // the leader for which this process stands by; nil if unknown
-	me    bus.Leader                 // this process's lease entry without Since, Why and Time; ID is "" until Identity
+	me    bus.Leader                 // this process's lease entry without Since, Why and Time; zero until identify
 }
 
 // Leads reports whether effects may run now. Before the first term it returns true.

@@ -101,7 +101,7 @@ func (l *Lock) Close() error {
 func (l *Lock) Renew(dir string) error {
 	name := filepath.Join(dir, LockFile)
 	now, err := os.Stat(name) // without l.mu, because a hanging disk must not block the other methods
-	if err != nil {           // every director creates this file, so its disk is gone
+	if err != nil {           // the file exists, unless the directory or its disk was removed
 		return fmt.Errorf("director.data_dir is no longer the same directory, because it was removed or its disk is "+
 			"gone (%w)",
 			err)

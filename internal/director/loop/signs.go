@@ -106,7 +106,7 @@ func (o *Owner) HandOver(ctx context.Context) error {
 			return nil
 		}
 		select {
-		case o.inputs <- input{}: // an empty input makes the owner take them
+		case o.inputs <- input{}: // an empty input makes the owner take the pending heartbeats
 		case <-o.done:
 			return nil
 		case <-ctx.Done():

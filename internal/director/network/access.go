@@ -60,7 +60,7 @@ func (a *Access) Denied(attempt string) (lines []string) {
 	return lines
 }
 
-// Environ returns before with the variables added that make an attempt's programs use the proxy. If agent is set, it
+// Environ returns before, extended by the variables that make an attempt's programs use the proxy. If agent is set, it
 // also adds placeholders for the keys that the proxy inserts.
 func (a *Access) Environ(attempt string, before []string, agent bool) []string {
 	if a == nil {
@@ -91,7 +91,8 @@ func (a *Access) Environ(attempt string, before []string, agent bool) []string {
 	return replacing(before, ours)
 }
 
-// replacing returns before with the variables of more added. They replace variables with the same name.
+// replacing returns the variables of before and more. A variable of more replaces a variable of before with the same
+// name.
 func replacing(before, more []string) []string {
 	names := map[string]bool{}
 	for _, v := range more {

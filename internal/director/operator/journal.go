@@ -56,7 +56,7 @@ func AskVerification(ctx context.Context, dataDir string) (v bus.Verification, e
 	return v, nil
 }
 
-// AskExport copies the director's export of its journal to to. It returns bus.ErrDamaged if the journal is damaged.
+// AskExport writes the director's export of its journal to to. It returns bus.ErrDamaged if the journal is damaged.
 // The caller must check that the copy is complete.
 func AskExport(ctx context.Context, dataDir string, to io.Writer) error {
 	resp, err := question{method: http.MethodGet, path: ExportPath}.send(ctx, dataDir)

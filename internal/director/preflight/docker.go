@@ -70,7 +70,7 @@ func (d *dockerSeen) Try(ctx context.Context, t doctor.Trial) (found doctor.Trie
 func tryIn(ctx context.Context, in container.Runtime, spec container.Spec, t doctor.Trial, found doctor.Tried, gateway,
 	listen string,
 ) (doctor.Tried, error) {
-	asked := map[string]string{} // by the address that the container dials: the trial's address
+	asked := map[string]string{} // maps the address that the container dials to the trial's address
 	var dials []string
 	for _, address := range t.Addresses {
 		host, port, err := net.SplitHostPort(address)

@@ -21,7 +21,7 @@ import (
 	"retake/internal/worktree"
 )
 
-// atStart is the origin of the first reading.
+// atStart is the cause of the reading at startup, as status queries show it.
 const atStart = "start"
 
 // Reader reads the configuration again. Set the exported fields before Begin. Its methods are safe for concurrent

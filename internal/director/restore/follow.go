@@ -20,7 +20,7 @@ const (
 
 // Follow keeps the state current until ctx is done, so that Load only has to read the end of the journal.
 func (r *Restorer) Follow(ctx context.Context) {
-	r.problem.Store(nil) // the problem is from an earlier standby
+	r.problem.Store(nil) // an earlier call may have left a problem
 	r.tasks.Store(0)
 	for ctx.Err() == nil {
 		pause := followEvery

@@ -169,8 +169,8 @@ func (s *TaskCommands) Do(ctx context.Context, key fsm.IssueKey, c operator.Task
 	return http.StatusConflict, a
 }
 
-// tasksOwn reports whether the task of a command is known, or an earlier request with the same ID was decided, because
-// that request may have ended the task. It sets v.Task to the task's spelling of the issue.
+// tasksOwn reports whether the machine has the task of a command, or has decided an earlier request with the same ID.
+// Such a request may have ended the task. tasksOwn sets v.Task to the task's spelling of the issue.
 func (s *TaskCommands) tasksOwn(ctx context.Context, v *fsm.CommentView) (bool, error) {
 	key, err := loop.Look(ctx, s.Owner, func(d *fsm.Driver) fsm.IssueKey {
 		if t := d.Machine().Task(v.Task); t != nil {

@@ -94,7 +94,7 @@ func (f *Follower) Apply(_ uint64, records []fsm.Record) {
 	}
 }
 
-// Run reads the journal's past and then follows the journal until ctx is done.
+// Run reads the journal before the session, and then follows the session's records until ctx is done.
 func (f *Follower) Run(ctx context.Context) {
 	if f == nil {
 		return

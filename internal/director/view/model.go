@@ -23,7 +23,7 @@ import (
 //
 //	journal, to where the session begins ─feed.Journal──▶ follow ──▶ book ◀── read ── commands, page
 //	owner, each durable batch ──Apply──▶ queue ─────────▶ follow
-//	journal, what the queue had no room for ──feed.After──▶ follow
+//	journal, batches that did not fit into the queue ──feed.After──▶ follow
 type Model struct {
 	log     *zap.Logger
 	journal feed.Source
@@ -38,7 +38,7 @@ type Model struct {
 	more    chan struct{}  // wakes Follow; capacity 1, so signals coalesce
 
 	mu      sync.Mutex     // never locked by the owner
-	book    *timeline.Book // nil while Follow reads the journal's past
+	book    *timeline.Book // nil until Follow has read the journal before the session
 	changed chan struct{}  // closed and replaced when the book has new events
 	ended   chan struct{}  // closed when Follow has returned
 	whole   chan struct{}  // capacity 1, so that one request at a time reads the whole journal
@@ -100,9 +100,9 @@ func (v *Model) wake() {
 	}
 }
 
-// Follow reads the journal's past, then adds decided batches to the book until ctx is done. If a part of the past
-// cannot be read, the book omits it while a second goroutine retries. Follow waits for that goroutine before it
-// returns.
+// Follow reads the journal before the session, then adds decided batches to the book until ctx is done. If a part of
+// the earlier journal cannot be read, the book omits it while a second goroutine retries. Follow waits for that
+// goroutine before it returns.
 func (v *Model) Follow(ctx context.Context) error {
 	defer close(v.ended)
 	var reading sync.WaitGroup
@@ -341,7 +341,7 @@ func (v *Model) Events(
 		}
 		last, seq = next, 0
 		if _, err := v.Next(ctx, last); err != nil {
-			return err // the caller has gone, or the session is over
+			return err // the caller has stopped, or the session is over
 		}
 	}
 }
