@@ -96,6 +96,26 @@ func twoWitnesses(d decision) string {
 	})
 }
 
+// answersSeldom checks the limit of answers to unknown workers. Every report is answered, because it is acknowledged
+// after the fact.
+func answersSeldom(d decision) string {
+	if _, ok := d.body.(fsm.ReportReceived); ok {
+		return ""
+	}
+	return each(d, func(f fsm.WorkerAnswered) string {
+		if f.Welcome {
+			return ""
+		}
+		now := d.p.m.Now()
+		before, known := d.p.soft.fenced[f.Worker]
+		d.p.soft.fenced[f.Worker] = now
+		if known && now.Sub(before) < time.Minute {
+			return fmt.Sprintf("%s is answered %s after the previous answer", f.Worker, now.Sub(before))
+		}
+		return ""
+	})
+}
+
 // atOnce lists the triggers that stop an attempt without a grace period, because its worker cannot use one. It is a
 // copy, because the machine's table is under test.
 var atOnce = []fsm.Trigger{fsm.OnStartFailed, fsm.OnNoHello, fsm.OnNotPlaced, fsm.OnStillSilent, fsm.OnContainerEnded}

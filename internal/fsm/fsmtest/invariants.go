@@ -172,6 +172,8 @@ var invariants = []Invariant{
 		"have begun", fact: onClaim(staleFairly)},
 	{Name: "KillNeedsTwoWitnesses", Says: "a worker is killed for silence only if the runtime has answered since the " +
 		"suspicion, and the worker has not answered a later probe", step: twoWitnesses},
+	{Name: "UnknownWorkersAreLeftAlone", Says: "the director answers at most one sign of life of an unknown worker, " +
+		"and removes its listed container at most once, within a minute", step: answersSeldom},
 	{Name: "GraceIsForThoseWhoListen", Says: "a worker that is silent, never began, has ended, or is ended by a " +
 		"director's report is stopped at once; any other worker gets its grace period", step: graceOfStop},
 	{

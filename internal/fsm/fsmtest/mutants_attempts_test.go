@@ -10,6 +10,12 @@ var attemptMutants = []mutant{
 		false,
 	},
 	{
+		"an unknown worker gets an answer each time", "fsm/liveness.go",
+		"case known && now.Before(u.places[i].dueAt()):", "case known && now.Before(u.places[i].at):",
+		[]string{"UnknownWorkersAreLeftAlone"},
+		false,
+	},
+	{
 		"budget is off by one", "recovery/policy/guard.go",
 		"s.redispatches() >= g.MaxRetries:", "s.redispatches() > g.MaxRetries:",
 		[]string{"BudgetsNeverExceeded"},

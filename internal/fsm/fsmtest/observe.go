@@ -16,6 +16,7 @@ type softView struct {
 	last   time.Time            // time of the last step
 	listed map[string]time.Time // by attempt: the time of the last list with it
 	probed map[string]time.Time // by attempt: when the last unanswered probe was sent
+	fenced map[string]time.Time // by unknown worker, or its container: when it was last answered
 
 	edits  map[fsm.IssueKey]*fsm.Effect // running edits of comments about failing deliveries
 	edited []string                     // ids of edits with a known outcome
@@ -102,7 +103,8 @@ func each[F fsm.Fact](d decision, check func(F) string) string {
 func (h *history) booted(p *process) {
 	p.soft = &softView{
 		heard: map[string]time.Time{}, listed: map[string]time.Time{}, probed: map[string]time.Time{},
-		edits: map[fsm.IssueKey]*fsm.Effect{},
+		fenced: map[string]time.Time{},
+		edits:  map[fsm.IssueKey]*fsm.Effect{},
 	}
 	for _, row := range h.rows {
 		if row.boot != nil {
