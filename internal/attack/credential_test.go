@@ -5,7 +5,13 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/jwt/v2"
@@ -138,4 +144,41 @@ func (b *battle) forgeries() (all [][]byte) {
 // signedWith signs a worker's report with the key of another plan.
 func signedWith(p wire.Plan, worker string, body wire.Payload) ([]byte, error) {
 	return wire.Encode(wire.Sender{Role: wire.RoleWorker, ID: worker, Key: p.SignKey}, 1, time.Now(), body)
+}
+
+// guessTokens comes from this machine, as do all requests through a proxy on it.
+func guessTokens(b *battle) error {
+	at, err := b.door()
+	if err != nil {
+		return err
+	}
+	var wg sync.WaitGroup
+	var stop atomic.Bool
+	var wrong atomic.Int64
+	defer wg.Wait()
+	defer stop.Store(true)
+	for range 4 {
+		wg.Go(func() {
+			v := &visitor{Client: unled(nil), at: at}
+			for ; !stop.Load(); wrong.Add(2) {
+				_, _, _ = v.send(http.MethodPost, "/signin", url.Values{"name": {person}, "token": {"guessed"}}, nil)
+				_, _, _ = v.send(http.MethodGet, "/metrics", nil, http.Header{"Authorization": {"Bearer guessed"}})
+			}
+		})
+	}
+	if err := until("many wrong tokens are sent", longest, func() bool { return wrong.Load() > 100 }); err != nil {
+		return err
+	}
+	v := &visitor{Client: unled(nil), at: at}
+	for range 10 {
+		_, refused := b.signIn()
+		status, _, sent := v.send(http.MethodGet, "/metrics", nil,
+			http.Header{"Authorization": {"Bearer " + metricsToken}})
+		if sent == nil && status != http.StatusOK {
+			sent = fmt.Errorf("/metrics with its token: %d", status)
+		}
+		err = errors.Join(err, refused, sent)
+	}
+	b.note("%d wrong tokens", wrong.Load())
+	return err
 }

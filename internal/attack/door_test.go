@@ -56,6 +56,12 @@ var doorAttacks = []attack{
 		run: readTemplates,
 	},
 	{
+		name: "steady wrong tokens", kind: onDoor,
+		does:  "sends wrong tokens to sign-in and metrics without a pause, while a person signs in",
+		holds: "the right token is accepted each time", before: "succeeded: 0 of 10 right tokens",
+		run: guessTokens,
+	},
+	{
 		name: "files of a director with umask 000", kind: onDoor,
 		does: "another user of this machine reads and writes all files below data_dir, adds more, and connects to " +
 			"the operator's socket",

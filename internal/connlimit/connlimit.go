@@ -294,8 +294,10 @@ func Reset(c net.Conn) {
 	_ = c.Close()
 }
 
-func sourceOf(a net.Addr) netip.Addr {
-	p, err := netip.ParseAddrPort(a.String())
+func sourceOf(a net.Addr) netip.Addr { return sourceOfText(a.String()) }
+
+func sourceOfText(address string) netip.Addr {
+	p, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return netip.Addr{}
 	}

@@ -34,6 +34,28 @@ func from(t *testing.T, address string) net.Conn {
 	return fakeConn{from: net.TCPAddrFromAddrPort(a)}
 }
 
+// TestTries checks that each source has its own limit, and that the number of remembered sources is limited.
+func TestTries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tries := NewTries(1, 2)
+		if !tries.Allow("10.0.0.1:1") || !tries.Allow("10.0.0.1:2") || tries.Allow("[::ffff:10.0.0.1]:3") {
+			t.Error("a source has two tries")
+		}
+		if !tries.Allow("10.0.0.2:1") {
+			t.Error("another source is refused")
+		}
+		for i := range 2 * maxSources {
+			tries.Allow(fmt.Sprintf("10.1.%d.%d:1", i/256, i%256))
+		}
+		if n := len(tries.sources); n != maxSources {
+			t.Errorf("%d sources are remembered", n)
+		}
+		if time.Sleep(time.Second); !tries.Allow("10.0.0.3:1") || !tries.Allow("10.0.0.1:4") {
+			t.Error("a try is refused after a pause")
+		}
+	})
+}
+
 // TestLimits checks the limits on connections in total, per source and per second, and on the number of sources.
 func TestLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,6 +1,8 @@
 // Package connlimit limits the connections of a listener, fairly between sources. A source is an IPv4 address, or the
 // /64 network of an IPv6 address.
 //
+// Tries counts other events by the same sources.
+//
 // # Replaced connections
 //
 // A connection waits while the server needs more bytes of a request: before and between requests, and in the middle of

@@ -141,6 +141,7 @@ type browser struct {
 	*testing.T
 	*http.Client
 	url, key string
+	page     *Page
 }
 
 // Values of Options.Open.
@@ -172,7 +173,7 @@ func serve(t *testing.T, o Options) *browser {
 	c := web.Client()
 	c.Jar = &jar{}
 	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &browser{T: t, Client: c, url: web.URL}
+	return &browser{T: t, Client: c, url: web.URL, page: p}
 }
 
 // jar keeps the latest cookies.

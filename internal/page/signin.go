@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"retake/internal/connlimit"
 )
 
 // Limits on signing in.
@@ -30,7 +32,8 @@ const (
 	keyHeader        = "Retake-Page-Key"
 )
 
-// triesAtOnce and tryEvery limit how often all clients together can guess the token.
+// triesAtOnce and tryEvery limit the wrong tokens of one source. The right token is accepted regardless, because behind
+// a proxy all people are one source. The length of the token makes guessing futile.
 const (
 	triesAtOnce = 10
 	tryEvery    = 2 * time.Second
@@ -39,7 +42,7 @@ const (
 // sessions holds the signed-in users. A restart of the director ends all sessions.
 type sessions struct {
 	mu    sync.Mutex
-	tries *rate.Limiter
+	tries *connlimit.Tries   // wrong tokens
 	known map[string]session // by the cookie's name and value
 }
 
@@ -50,7 +53,7 @@ type session struct {
 }
 
 func newSessions() sessions {
-	return sessions{tries: rate.NewLimiter(rate.Every(tryEvery), triesAtOnce), known: map[string]session{}}
+	return sessions{tries: connlimit.NewTries(rate.Every(tryEvery), triesAtOnce), known: map[string]session{}}
 }
 
 // who identifies the signed-in user by name, or returns "".
@@ -199,13 +202,13 @@ func (p *Page) drawSignIn(w http.ResponseWriter, r *http.Request, status int, pa
 // The response contains the session's key for the page's script.
 func (p *Page) signIn(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 4<<10)
-	if !p.sessions.tries.Allow() {
-		p.askToken(w, r, http.StatusTooManyRequests, "Too many attempts: wait a few seconds.")
-		return
-	}
 	token, err := p.options.Token()
 	if err != nil || token == "" || subtle.ConstantTimeCompare([]byte(token), []byte(r.PostFormValue("token"))) != 1 {
-		p.askToken(w, r, http.StatusForbidden, "Wrong token.")
+		status, wrong := http.StatusForbidden, "Wrong token."
+		if !p.sessions.tries.Allow(r.RemoteAddr) {
+			status, wrong = http.StatusTooManyRequests, "Wrong token, one of too many from this address."
+		}
+		p.askToken(w, r, status, wrong)
 		return
 	}
 	name := strings.Join(strings.Fields(r.PostFormValue("name")), " ")

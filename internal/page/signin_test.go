@@ -2,6 +2,7 @@ package page
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -198,8 +199,9 @@ func TestSigningInLeadsBack(t *testing.T) {
 	}
 }
 
-// A token can be guessed only at a limited rate.
-func TestTokensAreNotGuessed(t *testing.T) {
+// TestWrongTokensKeepNobodyOut sends many wrong tokens from one address. The right token must work from the same
+// address, and another address must keep its tries.
+func TestWrongTokensKeepNobodyOut(t *testing.T) {
 	b := serve(t, Options{Source: func() Source { return newPlayed() }, Open: anyone})
 	last := 0
 	for range 2 * triesAtOnce {
@@ -207,6 +209,16 @@ func TestTokensAreNotGuessed(t *testing.T) {
 	}
 	if last != http.StatusTooManyRequests {
 		t.Errorf("after %d tries: %d", 2*triesAtOnce, last)
+	}
+	for range 10 {
+		b.signIn("alice")
+	}
+	elsewhere := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/signin?token=wrong", http.NoBody)
+	elsewhere.RemoteAddr = "192.0.2.1:1"
+	w := httptest.NewRecorder()
+	b.page.ServeHTTP(w, elsewhere)
+	if w.Code != http.StatusForbidden {
+		t.Errorf("a wrong token from another address: %d", w.Code)
 	}
 }
 
