@@ -2,17 +2,16 @@ package githubtest
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/cgi"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -60,7 +59,7 @@ func (s *store) seed(fullName, from string) error {
 	if _, err := git(fresh, nil, "init", "-q", "--bare", "-b", "main"); err != nil {
 		return err
 	}
-	if _, err := git(fresh, nil, "config", "http.receivepack", "true"); err != nil {
+	if _, err := git(fresh, nil, "config", "receive.autogc", "false"); err != nil {
 		return err
 	}
 	if from != "" {
@@ -106,17 +105,21 @@ func (s *store) commitOf(fullName, branch string) (string, bool) {
 	if s.opts.DataDir == "" || branch == "" || strings.HasPrefix(branch, "-") {
 		return "", false
 	}
-	sha, err := git(s.bare(fullName), nil, "rev-parse", "--verify", "-q", "refs/heads/"+branch)
+	dir, ref := s.bare(fullName), "refs/heads/"+branch
+	if filepath.IsLocal(branch) { // reading the file saves a process in nearly all cases
+		if loose, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(ref))); err == nil {
+			return strings.TrimSpace(string(loose)), true
+		}
+	}
+	sha, err := git(dir, nil, "rev-parse", "--verify", "-q", ref)
 	return sha, err == nil
 }
 
-// gitPrograms returns the directory of the programs that git starts.
-var gitPrograms = sync.OnceValues(func() (string, error) { return git("", nil, "--exec-path") })
-
-// serveGit passes a request to git http-backend. Everybody may fetch, but a push needs the token of a user with write
-// access.
+// serveGit answers requests of git's smart HTTP protocol. Everybody may fetch, but a push needs the token of a user with
+// write access. The server starts upload-pack and receive-pack itself, because git http-backend would start another
+// process for each request.
 func (s *gate) serveGit(w http.ResponseWriter, r *http.Request) {
-	name, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), ".git/")
+	name, path, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), ".git/")
 	s.mu.Lock()
 	repo, u := s.repos[strings.ToLower(name)], s.apps.byToken(r)
 	allowed := repo != nil && u != nil && repo.mayWrite(u)
@@ -124,9 +127,13 @@ func (s *gate) serveGit(w http.ResponseWriter, r *http.Request) {
 	if s.gitFault(w, r) {
 		return
 	}
-	push := strings.HasSuffix(r.URL.Path, "/git-receive-pack") || r.URL.Query().Get("service") == "git-receive-pack"
+	service := strings.TrimPrefix(path, "git-")
+	if path == "info/refs" {
+		service = strings.TrimPrefix(r.URL.Query().Get("service"), "git-")
+	}
+	push := service == "receive-pack"
 	switch {
-	case repo == nil:
+	case repo == nil, !push && service != "upload-pack":
 		http.NotFound(w, r)
 		return
 	case push && u == nil:
@@ -137,32 +144,65 @@ func (s *gate) serveGit(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no write access", http.StatusForbidden)
 		return
 	}
-	if err := spool(r); err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+	w.Header().Set("Cache-Control", "no-cache")
+	if path == "info/refs" {
+		s.advertise(w, r, name, service)
 		return
 	}
-	defer func() { _ = r.Body.Close() }()
-	programs, err := gitPrograms()
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	r.URL.Path = "/" + strings.ToLower(name) + strings.TrimPrefix(r.URL.Path, "/"+name)
-	env := append([]string{"GIT_PROJECT_ROOT=" + s.opts.DataDir, "GIT_HTTP_EXPORT_ALL=1"}, quiet...)
 	if push {
-		env = append(env, "REMOTE_USER="+u.login)
-	}
-	if v := r.Header.Get("Git-Protocol"); v != "" {
-		env = append(env, "GIT_PROTOCOL="+v)
-	}
-	if strings.HasSuffix(r.URL.Path, "/git-receive-pack") {
 		defer func() {
 			s.mu.Lock()
 			s.followHeads(repo, u)
 			s.unlock()
 		}()
 	}
-	(&cgi.Handler{Path: filepath.Join(programs, "git-http-backend"), Env: env, Stderr: io.Discard}).ServeHTTP(w, r)
+	s.runPack(w, r, name, service)
+}
+
+// advertise sends the refs or, in version 2 of the protocol, the capabilities.
+func (s *gate) advertise(w http.ResponseWriter, r *http.Request, name, service string) {
+	w.Header().Set("Content-Type", "application/x-git-"+service+"-advertisement")
+	if !strings.Contains(r.Header.Get("Git-Protocol"), "version=2") || service == "receive-pack" {
+		line := "# service=git-" + service + "\n"
+		_, _ = fmt.Fprintf(w, "%04x%s0000", len(line)+4, line)
+	}
+	s.serve(r, name, nil, w, service, "--http-backend-info-refs", ".")
+}
+
+func (s *gate) runPack(w http.ResponseWriter, r *http.Request, name, service string) {
+	body := io.Reader(r.Body)
+	if r.Header.Get("Content-Encoding") == "gzip" {
+		unzipped, err := gzip.NewReader(r.Body)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		body = unzipped
+	}
+	w.Header().Set("Content-Type", "application/x-git-"+service+"-result")
+	s.serve(r, name, io.LimitReader(body, packLimit), w, service, "--stateless-rpc", ".")
+}
+
+// packLimit is the maximum size of a request, in bytes.
+const packLimit = 256 << 20
+
+// serve runs a git program in the repository. A program that fails cuts the connection, so that the client notices.
+func (s *gate) serve(r *http.Request, name string, in io.Reader, out io.Writer, args ...string) {
+	ctx, cancel := context.WithTimeout(r.Context(), gitTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "git", args...)
+	cmd.Dir, cmd.Stdin, cmd.Stdout = s.bare(name), in, out
+	cmd.Env = append(append(os.Environ(), quiet...), "GIT_PROTOCOL="+r.Header.Get("Git-Protocol"))
+	cmd.WaitDelay = time.Second // git may end before it has read the whole request
+	if err := cmd.Run(); err != nil && !exited(err) {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// exited reports whether the program ended by itself. It has then reported its error to the client.
+func exited(err error) bool {
+	failed, ok := errors.AsType[*exec.ExitError](err)
+	return ok && failed.Exited()
 }
 
 // gitFault answers a request to which a fault applies. It sends the body as plain text, because git does not show
@@ -182,31 +222,4 @@ func (s *gate) gitFault(w http.ResponseWriter, r *http.Request) bool {
 	}
 	http.Error(w, f.Body, f.Status)
 	return true
-}
-
-// spoolLimit is the maximum size of a push, in bytes.
-const spoolLimit = 256 << 20
-
-// spool copies a chunked request body to a file, because CGI needs its length. Git sends packs over 1 MiB in chunks.
-func spool(r *http.Request) error {
-	if r.ContentLength >= 0 {
-		return nil
-	}
-	f, err := os.CreateTemp("", "githubsim-push-*")
-	if err != nil {
-		return fmt.Errorf("githubtest: %w", err)
-	}
-	_ = os.Remove(f.Name()) // the open file remains readable
-	n, err := io.Copy(f, io.LimitReader(r.Body, spoolLimit+1))
-	if err == nil && n > spoolLimit {
-		err = errors.New("push is too large")
-	}
-	if err == nil {
-		_, err = f.Seek(0, io.SeekStart)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("githubtest: %w", err), f.Close())
-	}
-	r.Body, r.ContentLength, r.TransferEncoding = f, n, nil
-	return nil
 }

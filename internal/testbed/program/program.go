@@ -1,6 +1,5 @@
-// Package program builds static programs of this repository for tests. It compiles packages with the settings of go
-// test and go vet, so that the three share the build cache. A release build disables cgo, and would therefore compile
-// every importer of net again.
+// Package program builds static programs of this repository for tests, with the settings of go test and go vet, so that
+// all three share the build cache.
 package program
 
 import (
@@ -14,10 +13,11 @@ import (
 // Build builds a package as a static binary. to is the path of the file, or of a directory for it. Build runs in dir,
 // or in the working directory if dir is empty.
 func Build(ctx context.Context, dir, what, to string) error {
-	if build(ctx, dir, what, to, "-linkmode external -extldflags -static", os.Environ()) == nil {
+	if os.Getenv("CGO_ENABLED") != "0" &&
+		build(ctx, dir, what, to, "-linkmode external -extldflags -static", os.Environ()) == nil {
 		return nil
 	}
-	// The build failed because this machine lacks cgo or a static C library.
+	// Without cgo, Go's own linker makes static programs. It is also used on machines without a static C library.
 	return build(ctx, dir, what, to, "", append(os.Environ(), "CGO_ENABLED=0"))
 }
 
