@@ -2,15 +2,17 @@ package classify
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"retake/internal/recovery/recoverytest"
-	"retake/internal/testfiles"
+	"golang.org/x/sys/unix"
 
 	"retake/internal/recovery"
+	"retake/internal/recovery/recoverytest"
+	"retake/internal/testfiles"
 )
 
 var benchNow = time.Date(2026, 11, 21, 11, 0, 0, 0, time.UTC)
@@ -47,15 +49,27 @@ func BenchmarkCorpus(b *testing.B) {
 	}
 }
 
-// fastest returns the least time of several runs of f, because other work on the machine adds time.
+// fastest returns the least processor time of several runs of f. Wall time would depend on the load of the machine: a
+// long run is interrupted, and a short one often is not.
 func fastest(runs int, f func()) time.Duration {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	times := make([]time.Duration, runs)
 	for i := range times {
-		start := time.Now()
+		start := threadTime()
 		f()
-		times[i] = time.Since(start)
+		times[i] = threadTime() - start
 	}
 	return slices.Min(times)
+}
+
+// threadTime returns the processor time that this thread has used.
+func threadTime() time.Duration {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
+		panic(err)
+	}
+	return time.Duration(ts.Nano())
 }
 
 // TestCostIsLinear checks that a text of eight times the length takes at most 24 times as long, for many kinds of text.
