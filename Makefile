@@ -34,7 +34,7 @@ build: ## Build director, worker, the stand-ins, the demo and its agent into bin
 
 test: ## Run all tests. Tests with Docker run only if an engine answers (RETAKE_REQUIRE_DOCKER=1: fail if none does)
 	@$(MAKE) --no-print-directory docker-hint
-	$(call run,-timeout 20m,$(PKGS))
+	$(call run,-timeout 60m,$(PKGS))
 	@echo "tests passed"
 
 # The pure packages and their simulator do not start goroutines, so the race detector has nothing to find there. A test checks
@@ -52,7 +52,7 @@ race: ## Run the tests with the race detector, and print the skipped packages wi
 	@echo "skipped, because these packages do not start goroutines:$(patsubst retake/internal/%, %,$(PURE))"
 	@echo "skipped except in make nightly, because the tests start programs without the detector, or use one goroutine:$(patsubst retake/%, %,$(BUILT))"
 	@grep -rno --include='*_test.go' 'Skip("[^"]*race detector[^"]*")' cmd internal | sed 's|^\(.*\):Skip("\(.*\)")$$|left out: \1: \2|'
-	CGO_ENABLED=1 $(call run,-race -timeout 20m,$(RACED))
+	CGO_ENABLED=1 $(call run,-race -timeout 60m,$(RACED))
 	@echo "tests passed with the race detector"
 
 .PHONY: docker-hint
@@ -96,7 +96,7 @@ nightly: ## Run the long searches that `make test` skips: all worlds, all mutant
 	RETAKE_NIGHTLY=1 $(GO) test -count=1 -timeout 60m ./internal/fsm/...
 	RETAKE_NIGHTLY=1 $(GO) test -count=1 -timeout 60m -run TestInventoryNeverDecides ./internal/recovery/classify
 	RETAKE_NIGHTLY=1 $(GO) test -count=1 -timeout 60m -run TestLargeRepositories ./internal/workspace
-	RETAKE_NIGHTLY=1 $(GO) test -count=1 -timeout 60m -run TestAsksTwentyDrawnFailures ./internal/director
+	RETAKE_NIGHTLY=1 $(GO) test -count=1 -timeout 60m -run "TestAsksTwentyDrawnFailures|TestAsksNameTheProfilesOwn" ./internal/director
 	RETAKE_NIGHTLY=1 CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 60m $(BUILT) ./internal/director
 
 sim: ## Let the simulator try to break the core: SEED=7 STEPS=20000000; WORLD=n replays one world, EXPLORE=100000 searches small ones

@@ -115,9 +115,9 @@ func (s *store) commitOf(fullName, branch string) (string, bool) {
 	return sha, err == nil
 }
 
-// serveGit answers requests of git's smart HTTP protocol. Everybody may fetch, but a push needs the token of a user with
-// write access. The server starts upload-pack and receive-pack itself, because git http-backend would start another
-// process for each request.
+// serveGit answers requests of git's smart HTTP protocol. Everybody may fetch, but a push needs the token of a user
+// with write access. The server starts upload-pack and receive-pack itself, because git http-backend would start
+// another process for each request.
 func (s *gate) serveGit(w http.ResponseWriter, r *http.Request) {
 	name, path, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), ".git/")
 	s.mu.Lock()
@@ -199,7 +199,7 @@ func (s *gate) serve(r *http.Request, name string, in io.Reader, out io.Writer, 
 	}
 }
 
-// exited reports whether the program ended by itself. It has then reported its error to the client.
+// exited reports whether the program exited without a signal. It has then sent its error to the client.
 func exited(err error) bool {
 	failed, ok := errors.AsType[*exec.ExitError](err)
 	return ok && failed.Exited()
