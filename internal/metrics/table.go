@@ -63,7 +63,7 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_disk_usable", Kind: Gauge, Always: true, Help: "1 while the data directory can be written to",
-		Means: "As of the last check, about once a second.",
+		Means: "The result of the last check. The director checks about once a second.",
 	},
 	{
 		Name: "retake_slots", Kind: Gauge, Help: "Maximum number of tasks with a worker at the same time",
@@ -135,8 +135,8 @@ var Table = []Row{
 	{
 		Name: "retake_attempt_seconds", Kind: Histogram, Labels: []string{"outcome"}, Buckets: attemptBuckets,
 		Help: "Time from the beginning of an attempt until its container was confirmed gone",
-		Means: "Observed where `retake_attempts_total` counts. For an attempt that an earlier process began, " +
-			"it counts from the start of its container.",
+		Means: "Observed when `retake_attempts_total` counts the attempt. For an attempt that an earlier process " +
+			"began, the time counts from the start of its container.",
 	},
 	{
 		Name: "retake_decisions_total", Kind: Counter, Labels: []string{"reason", "action"},
@@ -185,21 +185,21 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_questions_oldest_age_seconds", Kind: Gauge, Help: "Age of the oldest open question",
-		Means: "Counts from the time at which GitHub showed the question. 0 without one.",
+		Means: "Counts from the time at which GitHub showed the question. 0 without an open question.",
 	},
 	{
 		Name: "retake_time_to_human_seconds", Kind: Histogram, Labels: []string{"answer"}, Buckets: humanBuckets,
 		Help: "Time from a question to its answer", Means: "From GitHub's confirmation of the question to the " +
-			"decision that the answer caused. `answered`: another attempt. `snoozed`. `withdrawn`: the issue was " +
-			"closed, unlabelled, stopped or taken. `merged`, `closed_unmerged`: the outcome of its pull request. " +
-			"The end of an incident does not count as an answer.",
+			"decision that the answer caused. `answered`: another attempt. `snoozed`: a later attempt. `withdrawn`: " +
+			"the issue was closed, unlabelled, stopped or taken. `merged`, `closed_unmerged`: the outcome of its " +
+			"pull request. The end of an incident does not count as an answer.",
 	},
 	{
 		Name: "retake_reblocks_total", Kind: Counter, Labels: []string{"reason"},
 		Help: "Questions in a claim with an earlier answered question",
 		Means: "`reason` belongs to the new question. Divided by the answers " +
-			"(`retake_time_to_human_seconds_count{answer=\"answered\"}`) it is the re-block rate. In a claim from " +
-			"before this process, the end of an incident and a repeated delivery also count as answers.",
+			"(`retake_time_to_human_seconds_count{answer=\"answered\"}`) it is the re-block rate. In a claim that an " +
+			"earlier process began, the end of an incident and a repeated delivery also count as answers.",
 	},
 	{
 		Name: "retake_escalations_without_human_total", Kind: Counter, Labels: []string{"how"},
@@ -216,8 +216,8 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_outbox_oldest_age_seconds", Kind: Gauge, Help: "Age of the oldest planned effect",
-		Means: "0 without planned effects. A release that waits for an unavailable GitHub keeps its age across " +
-			"restarts.",
+		Means: "0 without planned effects. A restart does not reset the age, because the journal contains the " +
+			"effect and its time.",
 	},
 	{
 		Name: "retake_effects_total", Kind: Counter, Labels: []string{"kind", "result"},
@@ -235,7 +235,7 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_journal_append_errors_total", Kind: Counter, Help: "Appends that the journal refused",
-		Means: "Each ends the session, and the journal is read again.",
+		Means: "After such an append, the session ends, and the director reads the journal again.",
 	},
 	{
 		Name: "retake_journal_append_age_seconds", Kind: Gauge, Help: "Age of the append in progress",
@@ -253,7 +253,8 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_cooldown_remaining_seconds", Kind: Gauge, Labels: []string{"resource"},
-		Help: "How long the resource stays closed", Means: "The longest, if several share a label. 0: open.",
+		Help:  "How long the resource stays closed",
+		Means: "The longest time, if several resources share a label value. 0 if the resource is open.",
 	},
 	{
 		Name: "retake_cooldowns_total", Kind: Counter, Labels: []string{"resource"},
@@ -282,18 +283,18 @@ var Table = []Row{
 	{
 		Name: "retake_github_request_seconds", Kind: Histogram, Labels: []string{"method"}, Buckets: requestBuckets,
 		Always: true, Help: "Response time of GitHub",
-		Means: "From the request to the whole answer; the wait at the gate does not count.",
+		Means: "From the sending of the request to the end of the answer, without the wait at the gate.",
 	},
 	{
 		Name: "retake_github_throttled_total", Kind: Counter, Labels: []string{"limit"}, Always: true,
-		Help: "Answers with a rate limit", Means: "`primary`: the hour's requests; `secondary`: too fast, or " +
-			"too many changes.",
+		Help: "Answers with a rate limit", Means: "`primary`: the requests of the hour are used up. `secondary`: " +
+			"the requests came too fast, or contained too many changes.",
 	},
 	{
 		Name: "retake_github_budget_remaining", Kind: Gauge, Labels: []string{"resource"}, Always: true,
 		Help: "Remaining requests according to " +
 			"GitHub", Means: "`x-ratelimit-remaining` of the last answer that counts " +
-			"in that budget. Stale once the reset is past. Absent before the first such answer.",
+			"in that budget. The value is outdated after the time of the reset. Absent before the first such answer.",
 	},
 	{
 		Name: "retake_github_budget_limit", Kind: Gauge, Labels: []string{"resource"}, Always: true,
@@ -307,11 +308,12 @@ var Table = []Row{
 		Name: "retake_github_changes_left", Kind: Gauge, Always: true,
 		Help: "New comments, issues and pull requests that GitHub's limit still allows in this hour",
 		Means: "GitHub's documented limit of 500 in an hour, minus the content that this process created in the last " +
-			"hour. After a secondary limit every change counts.",
+			"hour. For an hour after a secondary limit, every change counts, not only new content.",
 	},
 	{
 		Name: "retake_github_waiting_requests", Kind: Gauge, Always: true,
-		Help: "Requests waiting at the gate", Means: "Reads and writes.",
+		Help:  "Requests waiting at the gate",
+		Means: "Reads and writes that the director delays, because it respects GitHub's limits.",
 	},
 	{
 		Name: "retake_webhooks_total", Kind: Counter, Labels: []string{"result"}, Always: true,
@@ -326,7 +328,7 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_audit_dropped_total", Kind: Counter, Always: true, Help: "Dropped audit writes",
-		Means: "The disk was too slow. The journal is complete.",
+		Means: "Writes that were dropped because the disk was too slow. The journal is not affected.",
 	},
 	{
 		Name: "retake_audit_write_errors_total", Kind: Counter, Always: true, Help: "Failed audit writes",

@@ -198,7 +198,7 @@ func TestDamageIsNoticed(t *testing.T) {
 			}
 		}
 	})
-	table := "| what befell the journal | no snapshot | snapshot | no snapshot, killed | snapshot, killed |\n" +
+	table := "| damage to the journal | no snapshot | snapshot | no snapshot, killed | snapshot, killed |\n" +
 		"|---|---|---|---|---|\n"
 	for n, d := range damages {
 		table += "| " + d.name + " | " + strings.Join(found[n][:], " | ") + " |\n"
