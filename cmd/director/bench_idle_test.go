@@ -123,7 +123,7 @@ func cpuOf(t *testing.T, pid int) time.Duration {
 	t.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	check(t, err)
-	fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:])) // from the third field
+	fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:])) // starts with the third field
 	user, err := strconv.Atoi(fields[14-3])
 	check(t, err)
 	system, err := strconv.Atoi(fields[15-3])

@@ -96,7 +96,7 @@ func TestRefusedWithoutADataDirectory(t *testing.T) {
 	t.Parallel()
 	for file, want := range map[string]int{
 		`max_workers = \n[director]\ndata_dir = "elsewhere"`:    2, // syntax error before the key
-		`[director]\ndata_dir = 5`:                              2, // of the wrong type
+		`[director]\ndata_dir = 5`:                              2, // the value has the wrong type
 		`[director]\ndata_dir = "elsewhere"\nmax_workers = `:    2, // there is no director
 		`[director]\ndata_dir = ".retake"\nmax_workers = `:      0, // syntax error after the key
 		`[director]\nmax_workers = `:                            0, // the default applies

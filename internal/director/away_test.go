@@ -46,7 +46,8 @@ func (r *roads) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// close blocks the first request that when selects and all later ones, or all requests from now on if when is nil.
+// close blocks all requests, starting with the first one for which when returns true. If when is nil, it blocks all
+// requests from now on.
 func (r *roads) close(when func(*http.Request) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 // suspicions with it.
 type sentTimes []byte
 
-const sentSize = 8 // bytes of one worker
+const sentSize = 8 // bytes of one worker's time in sentTimes
 
 // newSentTimes creates the file, and returns its name.
 func newSentTimes(t *testing.T, workers int) (sentTimes, string) {

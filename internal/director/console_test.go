@@ -163,8 +163,8 @@ func TestAPersonTakesOverWhatIsInReview(t *testing.T) {
 	}
 }
 
-// A question about work in review shows the branch of its pull request. A separate branch has the further work of
-// an attempt, for as long as it has more.
+// A question about work in review shows the branch of its pull request. If an attempt has added unfinished work, the
+// question shows a separate branch with this work. The next delivery removes that branch.
 func TestQuestionsAboutWhatIsInReview(t *testing.T) {
 	t.Parallel()
 	s := withReviews(newHarness(t, func(ctx context.Context, a *fakeWorker) int {

@@ -24,7 +24,7 @@ import (
 	"retake/internal/workspace"
 )
 
-// needsLoop skips the test, with a reason, where files cannot be mounted.
+// needsLoop skips the test on a machine that cannot mount a file as a file system.
 func needsLoop(t *testing.T) {
 	t.Helper()
 	image, dir := filepath.Join(t.TempDir(), "image"), t.TempDir()
@@ -36,7 +36,7 @@ func needsLoop(t *testing.T) {
 	}
 }
 
-// fillQuota writes until there is no room.
+// fillQuota writes to a file until the checkout's quota is used up.
 func (a *fakeWorker) fillQuota() error {
 	f, err := os.Create(filepath.Join(a.checkout, "full"))
 	if err != nil {

@@ -185,7 +185,7 @@ func TestSpoolOfAWorkerThatDied(t *testing.T) {
 	s.config.Containers.Runtime = "process"
 	s.config.Stages = []config.Stage{{Name: "CODE", Run: []string{"sh", "-c", "echo >> begun; while [ ! -e " + wait +
 		" ]; do sleep 0.1; done; echo done > work.txt"}, Timeout: time.Minute}}
-	// plain processes of another user pass through
+	// plain processes of another user must be able to traverse these directories
 	for dir := data; dir != "/" && dir != os.TempDir(); dir = filepath.Dir(dir) {
 		_ = os.Chmod(dir, 0o711)
 	}

@@ -30,7 +30,7 @@ func travelling(t *testing.T, script string) *harness {
 	s.config.Containers.Runtime = "process"
 	s.config.Workspace = config.Workspace{Transport: config.TransportSync, Checkpoint: 200 * time.Millisecond}
 	s.config.Stages = []config.Stage{{Name: "CODE", Run: []string{"sh", "-c", script}, Timeout: time.Minute}}
-	// plain processes of another user pass through
+	// plain processes of another user must be able to traverse these directories
 	for dir := data; dir != "/" && dir != os.TempDir(); dir = filepath.Dir(dir) {
 		_ = os.Chmod(dir, 0o711)
 	}

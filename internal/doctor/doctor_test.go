@@ -143,7 +143,7 @@ var findings = map[string]struct {
 		func(p *played) { p.account.Date = p.now.Add(-time.Minute) }, "clock", Warning,
 		"1m0s off GitHub's clock",
 	},
-	// the App's key is missing
+	// the finding refers to the GitHub check, because the App's key is missing
 	"clock of an App": {
 		func(p *played) { p.account.Date, p.config.GitHub.AppID = p.now.Add(time.Minute), 1 },
 		"clock", NotTried, "see the github check",

@@ -7,7 +7,8 @@ import (
 	"retake/internal/secrets/leak"
 )
 
-// Names and values show which variables are secret, unless the owner declares it. Workers mask declared secrets.
+// The name and the value of a variable decide whether it is secret, unless the configuration declares the variable.
+// Workers mask declared secrets.
 func TestSecretsAsDeclared(t *testing.T) {
 	t.Setenv("MODEL_KEY", "k9Xq2Zp7Lw4Rt8")
 	env := map[string]string{"BUILD_SEED": "x7Kq2Zp9Lw4Rt8Vb3Nm6", "GREETING": "good morning", "GOPROXY": "off"}

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Take waits briefly for a lock, because copies of the file outlive the previous director. A lock that stays belongs
-// to another director.
+// Take waits briefly for a lock, because a child process may hold the lock file open for a short time after the
+// previous director has ended. A lock that remains belongs to another director.
 func TestDataLockIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()

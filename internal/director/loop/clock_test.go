@@ -38,7 +38,8 @@ func TestAGapIsShorterThanTheSilenceOfAWorker(t *testing.T) {
 	}
 }
 
-// The machine's time continues at any wall clock of this process. It does not stop or jump.
+// The machine's time continues steadily, even if this process's wall clock differs from the time of the previous
+// leader.
 func TestClockGoesOnFromTheTimeBefore(t *testing.T) {
 	for name, skew := range map[string]time.Duration{"behind": -5 * time.Minute, "ahead": 5 * time.Minute} {
 		t.Run(name, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 
 var update = flag.Bool("update", false, "record the director's circumstances again, for tests of other packages")
 
-// Tests of other packages use the director's current records.
+// The stored records, which tests of other packages use, equal the records that the director makes now.
 func TestRecordedCircumstances(t *testing.T) {
 	c := config.Default()
 	other := config.Default()
