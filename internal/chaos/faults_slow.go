@@ -32,7 +32,8 @@ const (
 	blameTime  = 3 * time.Second  // after a slow period, in which the director may still stop a worker because of it
 )
 
-// slow is a period in which the director is slow. It must not stop living workers during it or shortly afterwards.
+// slow is a period in which the director is slow. The director must not stop running workers during this period or
+// shortly afterwards.
 type slow struct{ from, to time.Time }
 
 // occupy opens issues with long work, and waits for a while until several workers run.

@@ -45,7 +45,7 @@ func (w *world) openAs(r *rand.Rand, first string) *issue {
 	return openPart(w, r, part{Seconds: 1 + 3*r.Float64(), First: first})
 }
 
-// openPart opens an issue with this task.
+// openPart opens an issue with the task p.
 func openPart(w *world, r *rand.Rand, p part) *issue {
 	late := p.First == waits
 	if late {

@@ -65,7 +65,7 @@ func read(own, other string) (*files, error) {
 		}
 		return match("LICENSE*", path)
 	})
-	if f.openAPI == "" { // the description is only a reference, so other may lack it
+	if f.openAPI == "" { // the directory other may lack the description of the API
 		f.openAPI = filepath.Join(own, "github", "github-openapi-subset.json")
 	}
 	return f, nil

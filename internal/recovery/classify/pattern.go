@@ -34,13 +34,13 @@ type need struct {
 
 func (n *need) isNothing() bool { return len(n.words)+len(n.all)+len(n.any) == 0 }
 
-// Limits of the split. Expressions handle the rest.
+// Limits on the words of patterns. A part of an expression with more words than maxSpelled is not replaced by words.
 const (
-	maxSpelled = 50 // most words for one part of an expression
-	maxWords   = 1<<16 - 1
+	maxSpelled = 50        // most words for one part of an expression
+	maxWords   = 1<<16 - 1 // in all rules; more words are an error
 )
 
-// patternOf splits an expression.
+// patternOf splits an expression into words, and alternatives that need their regular expression.
 func patternOf(whole *expression, words *vocabulary) *pattern {
 	p := &pattern{whole: whole}
 	exprs := alternatives(whole.text)
@@ -332,7 +332,7 @@ func (v *vocabulary) needOfSequence(subs []*syntax.Regexp) (all need) {
 	}
 	for _, sub := range subs {
 		s, repeated := spell(sub), false
-		// the first repetition ends the run, and the last begins another run
+		// In a repetition, the first occurrence ends the current run of characters, and the last begins the next run.
 		if !s.ok && (sub.Op == syntax.OpPlus || sub.Op == syntax.OpRepeat && sub.Min > 0) {
 			s, repeated = spell(sub.Sub[0]), true
 		}

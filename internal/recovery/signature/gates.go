@@ -9,7 +9,7 @@ import (
 // always is the gate of a row without an expression.
 func always(string, int) bool { return true }
 
-// digits reports whether the bytes of s from i on are n digits.
+// digits reports whether n digits begin at s[i].
 func digits(s string, i, n int) bool {
 	if i+n > len(s) {
 		return false
