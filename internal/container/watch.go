@@ -51,7 +51,7 @@ func (d *Docker) Watch(ctx context.Context, changed func()) error {
 	}
 }
 
-// watchOnce watches over one connection until that breaks, so it always returns an error.
+// watchOnce watches until its connection breaks, so it always returns an error.
 func (d *Docker) watchOnce(ctx context.Context, last time.Time,
 	changed func(),
 ) (seen time.Time, connected bool, err error) {
