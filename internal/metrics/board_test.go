@@ -71,21 +71,21 @@ var board = []struct {
 			{"sum(retake_slots_used{J})", "used"},
 			{"sum(retake_slots{J})", "of"},
 			{"sum(retake_workers{J})", "workers"},
-		}, "director.max_workers, and its used part."},
+		}, "Slots in use, and their maximum (director.max_workers)."},
 		{
 			"Queue", "stat", "short", 3, single("sum(retake_queue_tasks{J})", "waiting"),
 			"Tasks that could begin an attempt now.",
 		},
 		{
 			"Open questions", "stat", "short", 3, single(`sum(retake_tasks{J,state="Blocked"})`, "blocked"),
-			"Issues with agent-blocked.",
+			"Issues that wait for a person's answer (label agent-blocked).",
 		},
 		{
 			"Incidents", "stat", "short", 3, single(`sum(retake_incidents{J,state=~"open|half_open|ramp|held"})`, "incidents"),
 			"Incidents that block work.",
 		},
 		{"Cost", "stat", "currencyUSD", 3, single("sum(increase(retake_cost_dollars_total{J}[$__range]))",
-			"in this time"), "Of attempts that ended in the time shown, as agents report it."},
+			"in this time"), "Cost of the attempts that ended in the shown period, as reported by agents."},
 		{"Build", "stat", "short", 2, single("retake_build_info{J}", "{{version}}"), ""},
 	}},
 	{"Tasks", []panel{
@@ -96,7 +96,7 @@ var board = []struct {
 		},
 		{
 			"Time from queued to running", "timeseries", "s", 8, quantiles("retake_time_to_running_seconds", ""),
-			"Of the first worker of each claim.",
+			"Waiting time of each claim until its first worker runs.",
 		},
 		{"Oldest in the queue", "timeseries", "s", 8, single("max(retake_queue_oldest_age_seconds{J})", "oldest"), ""},
 		{"Claims that are over", "timeseries", "short", 8, grown("retake_tasks_finished_total", "end"), ""},
@@ -116,14 +116,14 @@ var board = []struct {
 		},
 		{
 			"Reports against the evidence", "timeseries", "short", 12, grown("retake_disagreements_total", "reason"),
-			"Reports whose sender decided otherwise than the policy.",
+			"Reports with explicit flags that contradict the policy's choice.",
 		},
 		{"Retries, by outcome", "timeseries", "short", 12, grown("retake_retries_total", "outcome"), ""},
 		{
 			"Share of retries that paid off", "bargauge", "percentunit", 12,
 			single(
 				`sum by (reason) (increase(retake_retries_total{J,outcome="paid_off"}[$__range])) / sum by (reason) (increase(retake_retries_total{J}[$__range]))`, "{{reason}}"),
-			"In the time shown, by the reason that was retried. A low one costs and does not help.",
+			"In the shown period, by the reason of the failure. Retries with a low share cost money but rarely help.",
 		},
 		{"Incidents", "timeseries", "short", 8, []query{{"sum by (state) (retake_incidents{J})", "{{state}}"}}, ""},
 		{"Incidents that began", "timeseries", "short", 8, grown("retake_incidents_total", "reason"), ""},
@@ -144,13 +144,13 @@ var board = []struct {
 			"Re-block rate", "stat", "percentunit", 4,
 			single(
 				`sum(increase(retake_reblocks_total{J}[$__range])) / sum(increase(retake_time_to_human_seconds_count{J,answer="answered"}[$__range]))`, "asked again"),
-			"Of answers: how many were followed by another question about the same issue.",
+			"Share of the answers after which Retake asked another question about the same issue.",
 		},
 		{
 			"Questions that needed no human", "stat", "percentunit", 4,
 			single("sum(increase(retake_escalations_without_human_total{J}[$__range])) / "+
 				"sum(increase(retake_escalations_total{J}[$__range]))", "needless"),
-			"An incident healed, or a bare retry was enough.",
+			"Share of the questions for which the end of an incident or a retry without advice was enough.",
 		},
 		{"Oldest open question", "stat", "s", 4, single("max(retake_questions_oldest_age_seconds{J})", "oldest"), ""},
 		{
@@ -169,20 +169,20 @@ var board = []struct {
 		{
 			"Requests", "timeseries", "reqps", 8,
 			single("sum by (method, result) (rate(retake_github_requests_total{J}[$__rate_interval]))",
-				"{{method}} {{result}}"), "not_modified costs nothing.",
+				"{{method}} {{result}}"), "A not_modified answer does not count against the rate limit.",
 		},
 		{"Time of a request", "timeseries", "s", 8, quantiles("retake_github_request_seconds", "method"), ""},
 		{
 			"Budget left", "timeseries", "percentunit", 8,
 			single("min by (resource) (retake_github_budget_remaining{J} / retake_github_budget_limit{J})",
-				"{{resource}}"), "As GitHub says.",
+				"{{resource}}"), "Remaining share of each rate-limit budget, as reported by GitHub.",
 		},
 		{
-			"Until the budget is new", "timeseries", "s", 6,
+			"Time until the budget resets", "timeseries", "s", 6,
 			single("max by (resource) (retake_github_budget_reset_timestamp_seconds{J} - time())", "{{resource}}"), "",
 		},
-		{"Remaining changes under the director's own " +
-			"limit", "timeseries", "short", 6, single("min(retake_github_changes_left{J})",
+		{"Changes that GitHub's hourly limit " +
+			"still allows", "timeseries", "short", 6, single("min(retake_github_changes_left{J})",
 			"changes"), ""},
 		{"Throttled, and waiting", "timeseries", "short", 6, append(grown("retake_github_throttled_total", "limit"),
 			query{"sum(retake_github_waiting_requests{J})", "waiting"}), ""},
@@ -191,12 +191,12 @@ var board = []struct {
 	{"Inside", []panel{
 		{
 			"Time of an append", "timeseries", "s", 8, quantiles("retake_journal_append_seconds", ""),
-			"Every decision waits for it.",
+			"Every decision waits for its append.",
 		},
 		{"Journal", "timeseries", "short", 8, []query{
 			{"sum(rate(retake_journal_records_total{J}[$__rate_interval]))", "records/s"},
 			{"sum(increase(retake_journal_append_errors_total{J}[$__rate_interval]))", "errors"},
-			{"max(retake_journal_append_age_seconds{J})", "age of the append under way (s)"},
+			{"max(retake_journal_append_age_seconds{J})", "age of the append in progress (s)"},
 		}, ""},
 		{
 			"Lateness", "timeseries", "s", 8, single("max(retake_late_seconds{J})", "late by"),
@@ -218,7 +218,7 @@ var board = []struct {
 		{"Bus and disk", "timeseries", "short", 6, []query{
 			{"min(retake_bus_connected{J})", "bus"},
 			{"min(retake_disk_usable{J})", "disk"},
-		}, "1 is well."},
+		}, "1 means that the bus answers, or that the disk can be written to."},
 		{"Dead letters", "timeseries", "short", 6, grown("retake_dead_letters_total", "cause"), ""},
 		{"Audit", "timeseries", "short", 6, append(grown("retake_audit_dropped_total", ""),
 			grown("retake_audit_write_errors_total", "")...), ""},
