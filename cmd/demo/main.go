@@ -52,9 +52,9 @@ func parse(args []string, usage io.Writer) (demo.Options, error) {
 		"make kube-demo starts) or process (without scenario 5, because processes have no memory limit); default: "+
 		"docker if an engine answers, else process")
 	f.IntVar(&o.KillDirector, "kill-director", 0, "kill -9 the director this many times, and check that "+
-		"nothing changes")
+		"the outcomes do not change")
 	f.StringVar(&o.HTTPListen, "http", "", "serve the director's HTTP at this `address`, e.g. 127.0.0.1:8730: its "+
-		"page, and metrics at /metrics. Set RETAKE_PAGE_TOKEN and RETAKE_METRICS_TOKEN to guard them, and to act")
+		"page, and metrics at /metrics. RETAKE_PAGE_TOKEN (needed for commands) and RETAKE_METRICS_TOKEN protect them")
 	f.StringVar(&o.OTLP, "otlp", "", "send the director's traces to the OpenTelemetry collector at this `URL`, e.g. "+
 		"http://127.0.0.1:4318")
 	only := f.String("only", "", "run only these `scenarios`, e.g. 3,5")

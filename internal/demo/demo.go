@@ -129,9 +129,9 @@ func within(ctx context.Context, limit time.Duration) (context.Context, context.
 
 // header prints the run's addresses and paths.
 func (n *progressLog) header(s *world) {
-	stays := "kept for the next run; everything else is removed at the end"
+	stays := "kept for the next run; all other files are removed at the end"
 	if !s.cache.stays {
-		stays = "of this run only, because no directory for caches was found"
+		stays = "used by this run only, because no directory for caches was found"
 	}
 	fmt.Fprintf(n.out, "\n  issues       %s/%s   (open it in a browser while the demo runs)\n", s.github.URL,
 		repository)

@@ -58,7 +58,7 @@ type fault string
 
 const (
 	faultKill   fault = "killing it (SIGKILL)"
-	faultFreeze fault = "freezing it, so it exists but is silent"
+	faultFreeze fault = "freezing it, so that it exists but stays silent"
 )
 
 var scenarios = []scenario{
