@@ -88,7 +88,7 @@ fmt: ## Format the code
 	$(GO) tool -modfile=$(TOOLS) gofumpt -w bench cmd internal docs tools
 
 generate: ## Regenerate documents and golden files
-	$(GO) test -p 1 ./internal/fsm ./internal/recovery ./internal/recovery/classify ./internal/recovery/policy ./internal/bus/journal ./internal/bus/wire ./internal/config ./internal/doctor ./internal/agent ./internal/audit ./internal/agenttest ./internal/testfiles -update
+	$(GO) test -p 1 ./internal/fsm ./internal/recovery ./internal/recovery/classify ./internal/recovery/policy ./internal/bus/journal ./internal/bus/wire ./internal/config ./internal/doctor ./internal/agent ./internal/audit ./internal/agenttest ./internal/testfiles ./internal/secrets/protected -update
 	$(GO) test ./cmd/director -run Handbook -update
 
 .PHONY: nightly

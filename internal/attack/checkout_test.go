@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"retake/internal/github/githubtest"
 	"retake/internal/testbed"
 )
 
@@ -125,6 +126,28 @@ var checkoutAttacks = []attack{
 			for _, c := range b.github.Issue(b.me.Task).Comments {
 				if strings.ContainsAny(c.Body, "\x1b\x07\r\u202e") || effect(c.Body) != "" {
 					return fmt.Errorf("comment: %.200q", c.Body)
+				}
+			}
+			return err
+		},
+	},
+	{
+		name: "files that other systems run with secrets", kind: onCheckout,
+		does:   "a workflow in another case, another spelling of a CI file, and a build of a hosting service",
+		holds:  "a person gets a question that names all three",
+		before: "succeeded: all three were pushed",
+		run: func(b *battle) error {
+			names := []string{".GitHub/Workflows/x.yml", ".woodpecker.yaml", "site/netlify.toml"}
+			var actions [][]string
+			for _, name := range names {
+				actions = append(actions, []string{"write", name, "x: y\n"})
+			}
+			err := b.leave("agent-blocked", actions...)
+			comments := b.github.Issue(b.me.Task).Comments
+			for _, name := range names {
+				if !slices.ContainsFunc(comments,
+					func(c githubtest.Comment) bool { return strings.Contains(c.Body, name) }) {
+					err = errors.Join(err, fmt.Errorf("no comment names %s", name))
 				}
 			}
 			return err

@@ -194,9 +194,10 @@ var workKeys = []row{
 	},
 
 	{
-		key: "scope.deny", def: denyDefault, reason: faultOfGlob, want: globWant,
-		doc: "Files and directories that deliveries must not change, such as workflows with special rights. The " +
-			"prefix ! permits a file. If work changes a denied file, Retake asks a person instead of pushing it.",
+		key: "scope.deny", def: protectedDefault, reason: faultOfGlob, want: globWant,
+		doc: "Files and directories that deliveries must not change, in upper or lower case. The prefix ! permits a " +
+			"file. If work changes a denied file, Retake asks a person instead of pushing it. @default stands for " +
+			"files that other systems run with secrets; internal/secrets/protected/README.md lists them.",
 		at: func(c *Config) any { return &c.Scope.Deny },
 	},
 	{

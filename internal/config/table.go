@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"retake/internal/bus/wire"
+	"retake/internal/secrets/protected"
 )
 
 // row describes one key.
@@ -98,12 +99,8 @@ func stageKeys(s *Stage) []row {
 	}
 }
 
-// denyDefault lists the files of common CI systems, which run with the repository's secrets. It also contains
-// .gitmodules, because its addresses decide which code a build fetches.
-const denyDefault = `[".github/workflows/", ".github/actions/", ".forgejo/workflows/", ".gitea/workflows/", "**/.gitlab-ci.yml", ".gitlab/ci/", ` +
-	`"**/Jenkinsfile", ".circleci/", ".travis.yml", "azure-pipelines.yml", ".azure-pipelines/", "bitbucket-pipelines.yml", ".buildkite/", ` +
-	`".drone.yml", ".woodpecker.yml", ".woodpecker/", "appveyor.yml", ".appveyor.yml", ".cirrus.yml", ".semaphore/", ".teamcity/", ".tekton/", ` +
-	`".gitmodules"]`
+// protectedDefault stands for the built-in table of protected paths; see internal/secrets/protected.
+const protectedDefault = `["` + protected.Default + `"]`
 
 // associations are GitHub's values of author_association, closest first.
 var associations = []string{

@@ -91,6 +91,22 @@ var unsafePatches = []unsafePatch{
 		says: []string{"sub/.gitlab-ci.yml", "scope.deny"},
 	},
 	{
+		title: "Other case", path: ".GitHub/workflows/x.yml", text: "on: push\n", reason: "scope_violation",
+		says: []string{".GitHub/workflows/x.yml", `".github/workflows/"`},
+	},
+	{
+		title: "Cloud build", path: "site/netlify.toml", text: "[build]\ncommand = \"env\"\n",
+		reason: "scope_violation", says: []string{"site/netlify.toml", "**/netlify.toml"},
+	},
+	{
+		title: "Directory link", path: ".circleci", text: "ci", link: true, reason: "scope_violation",
+		says: []string{".circleci: forbidden"},
+	},
+	{
+		title: "File behind a link", path: "ci/real.yml", text: "a: b\n", reason: "scope_violation",
+		says: []string{"ci/real.yml", "through a symbolic link"},
+	},
+	{
 		title: "Link", path: "l", text: "/etc/passwd", link: true, reason: "policy_violation",
 		says: []string{"l: a symbolic link that leaves the tree"},
 	},
@@ -179,6 +195,8 @@ func TestNothingUnsafeIsPushed(t *testing.T) {
 		}
 		return a.succeed(ctx)
 	})
+	// Woodpecker executes the target of this link.
+	s.imports("M 120000 inline .woodpecker/x.yml\ndata 14\n../ci/real.yml", inline("ci/real.yml", "a: a\n"))
 	s.token = "token-of-the-director"
 	s.github.AddUser("retake-bot", s.token)
 	s.config.Containers.Env = map[string]string{"MODEL_AUTH": "Xk29-fjQ-7mmPz0aa", "HTTPS_PROXY": "http://proxy:3128"}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -68,22 +69,25 @@ type PatchFile struct {
 // Files lists the changed files in git's order. A submodule has no content.
 func (p *Patch) Files(ctx context.Context) ([]PatchFile, error) {
 	files := make([]PatchFile, len(p.changes))
-	var ask strings.Builder
+	var contents []*PatchFile
 	for i, c := range p.changes {
 		files[i] = PatchFile{Path: c.path, Link: c.mode == modeLink, Gone: c.mode == modeNone, was: c.was, is: c.is}
 		if c.hasContent() {
-			ask.WriteString(c.is + "\n")
+			contents = append(contents, &files[i])
 		}
+	}
+	return files, p.setSizes(ctx, contents)
+}
+
+// setSizes sets Bytes of files with content.
+func (p *Patch) setSizes(ctx context.Context, files []*PatchFile) error {
+	var ask strings.Builder
+	for _, f := range files {
+		ask.WriteString(f.is + "\n")
 	}
 	next := 0 // index of the file that the next answer is about
-	skip := func() {
-		for next < len(files) && !p.changes[next].hasContent() {
-			next++
-		}
-	}
 	sizes := p.objects.call("cat-file", "--batch-check=%(objectsize)")
 	sizes.stdin = strings.NewReader(ask.String())
-	skip()
 	err := p.objects.git.records(ctx, sizes, '\n', func(record []byte) (err error) {
 		if next == len(files) {
 			return refuse(p.objects.op, "", "git printed more sizes than files: %.80q", record)
@@ -92,13 +96,44 @@ func (p *Patch) Files(ctx context.Context) ([]PatchFile, error) {
 			return refuse(p.objects.op, "", "git printed an invalid size of %.80q: %.80q", files[next].Path, record)
 		}
 		next++
-		skip()
 		return nil
 	})
 	if err == nil && next < len(files) {
 		err = refuse(p.objects.op, "", "git did not print the size of %.80q", files[next].Path)
 	}
-	return files, err
+	return err
+}
+
+// mostTarget is the maximum length of a link's target, as on Linux. Links skips longer ones, because no system can
+// follow them.
+const mostTarget = 4096
+
+// Links returns the targets of all symbolic links of the delivered tree by their paths, whether changed or not.
+func (p *Patch) Links(ctx context.Context) (map[string]string, error) {
+	var links []PatchFile
+	list := p.objects.call("ls-tree", "-r", "-z", p.tree)
+	list.unbounded, list.base = true, true
+	err := p.objects.git.records(ctx, list, 0, func(record []byte) error { // <mode> <type> <sha> TAB <path>
+		about, name, _ := strings.Cut(string(record), "\t")
+		if strings.HasPrefix(about, modeLink) {
+			links = append(links, PatchFile{Path: name, Link: true, is: about[strings.LastIndexByte(about, ' ')+1:]})
+		}
+		return nil
+	})
+	if err != nil || len(links) == 0 {
+		return nil, err
+	}
+	all := make([]*PatchFile, len(links))
+	for i := range links {
+		all[i] = &links[i]
+	}
+	if err := p.setSizes(ctx, all); err != nil {
+		return nil, err
+	}
+	links = slices.DeleteFunc(links, func(f PatchFile) bool { return f.Bytes > mostTarget })
+	targets := make(map[string]string, len(links))
+	err = p.Read(ctx, links, func(f PatchFile, target string) error { targets[f.Path] = target; return nil })
+	return targets, err
 }
 
 const (

@@ -62,12 +62,25 @@ func Check(pattern string) error {
 
 // Match reports whether the globs match a path or one of its parents.
 func (gs Globs) Match(name string) bool {
+	i := gs.Deciding(name)
+	return i >= 0 && !gs[i].except
+}
+
+// Deciding returns the index of the last glob that matches a path or one of its parents, or -1.
+func (gs Globs) Deciding(name string) int { return gs.last(name, glob.match) }
+
+// Below returns the index of the last glob without "!" that can match a path below a directory, or -1.
+func (gs Globs) Below(dir string) int {
+	return gs.last(dir, func(g glob, dir string) bool { return !g.except && g.below(dir) })
+}
+
+func (gs Globs) last(name string, match func(glob, string) bool) int {
 	for i := len(gs) - 1; i >= 0; i-- {
-		if gs[i].match(name) {
-			return !gs[i].except
+		if match(gs[i], name) {
+			return i
 		}
 	}
-	return false
+	return -1
 }
 
 func (g glob) match(name string) bool {
@@ -80,4 +93,33 @@ func (g glob) match(name string) bool {
 		}
 	}
 	return false
+}
+
+// below reports whether the pattern can match a path below a directory. A leading "**" is ignored: of "**/.a/b", it
+// reports true only for directories .a. Otherwise it would report true for all directories.
+func (g glob) below(dir string) bool {
+	want, have := strings.Split(g.pattern, "/"), strings.Split(dir, "/")
+	if want[0] != "**" {
+		return len(have) < len(want) && begins(want, have)
+	}
+	want = want[1:]
+	for n := 1; n < len(want) && n <= len(have); n++ {
+		if begins(want, have[len(have)-n:]) {
+			return true
+		}
+	}
+	return false
+}
+
+// begins reports whether the first parts of a pattern match the parts of a path.
+func begins(want, have []string) bool {
+	for i, part := range have {
+		if want[i] == "**" {
+			return true
+		}
+		if ok, err := doublestar.Match(want[i], part); err != nil || !ok {
+			return false
+		}
+	}
+	return true
 }

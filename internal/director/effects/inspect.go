@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -82,6 +83,15 @@ func lookThrough(ctx context.Context, look *scope.Look, p *workspace.Patch) erro
 	for _, f := range filtered {
 		look.Filtered(f.Path, f.Filter)
 	}
+	targets, err := p.Links(ctx)
+	if err != nil {
+		return err
+	}
+	links := make([]scope.Link, 0, len(targets))
+	for _, name := range slices.Sorted(maps.Keys(targets)) {
+		links = append(links, scope.Link{Path: name, Target: targets[name]})
+	}
+	look.Links(links)
 	files, err := p.Files(ctx)
 	if err != nil {
 		return err

@@ -10,13 +10,14 @@ import (
 
 	"retake/internal/recovery"
 	"retake/internal/secrets/leak"
+	"retake/internal/secrets/protected"
 	"retake/internal/secrets/redact"
 	"retake/internal/worktree"
 )
 
 // Options come from the configuration.
 type Options struct {
-	Deny         []string            // globs of paths that patches must not change
+	Deny         []string            // globs of paths that patches must not change; see protected.Compile
 	Allow        map[string][]string // by label of the issue: globs of paths that a patch may change despite Deny
 	AllowSecrets []string            // globs of files that are not searched for secrets
 	AllowRaw     []string            // globs of files that may be pushed without their filter
@@ -26,18 +27,12 @@ type Options struct {
 
 // Rules are compiled Options.
 type Rules struct {
-	deny    []denied
+	deny    *protected.Paths
 	allow   []allowed // in the order of their labels
 	unread  worktree.Globs
 	raw     worktree.Globs
 	leftOut worktree.Globs
 	maxFile int64
-}
-
-// denied is one glob of Deny.
-type denied struct {
-	glob string         // text of the glob, for messages
-	all  worktree.Globs // this glob and all later globs of Deny; the last match decides
 }
 
 type allowed struct {
@@ -48,14 +43,9 @@ type allowed struct {
 // New compiles the globs.
 func New(o Options) (*Rules, error) {
 	r := &Rules{maxFile: o.MaxFileBytes}
-	for i, glob := range o.Deny {
-		all, err := worktree.Compile(o.Deny[i:])
-		if err != nil {
-			return nil, fmt.Errorf("scope.deny: %w", err)
-		}
-		if !strings.HasPrefix(glob, "!") {
-			r.deny = append(r.deny, denied{glob, all})
-		}
+	var err error
+	if r.deny, err = protected.Compile(o.Deny, protected.Deny); err != nil {
+		return nil, fmt.Errorf("scope.deny: %w", err)
 	}
 	for label, list := range o.Allow {
 		globs, err := worktree.Compile(list)
@@ -82,33 +72,6 @@ func New(o Options) (*Rules, error) {
 	return r, nil
 }
 
-// deniedBy returns the glob that forbids a path to an issue with these labels, or "".
-func (r *Rules) deniedBy(name string, labels []string) string {
-	i := slices.IndexFunc(r.deny, func(d denied) bool { return d.all.Match(name) })
-	if i < 0 || slices.ContainsFunc(r.allow, func(a allowed) bool {
-		return has(labels, a.label) &&
-			a.globs.Match(name)
-	}) {
-		return ""
-	}
-	return r.deny[i].glob
-}
-
-// has reports whether labels contains label. It ignores case, like GitHub.
-func has(labels []string, label string) bool {
-	return slices.ContainsFunc(labels, func(l string) bool { return strings.EqualFold(l, label) })
-}
-
-// labelFor returns a label that would allow a path, or "".
-func (r *Rules) labelFor(name string) string {
-	for _, a := range r.allow {
-		if a.globs.Match(name) {
-			return a.label
-		}
-	}
-	return ""
-}
-
 // File is one path that a patch changes.
 type File struct {
 	Path  string
@@ -117,12 +80,13 @@ type File struct {
 	Bytes int64 // size of the content
 }
 
-// Look checks one patch. Call File for each path, and Content if File returned true. Call LeftOut, Nested and
-// Filtered for the paths they describe. Err ends the check.
+// Look checks one patch. Call Links once, then File for each path, and Content if File returned true. Call LeftOut,
+// Nested and Filtered for the paths they describe. Err ends the check.
 type Look struct {
 	rules   *Rules
 	labels  []string
 	known   *leak.Finder // values that the director knows; see leak
+	reach   reach
 	names   []string
 	found   []finding
 	secrets map[string]bool // values to hide in the message
@@ -145,13 +109,7 @@ func (r *Rules) Look(labels []string, known *leak.Finder) *Look {
 // File checks the next path. It reports whether the caller must also call Content.
 func (l *Look) File(f File) (wantContent bool) {
 	l.names = append(l.names, f.Path)
-	if glob := l.rules.deniedBy(f.Path, l.labels); glob != "" {
-		next := "no label in scope.allow allows it"
-		if label := l.rules.labelFor(f.Path); label != "" {
-			next = fmt.Sprintf("the label %q allows it", label)
-		}
-		l.find(finding{recovery.ScopeViolation, f.Path, 0, fmt.Sprintf("forbidden by scope.deny %q", glob), next})
-	}
+	l.checkPath(f)
 	switch {
 	case f.Gone:
 		return false

@@ -108,8 +108,18 @@ var whatMayNotLeaveCases = []struct {
 		labels: []string{"agent-claimed", "CI-ok"},
 	},
 	{
+		name: "a workflow in another case", file: File{Path: ".GitHub/WORKFLOWS/x.yml"},
+		reason: recovery.ScopeViolation, says: []string{`forbidden by scope.deny ".github/workflows/"`},
+	},
+	{
+		name: "a link in place of a directory of workflows", file: File{Path: ".github", Link: true}, text: "dotgithub",
+		reason: recovery.ScopeViolation,
+		says:   []string{`forbidden by scope.deny ".github/workflows/", because the link replaces a directory`},
+	},
+	{
 		name: "GitLab", file: File{Path: "sub/.gitlab-ci.yml"}, labels: []string{"ci-ok"},
-		reason: recovery.ScopeViolation, says: []string{"no label in scope.allow"},
+		reason: recovery.ScopeViolation,
+		says:   []string{`forbidden by scope.deny "**/.gitlab-ci.yml"`, "no label in scope.allow"},
 	},
 	{name: "an allowed workflow with a secret", file: File{Path: ".github/workflows/x.yml"}, text: "T: " +
 		githubPAT, labels: []string{"ci-ok"}, reason: recovery.PolicyViolation},

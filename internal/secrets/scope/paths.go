@@ -1,0 +1,115 @@
+package scope
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"retake/internal/recovery"
+	"retake/internal/secrets/protected"
+)
+
+// Link is a symbolic link of the delivered tree, whether the patch changes it or not.
+type Link struct{ Path, Target string }
+
+// Links sets the symbolic links of the delivered tree. Links give a file further names, under which other systems may
+// execute it.
+func (l *Look) Links(links []Link) {
+	l.reach = reach{}
+	for _, link := range links {
+		to := path.Join(path.Dir(link.Path), link.Target)
+		if strings.HasPrefix(link.Target, "/") || to == "." || to == ".." || strings.HasPrefix(to, "../") {
+			continue
+		}
+		to = protected.Fold(to)
+		l.reach[to] = append(l.reach[to], protected.Fold(link.Path))
+	}
+}
+
+// reach has the paths of links by their targets, both folded.
+type reach map[string][]string
+
+const (
+	mostNames = 1000 // names of one path
+	mostLinks = 8    // links in one name
+)
+
+// names returns the folded names of a path, first the path itself. It returns false if there are too many.
+func (r reach) names(name string) ([]string, bool) {
+	all, links := []string{protected.Fold(name)}, []int{0}
+	for i := 0; i < len(all) && len(r) > 0; i++ {
+		if links[i] == mostLinks {
+			continue
+		}
+		for dir := all[i]; dir != "."; dir = path.Dir(dir) {
+			for _, link := range r[dir] {
+				other := link + all[i][len(dir):]
+				if slices.Contains(all, other) {
+					continue
+				}
+				if len(all) == mostNames {
+					return all, false
+				}
+				all, links = append(all, other), append(links, links[i]+1)
+			}
+		}
+	}
+	return all, true
+}
+
+// checkPath checks whether a patch may change a path at all.
+func (l *Look) checkPath(f File) {
+	names, ok := l.reach.names(f.Path)
+	if !ok {
+		l.find(finding{
+			recovery.ScopeViolation, f.Path, 0,
+			fmt.Sprintf("a path with more than %d names through symbolic links", mostNames), "remove links",
+		})
+		return
+	}
+	p, through := protection(l.rules.deny, f, names)
+	if p == nil || l.rules.isAllowed(f.Path, l.labels) {
+		return
+	}
+	next := "no label in scope.allow allows it"
+	if label := l.rules.labelFor(f.Path); label != "" {
+		next = fmt.Sprintf("the label %q allows it", label)
+	}
+	text := fmt.Sprintf("forbidden by scope.deny %q", p.Glob) + through
+	l.find(finding{recovery.ScopeViolation, f.Path, 0, text, next})
+}
+
+// protection returns the protection of the first protected name of a path. through is text for a message.
+func protection(paths *protected.Paths, f File, names []string) (_ *protected.Protection, through string) {
+	for _, name := range names {
+		if p := paths.By(name); p != nil {
+			return p, through
+		}
+		if p := paths.Below(name); p != nil && f.Link {
+			return p, ", because the link replaces a directory"
+		}
+		through = ", through a symbolic link"
+	}
+	return nil, ""
+}
+
+// isAllowed reports whether an issue with these labels may change a protected path.
+func (r *Rules) isAllowed(name string, labels []string) bool {
+	return slices.ContainsFunc(r.allow, func(a allowed) bool { return has(labels, a.label) && a.globs.Match(name) })
+}
+
+// has reports whether labels contains label. It ignores case, like GitHub.
+func has(labels []string, label string) bool {
+	return slices.ContainsFunc(labels, func(l string) bool { return strings.EqualFold(l, label) })
+}
+
+// labelFor returns a label that would allow a path, or "".
+func (r *Rules) labelFor(name string) string {
+	for _, a := range r.allow {
+		if a.globs.Match(name) {
+			return a.label
+		}
+	}
+	return ""
+}

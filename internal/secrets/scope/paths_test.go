@@ -1,0 +1,55 @@
+package scope
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"retake/internal/recovery"
+)
+
+// TestLinks denies files that a system reaches at a denied path through symbolic links.
+func TestLinks(t *testing.T) {
+	r := rules(t, options)
+	links := []Link{
+		{".github", "dot"},                            // a directory
+		{"sub/.gitlab-ci.yml", "../ci/pipeline.yml"},  // a file
+		{"dot/Workflows", "../one"}, {"one", "./two"}, // several links
+		{"loop/self", "../loop"}, {"a", "b/x"}, {"b/x/y", "../../a"}, // loops
+		{"out", "../../x"}, {"abs", "/etc"}, {"root", "."},
+	}
+	for name, want := range map[string]string{
+		"dot/workflows/x.yml": `".github/workflows/", through`, "DOT/workflows/x.yml": `".github/workflows/", through`,
+		"two/x.yml": `".github/workflows/", through`, "ci/pipeline.yml": `"**/.gitlab-ci.yml", through`,
+		"dot/x.yml": "", "ci/pipeline.yml.md": "", "loop/x": "", "b/x/z": "", "etc/x": "", "x": "",
+		".github/x": "",
+	} {
+		l := r.Look(nil, known)
+		l.Links(links)
+		l.File(File{Path: name})
+		err := l.Err(t.Context())
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", name, err, want)
+		}
+	}
+	l := r.Look([]string{"ci-ok"}, known)
+	l.Links([]Link{{".github/workflows/x.yml", "../../.github/workflows/real.yml"}})
+	if l.File(File{Path: ".github/workflows/real.yml"}); l.Err(t.Context()) != nil {
+		t.Error(l.Err(t.Context()))
+	}
+}
+
+// TestManyLinks refuses a path that so many links lead to that they cannot all be followed.
+func TestManyLinks(t *testing.T) {
+	var links []Link
+	for i := range mostNames + 1 {
+		links = append(links, Link{fmt.Sprintf("l%d", i), "d"})
+	}
+	l := rules(t, options).Look(nil, known)
+	l.Links(links)
+	l.File(File{Path: "d/x"})
+	v, ok := l.Err(t.Context()).(*Violation) //nolint:errorlint // Err returns it unwrapped
+	if !ok || v.Reason != recovery.ScopeViolation || !strings.Contains(v.Text, "through symbolic links") {
+		t.Error(v)
+	}
+}
