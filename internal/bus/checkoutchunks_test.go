@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"strings"
 	"testing"
 
 	"retake/internal/bus/wire"
@@ -98,4 +99,34 @@ func TestWhatIsStoredIsNotTalkedDown(t *testing.T) {
 	if got := fresh.Bytes(); got < 3*checkpoint.ChunkBytes {
 		t.Errorf("%d bytes of chunks that were never read", got)
 	}
+}
+
+// TestAManifestCostsWhatItSays sends a manifest of half a megabyte whose root names one page thousands of times. The
+// director refuses it after that page, and another worker's checkpoint counts as usual.
+func TestAManifestCostsWhatItSays(t *testing.T) {
+	t.Parallel()
+	b := openBus(t, Options{})
+	serveCheckouts(t, b, checkoutRules())
+	s, other := newSender(t, checkoutOptions(t, b, worker)), newSender(t, checkoutOptions(t, b, "another1-1"))
+	publish(t, b, worker, base(t), true)
+	mustDo(t, other.fetch(publish(t, b, "another1-1", base(t), true)))
+	put := func(data string) string {
+		t.Helper()
+		mustDo(t, s.client.PutChunk(ctxFor(t), []byte(data)))
+		return checkpoint.DigestOf([]byte(data)).String()
+	}
+	first := put(`{"entries":[{"path":"Zg==","kind":"file"}]}`)
+	more := `{"path":"Zg==","kind":"more"}`
+	again := put(`{"entries":[` + strings.Repeat(more+",", 8700) + more + `]}`)
+	root := put(`{"version":1,"pages":["` + first + strings.Repeat(`","`+again, 5300) + `"]}`)
+	refused := make(chan error, 1)
+	go func() {
+		_, err := s.client.SaveCheckpoint(t.Context(), wire.Checkpoint{AttemptID: worker, Manifest: root})
+		refused <- err
+	}()
+	other.write("work", "x")
+	if missing, err := other.save(nil); err != nil || len(missing) > 0 {
+		t.Errorf("the other worker's checkpoint: %v, missing %q", err, missing)
+	}
+	refusedBecause(t, <-refused, wire.RefusedMalformed)
 }

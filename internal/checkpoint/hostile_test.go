@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -128,10 +129,18 @@ func manyEntries(n int) (all []pageEntry) {
 // manyParts are the parts of one file.
 var manyParts = slices.Repeat([][3]int64{{0, 0, 1}}, 9000)
 
+// oneFile returns a page with one entry, which begins or continues the file f.
+func oneFile(kind Kind, parts [][3]int64) page {
+	return page{Chunks: []Digest{d}, Entries: []pageEntry{{Path: []byte("f"), Kind: kind, Parts: parts}}}
+}
+
+// raw is the text of a page.
+type raw string
+
 // hostilePages are invalid pages of a manifest, with the expected error of each.
 var hostilePages = map[string]struct {
 	page any
-	more int // times that the page is named
+	more int // number of references to the page; if it is more than 1, a page that begins f comes first
 	want string
 }{
 	"no chunk of that number": {
@@ -155,16 +164,40 @@ var hostilePages = map[string]struct {
 		1,
 		"the manifest lacks chunk",
 	},
-	"goes on with nothing": {page{Entries: []pageEntry{{Path: []byte("f"), Kind: more}}}, 1, "without a beginning"},
+	"goes on with nothing": {oneFile(more, manyParts[:1]), 1, "without a beginning"},
 	"goes on with a folder": {page{Entries: []pageEntry{
 		{Path: []byte("f"), Kind: Folder},
 		{Path: []byte("f"), Kind: more},
-	}}, 1, "without a beginning"},
-	"too many entries": {page{Entries: manyEntries(2000)}, 100, "checkout.max_files"},
-	"parts without end": {page{
-		Chunks:  []Digest{d},
-		Entries: []pageEntry{{Path: []byte("f"), Kind: File, Parts: manyParts}},
-	}, 100, "parts"},
+	}}, 1, "continues a file"},
+	"too many entries":    {page{Entries: manyEntries(limits.Files + 1)}, 1, "checkout.max_files"},
+	"the same file twice": {oneFile(File, manyParts[:1]), 2, "out of order"},
+	"parts without end":   {oneFile(more, manyParts), 100, "parts"},
+	"no parts": {
+		page{Entries: slices.Repeat([]pageEntry{{Path: []byte("f"), Kind: more}}, 8736)},
+		5399,
+		"without parts",
+	},
+	"no entries": {page{}, 5399, "no entries"},
+	"chunks without files": {
+		page{Chunks: slices.Repeat([]Digest{d}, 5000), Entries: oneFile(more, manyParts[:1]).Entries},
+		5399,
+		"chunks without a file",
+	},
+	"long path": {
+		page{Entries: []pageEntry{{Path: bytes.Repeat([]byte("f"), 100_000), Kind: more, Parts: manyParts[:1]}}},
+		5399,
+		"checkout.max_path_bytes",
+	},
+	"long target": {
+		page{Entries: []pageEntry{{Path: []byte("g"), Kind: Link, Target: bytes.Repeat([]byte("t"), 100_000)}}},
+		5399,
+		"target",
+	},
+	"spaces": {
+		raw(`{"entries":[{"path":"Zw==","kind":"file"}` + strings.Repeat(" ", 200_000) + `]}`),
+		5399,
+		"bytes for 1 entries",
+	},
 	"not a page": {"text", 1, "not a page"},
 }
 
@@ -175,18 +208,35 @@ func TestHostilePages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if text, ok := v.(raw); ok {
+			data = []byte(text)
+		}
 		s[DigestOf(data)] = data
 		return DigestOf(data)
 	}
 	for name, c := range hostilePages {
 		s := store{}
-		r := root{Version: manifestVersion, Pages: slices.Repeat([]Digest{put(s, c.page)}, c.more)}
-		_, err := Load(put(s, r), limits, s.get)
+		r := root{Version: manifestVersion}
+		if c.more > 1 {
+			r.Pages = append(r.Pages, put(s, oneFile(File, manyParts[:1])))
+		}
+		r.Pages = append(r.Pages, slices.Repeat([]Digest{put(s, c.page)}, c.more)...)
+		read := 0
+		_, err := Load(put(s, r), limits, func(d Digest) ([]byte, error) {
+			read += len(s[d])
+			return s.get(d)
+		})
+		if most := 50 << 20; read > most {
+			t.Errorf("%s: %d bytes read, want at most %d", name, read, most)
+		}
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", name, err, c.want)
 		}
 	}
 	s := store{}
+	if _, err := Load(put(s, root{Version: manifestVersion, Files: limits.Files + 1}), limits, s.get); err == nil {
+		t.Error("a root with too many files is read")
+	}
 	other := put(s, root{Version: 2})
 	if _, err := Load(other, limits, s.get); err == nil || !strings.Contains(err.Error(), "not a root of version 1") {
 		t.Errorf("another version: %v", err)

@@ -46,6 +46,8 @@ const (
 	pageOdds    = 64 // one path in 64 ends a page
 	pageBytes   = 96 << 10
 	mostParts   = 1000
+	chunkJSON   = 48  // length of a chunk's name in a page
+	pageJSON    = 256 // length of an empty page, with room for later fields
 )
 
 // Encode makes the chunks of a tree's manifest and passes each to emit, the root last. emit may keep the data.
@@ -124,8 +126,11 @@ func (w *pageWriter) one(p pageEntry, parts []Part) {
 		p.Parts = append(p.Parts, [3]int64{n, part.Off, part.Len})
 	}
 	w.page.Entries = append(w.page.Entries, p)
-	w.bytes += 160 + 2*(len(p.Path)+len(p.Target)) + 24*len(parts)
+	w.bytes += p.length()
 }
+
+// length estimates the length of an entry in a page. The JSON is never longer than twice this length.
+func (e pageEntry) length() int { return 160 + 2*(len(e.Path)+len(e.Target)) + 24*len(e.Parts) }
 
 func (w *pageWriter) number(d Digest) int64 {
 	n, known := w.numbers[d]
@@ -134,7 +139,7 @@ func (w *pageWriter) number(d Digest) int64 {
 			w.numbers = map[Digest]int64{}
 		}
 		n = int64(len(w.page.Chunks))
-		w.numbers[d], w.page.Chunks, w.bytes = n, append(w.page.Chunks, d), w.bytes+48
+		w.numbers[d], w.page.Chunks, w.bytes = n, append(w.page.Chunks, d), w.bytes+chunkJSON
 	}
 	return n
 }
@@ -169,9 +174,10 @@ func verified(d Digest, data []byte, err error) ([]byte, error) {
 // mostPartsOf returns the maximum number of parts of all files. A scan within the limits makes fewer.
 func (l Limits) mostPartsOf() int64 { return 2*int64(l.Files) + 4*(l.Bytes/ChunkBytes+1) }
 
-// Load reads a manifest, and stops as soon as there are too many entries or parts. It verifies the digests of all
-// chunks that it fetches, but the caller must still Check the tree. Its errors come from fetch, or are *Malformed or
-// *Exceeded.
+// Load reads a manifest, and stops at the first page that Encode never makes, or with too many entries or parts. Each
+// page must add entries or parts in proportion to its length, so that naming pages repeatedly does not cost more than
+// the limits allow. Load verifies the digests of all chunks that it fetches, but the caller must still Check the tree.
+// Its errors come from fetch, or are *Malformed or *Exceeded.
 func Load(name Digest, l Limits, fetch func(Digest) ([]byte, error)) (*Manifest, error) {
 	data, err := fetch(name)
 	if data, err = verified(name, data, err); err != nil {
@@ -180,6 +186,9 @@ func Load(name Digest, l Limits, fetch func(Digest) ([]byte, error)) (*Manifest,
 	var r root
 	if err := json.Unmarshal(data, &r); err != nil || r.Version != manifestVersion {
 		return nil, &Malformed{fmt.Sprintf("%s is not a root of version %d", name, manifestVersion)}
+	}
+	if over := l.Check(Seen{Files: r.Files}); over != nil {
+		return nil, over
 	}
 	m := &Manifest{Root: name, Tree: &Tree{}, Pages: r.Pages, Chunks: map[Digest]int64{name: int64(len(data))}}
 	var parts int64
@@ -193,10 +202,10 @@ func Load(name Digest, l Limits, fetch func(Digest) ([]byte, error)) (*Manifest,
 		if err := json.Unmarshal(data, &p); err != nil {
 			return nil, &Malformed{fmt.Sprintf("%s is not a page: %v", d, err)}
 		}
-		for _, e := range p.Entries {
-			parts += int64(len(e.Parts))
+		if err := p.check(d, len(data), l); err != nil {
+			return nil, err
 		}
-		if parts > l.mostPartsOf() {
+		if parts += p.parts(); parts > l.mostPartsOf() {
 			return nil, &Malformed{fmt.Sprintf("the files have more than %d parts", l.mostPartsOf())}
 		}
 		if err := m.Tree.addPage(p); err != nil {
@@ -208,6 +217,37 @@ func Load(name Digest, l Limits, fetch func(Digest) ([]byte, error)) (*Manifest,
 	}
 	maps.Copy(m.Chunks, m.Tree.chunkSizes())
 	return m, nil
+}
+
+func (p page) parts() (n int64) {
+	for _, e := range p.Entries {
+		n += int64(len(e.Parts))
+	}
+	return n
+}
+
+// check refuses a page that is long without adding to the tree.
+func (p page) check(d Digest, length int, l Limits) error {
+	if len(p.Entries) == 0 || int64(len(p.Chunks)) > p.parts() {
+		return &Malformed{fmt.Sprintf("page %s has no entries, or chunks without a file", d)}
+	}
+	estimate := chunkJSON * len(p.Chunks)
+	for i, e := range p.Entries {
+		switch {
+		case len(e.Path) > l.PathBytes:
+			return &Exceeded{fmt.Sprintf("a path is longer than %d bytes (checkout.max_path_bytes): %s", l.PathBytes,
+				Shortened(e.Path))}
+		case len(e.Target) > maxTarget:
+			return malformed(string(e.Path), "a target of %d bytes, but the limit is %d", len(e.Target), maxTarget)
+		case e.Kind == more && (i > 0 || len(e.Parts) == 0):
+			return malformed(string(e.Path), "the page continues a file without parts, or after another entry")
+		}
+		estimate += e.length()
+	}
+	if length > 2*estimate+pageJSON {
+		return &Malformed{fmt.Sprintf("page %s has %d bytes for %d entries", d, length, len(p.Entries))}
+	}
+	return nil
 }
 
 // addPage adds the entries of a page.
@@ -233,6 +273,9 @@ func (t *Tree) addPage(p page) error {
 			}
 			t.Entries[last].Parts = append(t.Entries[last].Parts, parts...)
 			continue
+		}
+		if last >= 0 && string(pe.Path) <= t.Entries[last].Path {
+			return malformed(string(pe.Path), "out of order after %s", Shortened([]byte(t.Entries[last].Path)))
 		}
 		e := Entry{
 			Path: string(pe.Path), Kind: pe.Kind, Mode: pe.Mode, Time: pe.Time, Size: pe.Size, Parts: parts,

@@ -31,6 +31,10 @@ const (
 	perRequest = 4 << 10
 	// The chunks of a task may have twice the size limit of its checkout, plus spareChunks bytes.
 	spareChunks = 256 << 20
+	// A byte of a manifest counts as perManifestByte, because it is decoded, and read again when older manifests are
+	// removed. loadTimeout is also the time after which a worker repeats its request.
+	perManifestByte = 4
+	loadTimeout     = time.Minute
 	// mostMissing is the maximum number of missing chunks that an answer lists.
 	mostMissing = 500
 )
@@ -326,8 +330,11 @@ func (d *Desk) take(ctx context.Context, c *wire.Checkpoint) (missing []string, 
 	return nil, err
 }
 
-// load reads a manifest and checks that all its chunks are stored. If chunks are missing, it returns their names.
+// load reads a manifest and checks that all its chunks are stored. If chunks are missing, it returns their names. The
+// bytes that it reads count towards the worker's rate limit.
 func (d *Desk) load(ctx context.Context, root checkpoint.Digest) (*checkpoint.Manifest, []string, error) {
+	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
+	defer cancel()
 	var missing []string
 	fetch := func(name checkpoint.Digest) ([]byte, error) {
 		if !d.store.Has(name) {
@@ -339,6 +346,9 @@ func (d *Desk) load(ctx context.Context, root checkpoint.Digest) (*checkpoint.Ma
 			delete(d.store.stored, name)
 			missing = append(missing, name.String())
 		}
+		if err == nil {
+			err = d.pace.WaitN(ctx, perManifestByte*len(data))
+		}
 		return data, err
 	}
 	m, err := checkpoint.Load(root, d.Rules.Limits, fetch)
@@ -348,7 +358,8 @@ func (d *Desk) load(ctx context.Context, root checkpoint.Digest) (*checkpoint.Ma
 	if err != nil {
 		return nil, nil, err
 	}
-	if missing, err = d.store.holds(ctx, m.Chunks); err != nil {
+	read := func(n int) error { return d.pace.WaitN(ctx, n) }
+	if missing, err = d.store.holds(ctx, m.Chunks, read); err != nil {
 		return nil, nil, err
 	}
 	slices.Sort(missing)

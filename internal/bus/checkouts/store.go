@@ -68,8 +68,10 @@ func (c *Store) Bytes() (n int64) {
 }
 
 // holds checks that each chunk has the length that a manifest needs. It returns the names of the chunks that are not
-// stored, and a *checkpoint.Malformed if a chunk is too short.
-func (c *Store) holds(ctx context.Context, chunks map[checkpoint.Digest]int64) (missing []string, err error) {
+// stored, and a *checkpoint.Malformed if a chunk is too short. It calls read with the length of each chunk that it
+// reads.
+func (c *Store) holds(ctx context.Context, chunks map[checkpoint.Digest]int64, read func(bytes int) error,
+) (missing []string, err error) {
 	for name, want := range chunks {
 		if !c.Has(name) {
 			missing = append(missing, name.String())
@@ -83,6 +85,9 @@ func (c *Store) holds(ctx context.Context, chunks map[checkpoint.Digest]int64) (
 			delete(c.stored, name)
 			missing = append(missing, name.String())
 			continue
+		}
+		if err == nil {
+			err = read(len(data))
 		}
 		if err != nil {
 			return nil, err
