@@ -12,6 +12,8 @@ import (
 	"retake/internal/recovery/policy"
 )
 
+var failedTest = recovery.Evidence{Stage: "VALIDATE", Message: "--- FAIL: TestParse (0.00s)", ExitCode: new(1)}
+
 // failureEvidence lists evidence of real failures. Index 0 is the most harmless.
 var failureEvidence = []recovery.Evidence{
 	{
@@ -33,7 +35,7 @@ var failureEvidence = []recovery.Evidence{
 	{Stage: "CODE", Message: "OSError: [Errno 28] No space left on device"},
 	{Stage: "CODE", Message: "nothing changed", ExitCode: new(0)},
 	{Stage: "CODE", Message: "API Error: read ECONNRESET", Provider: "anthropic"},
-	{Stage: "VALIDATE", Message: "--- FAIL: TestParse (0.00s)", ExitCode: new(1)},
+	failedTest,
 	{Stage: "VALIDATE", Message: "curl: (6) Could not resolve host: proxy.golang.org"},
 	{Stage: "VALIDATE", Message: "GET https://registry.npmjs.org/left-pad - 429 Too Many Requests", HTTPStatus: 429},
 	{Stage: "VALIDATE", Message: "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker " +
@@ -154,12 +156,15 @@ func machineConfig(maxWorkers int, claimStale time.Duration, preset string, limi
 	}
 }
 
+// fewIterations is the smallest budget of attempts.
+const fewIterations = 3
+
 // budgets lists limits for the time between two answers of a human: large, small, little money, few attempts.
 var budgets = []policy.Limits{
 	{PaidCallBudget: 20, Backoff: recovery.DefaultBackoff},
 	{PaidCallBudget: 3, Backoff: recovery.DefaultBackoff},
 	{PaidCallBudget: 20, CostBudgetUSD: 0.5, Backoff: recovery.DefaultBackoff},
-	{PaidCallBudget: 20, IterationBudget: 3, Backoff: recovery.DefaultBackoff},
+	{PaidCallBudget: 20, IterationBudget: fewIterations, Backoff: recovery.DefaultBackoff},
 }
 
 // retries returns how many attempts a policy's row grants at most to a caller's failures, if all conditions in its

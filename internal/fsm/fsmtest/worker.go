@@ -105,12 +105,22 @@ func (w *workers) failureReport(b *container, final bool) fsm.Report {
 		e = w.outageEnd
 	}
 	if b.validates {
+		if w.fixesAreScarce() {
+			e = failedTest
+		}
 		e.Stage, e.Provider = "VALIDATE", ""
 	}
 	if words := reporterWords[e.Message]; len(words) > 0 {
 		e.Assertion = words[len(w.reports)%len(words)]
 	}
 	return fsm.Report{Final: final, Stage: e.Stage, Evidence: e}
+}
+
+// fixesAreScarce reports whether this world tests the budget of fix rounds: a validation in a clean container always
+// finds a failed test, and the budget allows few attempts. By chance alone, this would be very rare.
+func (w *workers) fixesAreScarce() bool {
+	cfg := &w.directors.set.cfg
+	return cfg.CleanValidation && cfg.FixRounds > 1 && cfg.Policy.Guards().IterationBudget == fewIterations
 }
 
 // finish sends a final report. Once faults have stopped, the work succeeds.
