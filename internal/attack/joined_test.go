@@ -140,7 +140,7 @@ func sendBombs(b *battle) (err error) {
 	for what, page := range bombs {
 		root, sent := b.me.bomb(page)
 		if sent != nil {
-			return sent
+			return errors.Join(err, fmt.Errorf("%s: chunks not sent: %w", what, sent))
 		}
 		began := time.Now()
 		refused, ok := errors.AsType[*bus.RefusedError](b.me.save(root))
