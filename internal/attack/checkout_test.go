@@ -132,6 +132,15 @@ var checkoutAttacks = []attack{
 		},
 	},
 	{
+		name: "a name that shows as another one", kind: onCheckout,
+		does:   "a file whose name turns the reading direction, so that a program shows as a picture",
+		holds:  "a person gets a question",
+		before: "succeeded: it was pushed",
+		run: func(b *battle) error {
+			return b.leave("agent-blocked", []string{"write", "photo\u202egnp.sh", "true\n"})
+		},
+	},
+	{
 		name: "files that other systems run with secrets", kind: onCheckout,
 		does:   "a workflow in another case, another spelling of a CI file, and a build of a hosting service",
 		holds:  "a person gets a question that names all three",

@@ -107,6 +107,14 @@ var unsafePatches = []unsafePatch{
 		says: []string{"ci/real.yml", "through a symbolic link"},
 	},
 	{
+		title: "Escape sequence", path: "x/f\x1b[31mred", text: "x", reason: "scope_violation",
+		says: []string{`f\x1b`, "hidden characters"},
+	},
+	{
+		title: "Reading direction", path: "a\u202egpj.exe", text: "x", reason: "scope_violation",
+		says: []string{`a\u202egpj.exe`, "hidden characters"},
+	},
+	{
 		title: "Link", path: "l", text: "/etc/passwd", link: true, reason: "policy_violation",
 		says: []string{"l: a symbolic link that leaves the tree"},
 	},

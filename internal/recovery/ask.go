@@ -69,6 +69,7 @@ const (
 	isNested    = "nested repository"
 	isFiltered  = "filter"
 	isNamed     = "name"       // git refuses the name
+	isHidden    = "hidden"     // a name with hidden characters
 	isLabelled  = "labelled"   // a label permits the change
 	isNotPushed = "not pushed" // a patch refused by another rule
 	isTooMuch   = "too much"   // a checkout beyond our limits
@@ -95,6 +96,9 @@ const (
 
 // OwnSecret is the prefix of the name of a secret of Retake or its workers. The name of the secret's variable follows.
 const OwnSecret = "Retake's own "
+
+// HiddenName describes a refused file name with a control character, or one that people cannot see.
+const HiddenName = "a name with hidden characters"
 
 // NotPushed begins the cause if our own rules prevented a push. The first path follows.
 const NotPushed = "nothing was pushed: "
@@ -226,6 +230,7 @@ func (c *Case) causePlaces() (places []string) {
 			{": a nested repository, ", isNested},
 			{": a raw file, but .gitattributes ", isFiltered},
 			{": a name that git refuses", isNamed},
+			{": " + HiddenName, isHidden},
 			{labelAfter, isLabelled},
 			{labelAfterOld, isLabelled},
 			{"", isNotPushed},

@@ -47,6 +47,7 @@ func askCases(t *testing.T) (all []Case) {
 					"(no label in scope.allow allows it)"},
 				{Cause: NotPushed + ".github/workflows/x.yml: forbidden by scope.deny \".github/\" " +
 					"(the label \"ci-ok\" allows it)"},
+				{Cause: NotPushed + "a\\x1b: " + HiddenName + " (rename it)"},
 				{Cause: TooMuch + "a path is longer than 1024 bytes (checkout.max_path_bytes): a/b"},
 				{
 					Cause: CutOff + "sent 601 messages within 38ms, and may send 100 a second and 300 at once",
@@ -246,6 +247,15 @@ var wordsOfACaseCases = []struct {
 		"",
 		"Retake may not change `.github/workflows/x.yml`",
 		[]string{"such as .github/workflows/x.yml,", "scope.allow"},
+	},
+	{
+		Case{
+			Reason: ScopeViolation, Stage: "COMMIT",
+			Cause: NotPushed + `a\u202egpj.exe: ` + HiddenName + " (rename it)",
+		},
+		"",
+		"the name `a\\u202egpj.exe` has hidden characters",
+		[]string{"/agent retry Rename files"},
 	},
 	{ // only a plain name appears in the comment to copy
 		Case{Reason: ScopeViolation, Stage: "COMMIT", Cause: NotPushed +

@@ -107,6 +107,12 @@ var accessWordings = []wording{
 		"/agent fresh",
 	},
 	{
+		ScopeViolation, isHidden, "the name {path} has hidden characters",
+		"Control characters and invisible ones can make a file look like another one. This comment asks the agent to " +
+			"rename it.",
+		"/agent retry Rename files so that their names have no control characters and no invisible ones.",
+	},
+	{
 		ScopeViolation, isLabelled, "Retake may not change {path}",
 		"This comment asks the agent to restore the file. If you want the change, add the label {label} to this " +
 			"issue and comment `/agent resume`.",

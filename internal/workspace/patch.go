@@ -61,6 +61,7 @@ type PatchFile struct {
 	Path  string
 	Link  bool  // a symbolic link; its content is the target
 	Gone  bool  // deleted
+	Old   bool  // the base has a file or link there
 	Bytes int64 // size of the content
 
 	was, is string
@@ -71,7 +72,9 @@ func (p *Patch) Files(ctx context.Context) ([]PatchFile, error) {
 	files := make([]PatchFile, len(p.changes))
 	var contents []*PatchFile
 	for i, c := range p.changes {
-		files[i] = PatchFile{Path: c.path, Link: c.mode == modeLink, Gone: c.mode == modeNone, was: c.was, is: c.is}
+		files[i] = PatchFile{
+			Path: c.path, Link: c.mode == modeLink, Gone: c.mode == modeNone, Old: c.was != "", was: c.was, is: c.is,
+		}
 		if c.hasContent() {
 			contents = append(contents, &files[i])
 		}

@@ -112,5 +112,5 @@ func lookThrough(ctx context.Context, look *scope.Look, p *workspace.Patch) erro
 }
 
 func scopeFile(f workspace.PatchFile) scope.File {
-	return scope.File{Path: f.Path, Link: f.Link, Gone: f.Gone, Bytes: f.Bytes}
+	return scope.File{Path: f.Path, Link: f.Link, Gone: f.Gone, Old: f.Old, Bytes: f.Bytes}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"retake/internal/recovery"
@@ -60,6 +61,9 @@ func (r reach) names(name string) ([]string, bool) {
 
 // checkPath checks whether a patch may change a path at all.
 func (l *Look) checkPath(f File) {
+	if protected.HiddenIn(f.Path) && !f.Old {
+		l.find(finding{recovery.ScopeViolation, visible(f.Path), 0, recovery.HiddenName, "rename it"})
+	}
 	names, ok := l.reach.names(f.Path)
 	if !ok {
 		l.find(finding{
@@ -79,6 +83,9 @@ func (l *Look) checkPath(f File) {
 	text := fmt.Sprintf("forbidden by scope.deny %q", p.Glob) + through
 	l.find(finding{recovery.ScopeViolation, f.Path, 0, text, next})
 }
+
+// visible returns a name with escape sequences in place of hidden characters.
+func visible(name string) string { return strings.Trim(strconv.Quote(name), `"`) }
 
 // protection returns the protection of the first protected name of a path. through is text for a message.
 func protection(paths *protected.Paths, f File, names []string) (_ *protected.Protection, through string) {

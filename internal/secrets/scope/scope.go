@@ -77,6 +77,7 @@ type File struct {
 	Path  string
 	Link  bool  // a symbolic link; its content is the target
 	Gone  bool  // the patch deletes the file
+	Old   bool  // the base branch has the path
 	Bytes int64 // size of the content
 }
 

@@ -117,6 +117,16 @@ var whatMayNotLeaveCases = []struct {
 		says:   []string{`forbidden by scope.deny ".github/workflows/", because the link replaces a directory`},
 	},
 	{
+		name: "a name with an escape sequence", file: File{Path: "x/f\x1b[31mred"}, reason: recovery.ScopeViolation,
+		says: []string{`x/f\x1b[31mred: a name with hidden characters`},
+	},
+	{
+		name: "a name that turns the reading direction", file: File{Path: "a\u202egpj.exe"},
+		reason: recovery.ScopeViolation, says: []string{`a\u202egpj.exe: a name with hidden characters`},
+	},
+	{name: "a deleted name with hidden characters", file: File{Path: "a\u200bb", Gone: true, Old: true}},
+	{name: "a changed file with an old name", file: File{Path: "a\u200bb", Old: true}},
+	{
 		name: "GitLab", file: File{Path: "sub/.gitlab-ci.yml"}, labels: []string{"ci-ok"},
 		reason: recovery.ScopeViolation,
 		says:   []string{`forbidden by scope.deny "**/.gitlab-ci.yml"`, "no label in scope.allow"},
