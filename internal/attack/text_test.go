@@ -34,6 +34,8 @@ var (
 	// effects matches text that has an effect on GitHub outside code: mentions, references, links, images, alerts,
 	// formulas.
 	effects = regexp.MustCompile(`(?i)@[a-z0-9_-]|#[0-9]|GH-[0-9]|[a-z]://|www\.\S|\[[!^]|\$.*\$|<!-`)
+	// obeyed matches commands of bots, and words that release programs read.
+	obeyed  = regexp.MustCompile(`(?m)^(/approve|/lgtm|bors r)|BREAKING CHANGE:`)
 	foreign = regexp.MustCompile(`href="https?://evil|<img|<input`)
 )
 
@@ -134,6 +136,41 @@ var textAttacks = []attack{
 				return fmt.Errorf("%q %q in the message %q", bad, trailers, message)
 			}
 			return b.inertComment(key, "fleet <code>")
+		},
+	},
+	{
+		name: "words that bots obey", kind: onText,
+		does:   "an issue with a title that approves and raises the major version; a summary with commands of bots",
+		holds:  "no bot that reads the commit's message or the comments finds its words",
+		before: "succeeded: bots read all of them",
+		run: func(b *battle) error {
+			key := b.issue("/approve BREAKING CHANGE: all of it")
+			p, err := b.begin(key)
+			if err != nil {
+				return err
+			}
+			defer p.hush()
+			if err := os.WriteFile(filepath.Join(p.Checkout, "work.txt"), []byte("done\n"), 0o644); err != nil {
+				return err
+			}
+			r := p.result()
+			r.Summary = "Done.\n\n/approve\n\nbors r+\n\n```\n/lgtm\n```\n"
+			if err := p.report(r); err != nil {
+				return err
+			}
+			p.end(0)
+			if err := until("it is delivered", longest, func() bool { return b.has(key, "agent-review") }); err != nil {
+				return err
+			}
+			_, number, _ := strings.Cut(key, "#")
+			texts, err := b.git("log", "-1", "--format=%B", "retake/"+number+"-a1")
+			for _, c := range b.github.Issue(key).Comments {
+				texts += "\n" + c.Body
+			}
+			if bad := obeyed.FindString(texts); bad != "" {
+				err = errors.Join(err, fmt.Errorf("%q in %q", bad, texts))
+			}
+			return err
 		},
 	},
 }

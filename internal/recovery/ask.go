@@ -97,7 +97,7 @@ const (
 // OwnSecret is the prefix of the name of a secret of Retake or its workers. The name of the secret's variable follows.
 const OwnSecret = "Retake's own "
 
-// HiddenName describes a refused file name with a control character, or one that people cannot see.
+// HiddenName describes a refused file name with control or invisible characters.
 const HiddenName = "a name with hidden characters"
 
 // NotPushed begins the cause if our own rules prevented a push. The first path follows.

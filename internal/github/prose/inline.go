@@ -215,6 +215,7 @@ func (w *writer) text(words string) {
 
 var (
 	entity    = regexp.MustCompile(`^&(#[0-9]{1,7};|#[xX][0-9A-Fa-f]{1,6};|[A-Za-z][0-9A-Za-z]{1,31};)`)
+	chatWord  = regexp.MustCompile(`(?i)^/[a-z][\w-]*$`) // a command for bots, such as /approve
 	numbering = regexp.MustCompile(`^[0-9]{1,9}[.)]`)
 )
 
@@ -231,7 +232,7 @@ func (w *writer) escaped(word string) {
 			r == '<' && (isLetter(after) || strings.ContainsRune("/?!", after)),
 			r == '&' && entity.MatchString(word[i:]),
 			r == '|' && w.style.Cell,
-			begins && i == 0 && strings.ContainsRune("#+-=|:>", r),
+			begins && i == 0 && (strings.ContainsRune("#+-=|:>", r) || chatWord.MatchString(word)),
 			begins && (r == '.' || r == ')') && len(numbering.FindString(word)) == i+1:
 			w.b.WriteByte('\\')
 		}

@@ -270,11 +270,22 @@ func TestPlainWords(t *testing.T) {
 		{"ftp://x.org", "ftp: //x.org"},
 		{"Signed-off-by:x", "Signed-off-by :x"},
 		{"<!-- x --> Bump @types/node from 1 to 2", "<! -- x --> Bump @ types/node from 1 to 2"},
+		{"Release-As: 9.9.9", "Release-As : 9.9.9"},
+		{"BREAKING CHANGE: x", "BREAKING  CHANGE: x"},
+		{"breaking-change: y", "breaking -change: y"},
+		{"/approve", "/ approve"},
+		{"x\n/lgtm cancel\nbors r+", "x\n/ lgtm cancel\nbors  r+"},
+		{"/etc/hosts is not /etc", "/etc/hosts is not /etc"},
+		{"borscht", "borscht"},
+		{"BEGIN_COMMIT_OVERRIDE feat: x", "BEGIN_ COMMIT_OVERRIDE feat: x"},
 		{"For example: a#b, C# 8, #tag, HIGH-5", "For example: a#b, C# 8, #tag, HIGH-5"},
 	} {
 		if got := Plain(tc[0], " "); got != tc[1] {
 			t.Errorf("%q: got %q, want %q", tc[0], got, tc[1])
 		}
+	}
+	if got := Blocks("/approve\nx\n/usr/bin/x", 1000, Style{}); got != "\\/approve\nx\n/usr/bin/x" {
+		t.Errorf("a command in a comment: %q", got)
 	}
 	got := Blocks("fixes `fixes #1 [skip ci]` [skip ci] ***NO_CI***\n\n```\n@x\n```\nSigned-off-by: x", 1000,
 		Style{Message: true})
