@@ -129,7 +129,7 @@ var corrupt = []struct{ name, text, says string }{
 	{"above all", `{"paid_calls_used": 1000000001}`, "0 to"},
 	{"half", `{"paid_calls_used": 0.5}`, "0.5"},
 	{"zeros", "\x00\x00\x00", "invalid character"},
-	{"10 MB", strings.Repeat("x", 10<<20), "too large"},
+	{"10 MB", strings.Repeat("x", 10<<20), "larger than any file"},
 }
 
 // An unreadable counter is an error, never zero, and can be set aside.

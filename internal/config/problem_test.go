@@ -244,7 +244,7 @@ var singleProblems = map[string]string{
 	"worker.validate = \"fresh\"\n" + codeStage: "c.toml:1:8: worker.validate: no " +
 		"stage VALIDATE, so nothing would be validated",
 	"worker.validate = \"fresh\"\n" + codeStage + "[[stage]]\nname = \"VALIDATE\"\n" +
-		"agent = \"codex\"": "VALIDATE calls a model, and a clean container has no keys",
+		"agent = \"codex\"": "VALIDATE calls a model, but a clean container has no keys",
 	"worker.validate = \"fresh\"\n" + codeStage + "[[stage]]\nname = \"VALIDATE\"\nrun = [\"x\"]\nresource " +
 		"= \"model.x\"": "VALIDATE calls a model",
 	"a = ghp_0123456789abcdefghij": "c.toml:1:5: not TOML",
