@@ -163,6 +163,16 @@ var checkoutAttacks = []attack{
 		},
 	},
 	{
+		name: "instructions for the next agent", kind: onCheckout,
+		does:   "an AGENTS.md, tasks of an editor and a development container, delivered as a branch",
+		holds:  "a person gets a question; a pull request would be a draft that names them",
+		before: "succeeded: all three were pushed",
+		run: func(b *battle) error {
+			return b.leave("agent-blocked", []string{"write", "AGENTS.md", "x\n"},
+				[]string{"write", ".vscode/tasks.json", "{}\n"}, []string{"write", ".devcontainer.json", "{}\n"})
+		},
+	},
+	{
 		name: "hostile git folders", kind: onCheckout,
 		does: "hooks, fsmonitor, filters, textconv, gpg, credential helpers, ext:: submodules, .git as file to the " +
 			"host's folders, nested and worktree ones",

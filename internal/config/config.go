@@ -261,6 +261,7 @@ const TransportSync = "sync"
 // Scope limits the patches that may be pushed.
 type Scope struct {
 	Deny         []string            // globs
+	Ask          []string            // globs
 	Allow        map[string][]string // by label: globs
 	AllowSecrets []string            // globs
 	AllowRaw     []string            // globs

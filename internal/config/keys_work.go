@@ -201,9 +201,16 @@ var workKeys = []row{
 		at: func(c *Config) any { return &c.Scope.Deny },
 	},
 	{
+		key: "scope.ask", def: protectedDefault, reason: faultOfGlob, want: globWant,
+		doc: "Files that only a draft pull request may change. Without pull requests, Retake asks a person. @default " +
+			"stands for files that people's tools or agents obey.",
+		at: func(c *Config) any { return &c.Scope.Ask },
+	},
+	{
 		key: "scope.allow", def: "{}", check: labelForm.MatchString, reason: faultOfGlob, want: labelWant,
-		doc: "Exceptions from scope.deny for issues with a label: { \"ci-ok\" = [\".github/workflows/\"] }.",
-		at:  func(c *Config) any { return &c.Scope.Allow },
+		doc: "Exceptions from scope.deny and scope.ask for issues with a label: " +
+			"{ \"ci-ok\" = [\".github/workflows/\"] }.",
+		at: func(c *Config) any { return &c.Scope.Allow },
 	},
 	{
 		key: "scope.allow_secrets", def: "[]", reason: faultOfGlob, want: globWant,

@@ -38,7 +38,7 @@ var holds = merged(map[string][]string{
 		"github.poll_seconds", "github.delivery", "github.review", "github.delete_branch", "github.issue_authors",
 		"github.priorities", "github.label_caps",
 		"escalation.remind_after_seconds", "escalation.incident_issues", "escalation.plain_answers",
-		"scope.deny", "scope.allow", "scope.allow_secrets", "scope.allow_raw", "scope.allow_left_out",
+		"scope.deny", "scope.ask", "scope.allow", "scope.allow_secrets", "scope.allow_raw", "scope.allow_left_out",
 		"scope.max_file_bytes",
 		"workspace.checkpoint_seconds",
 		"worker.fix_attempts",

@@ -273,3 +273,74 @@ func TestUnsafeWorkGoesOn(t *testing.T) {
 		t.Errorf("branches on the remote: %q", got)
 	}
 }
+
+// steer writes files that agents and editors obey, in the first attempt only.
+func steer(a *fakeWorker) error {
+	if a.plan.Attempt > 1 {
+		return nil
+	}
+	for _, name := range []string{"docs/AGENTS.md", ".VSCode/tasks.json"} {
+		if err := (unsafePatch{path: name, text: "x\n"}).leave(a.checkout); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestDraftsWhatToolsObey checks that a draft names the files that steer tools or agents. A second delivery keeps it a
+// draft, although it does not change these files.
+func TestDraftsWhatToolsObey(t *testing.T) {
+	t.Parallel()
+	s := withReviews(newHarness(t, func(ctx context.Context, a *fakeWorker) int {
+		if steer(a) != nil {
+			return 1
+		}
+		return a.work(ctx)
+	}))
+	key := s.github.CreateIssue(repo, "octocat", "Add a frobnicator", "please", "agent-task")
+	s.start()
+	pull := s.pull()
+	s.until("in review", s.inState(key, "InReview"))
+	first := s.github.Issue(pull)
+	s.github.Review(pull, "octocat", "CHANGES_REQUESTED", "Call it gadget.")
+	s.until("a second delivery", func() bool {
+		return s.github.Issue(pull).HeadSHA != first.HeadSHA && s.inState(key, "InReview")()
+	})
+	for _, v := range []string{first.Body, s.github.Issue(pull).Body} {
+		if !strings.Contains(v, "docs/AGENTS.md") || !strings.Contains(v, ".VSCode/tasks.json") ||
+			!strings.Contains(v, "**Draft: ") || !strings.Contains(v, "VS Code") {
+			t.Errorf("the pull request does not name the files:\n%s", v)
+		}
+	}
+	if !first.Draft || !s.github.Issue(pull).Draft {
+		t.Error("the pull request is not a draft")
+	}
+}
+
+// TestAsksWhatToolsObeyWithoutDrafts checks that a person decides about such files if the delivery is only a branch,
+// and that a label allows them.
+func TestAsksWhatToolsObeyWithoutDrafts(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
+		if steer(a) != nil {
+			return 1
+		}
+		return a.succeed(ctx)
+	})
+	s.config.GitHub.Delivery = "branch"
+	s.config.Scope.Allow = map[string][]string{"tools-ok": {"**/AGENTS.md", ".VSCode/"}}
+	key := s.github.CreateIssue(repo, "octocat", "Steer", "", "agent-task")
+	s.start()
+	s.until("blocked", s.labelled(key, "agent-blocked"))
+	comments := s.github.Issue(key).Comments
+	if body := comments[len(comments)-1].Body; !strings.Contains(body, "AGENTS.md") ||
+		!strings.Contains(body, "scope.ask") || !strings.Contains(body, "tools-ok") {
+		t.Errorf("the question lacks the file, the key or the label:\n%s", body)
+	}
+	if got := s.branches(); !slices.Equal(got, []string{"main"}) {
+		t.Errorf("branches on the remote: %q", got)
+	}
+	s.github.AddLabel(key, "octocat", "tools-ok")
+	s.github.AddComment(key, "octocat", "/agent resume")
+	s.until("delivered", func() bool { return slices.Contains(s.labels(key), "agent-review") })
+}

@@ -112,6 +112,32 @@ func TestDeliveryTexts(t *testing.T) {
 	}
 }
 
+// TestAskedTexts compares the texts of a draft that names files with the golden files.
+func TestAskedTexts(t *testing.T) {
+	c, err := New(Options{Options: api.Options{BaseURL: testAPI, Token: noToken}, Fleet: "default", Labels: testLabels})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, got := range map[string]string{
+		"pullrequest-asked": c.Text.MessagePage("pullrequest", deliver.PullRequestPage{Request: deliver.Request{
+			Nonce: testNonce, Draft: true, AskedMore: 3, Asked: []pages.AskedLine{
+				{Path: "docs/AGENTS.md", Why: "Many agents: instructions and skills"},
+				{Path: "x/`@octocat", Why: "named by scope.ask"},
+			},
+		}, Issue: 1}),
+		"asked": c.Text.Page("delivered", deliver.DeliveredPage{
+			Request: deliver.Request{
+				Nonce: testNonce, Branch: "retake/1-a2", Draft: true, AskedMore: 3,
+				Asked: []pages.AskedLine{{Path: "docs/AGENTS.md"}, {Path: ".envrc"}},
+			},
+			Shown: 2,
+			Page:  "https://github.test/acme/widgets/tree/retake/1-a2",
+		}),
+	} {
+		golden(t, name, got)
+	}
+}
+
 // golden compares a text with the golden file of the given name.
 func golden(t *testing.T, name, got string) {
 	t.Helper()

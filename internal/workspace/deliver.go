@@ -145,7 +145,7 @@ func (d *delivery) nothing(ctx context.Context) error {
 func (d *delivery) check(ctx context.Context, changes []change) error {
 	return system(d.task.op, d.q.Check(ctx, &Patch{
 		LeftOut: slices.Concat(d.left, nestedIn(d.nested, changes)),
-		objects: d.task.objects, task: d.task, tree: d.tree, changes: changes,
+		objects: d.task.objects, task: d.task, tree: d.tree, changes: changes, all: d.changes,
 	}))
 }
 

@@ -54,6 +54,7 @@ type Patch struct {
 	task    *task
 	tree    string
 	changes []change
+	all     []change // from the base, including changes that the branch already has
 }
 
 // PatchFile is one path that a patch changes.
@@ -80,6 +81,15 @@ func (p *Patch) Files(ctx context.Context) ([]PatchFile, error) {
 		}
 	}
 	return files, p.setSizes(ctx, contents)
+}
+
+// All lists all files that differ from the base, without their sizes. Files omits files that the branch already has.
+func (p *Patch) All() []PatchFile {
+	files := make([]PatchFile, len(p.all))
+	for i, c := range p.all {
+		files[i] = PatchFile{Path: c.path, Link: c.mode == modeLink, Gone: c.mode == modeNone, Old: c.was != ""}
+	}
+	return files
 }
 
 // setSizes sets Bytes of files with content.

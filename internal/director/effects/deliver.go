@@ -20,6 +20,7 @@ import (
 	"retake/internal/github/pages"
 	"retake/internal/github/tracker"
 	"retake/internal/recovery"
+	"retake/internal/secrets/scope"
 	"retake/internal/workspace"
 )
 
@@ -120,7 +121,11 @@ func (d *Delivery) handIn(ctx, git context.Context, e fsm.Effect, order *fsm.Del
 		return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Merged: true}}
 	}
 	message := fmt.Sprintf("%s\n\nRefs #%d", d.GitHub.Text.CommitSubject(issue.Title, issue.Number), issue.Number)
-	request := d.pushRequest(e, issue, BranchOf(e), message)
+	var asked *[]scope.Asked // nil if the delivery cannot be a draft
+	if gh.Delivery == DeliverPullRequest {
+		asked = &[]scope.Asked{}
+	}
+	request := d.pushRequest(e, issue, BranchOf(e), message, asked)
 	if order.Validated {
 		request.Validated = e.Worker
 	}
@@ -143,8 +148,8 @@ func (d *Delivery) handIn(ctx, git context.Context, e fsm.Effect, order *fsm.Del
 	case err != nil:
 		return failure.Ended(err)
 	}
-	to, err := d.GitHub.Deliveries.Deliver(ctx,
-		d.deliverRequest(ctx, e, order, issue, work, d.draftNote(behind, moved)))
+	to, err := d.GitHub.Deliveries.Deliver(ctx, withAsked(
+		d.deliverRequest(ctx, e, order, issue, work, d.draftNote(behind, moved)), asked))
 	if to.Withdrawn != "" {
 		d.unpush(ctx, e, work)
 		return notOurs(to.Withdrawn)
@@ -254,10 +259,12 @@ func BranchOf(e fsm.Effect) string {
 // pushRequest returns the request to commit the work, inspect it for secrets and forbidden changes, and push it to a
 // branch. For this request the workspace returns workspace.ErrBranchMoved if people have pushed to the branch since
 // Retake did.
-func (d *Delivery) pushRequest(e fsm.Effect, issue tracker.Issue, branch, message string) workspace.DeliverRequest {
+func (d *Delivery) pushRequest(e fsm.Effect, issue tracker.Issue, branch, message string,
+	asked *[]scope.Asked,
+) workspace.DeliverRequest {
 	request := workspace.DeliverRequest{
 		Nonce: e.Nonce, RemoteURL: d.Origin.Remote(e.Task.Repo()), Branch: branch, BaseBranch: d.Origin.BaseBranch,
-		Message: message, AuthoredAt: e.At, Check: d.Secrets.Inspect(e.Worker, issue.Labels),
+		Message: message, AuthoredAt: e.At, Check: d.Secrets.Inspect(e.Worker, issue.Labels, asked),
 	}
 	if e.Work != nil && e.Work.Branch == branch {
 		request.Onto = e.Work.SHA
@@ -300,6 +307,25 @@ func (d *Delivery) deliverRequest(ctx context.Context, e fsm.Effect, order *fsm.
 	}
 	for _, h := range order.Hints {
 		r.Answers = append(r.Answers, pages.AnswerLine{By: h.From, At: h.At, Text: h.Text})
+	}
+	return r
+}
+
+// mostAsked is the number of files that a draft names.
+const mostAsked = 20
+
+// withAsked makes a delivery a draft if it changes files that only a draft may change.
+func withAsked(r deliver.Request, asked *[]scope.Asked) deliver.Request {
+	if asked == nil || len(*asked) == 0 {
+		return r
+	}
+	r.Draft = true
+	for i, a := range *asked {
+		if i == mostAsked {
+			r.AskedMore = len(*asked) - mostAsked
+			break
+		}
+		r.Asked = append(r.Asked, pages.AskedLine{Path: a.Path, Why: a.Why})
 	}
 	return r
 }

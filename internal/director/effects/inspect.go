@@ -30,8 +30,11 @@ const TokenName = "GitHub token"
 // director's memory use does not depend on the patch's size.
 const searchTime = 5 * time.Minute
 
-// Inspect returns a function that checks a worker's patch before the push. labels are the labels.
-func (v *Secrets) Inspect(worker string, labels []string) func(context.Context, *workspace.Patch) error {
+// Inspect returns a function that checks a worker's patch before the push. labels are the labels. The function
+// sets asked to the files that only a draft may change. If asked is nil, the delivery cannot be a draft, and these
+// files are refused.
+func (v *Secrets) Inspect(worker string, labels []string, asked *[]scope.Asked) func(context.Context,
+	*workspace.Patch) error {
 	return func(ctx context.Context, p *workspace.Patch) error {
 		limited, cancel := context.WithTimeout(ctx, searchTime)
 		defer cancel()
@@ -39,7 +42,11 @@ func (v *Secrets) Inspect(worker string, labels []string) func(context.Context, 
 		if err != nil { // without all values, the search could miss a secret
 			return &workspace.Error{Kind: workspace.Transient, Op: "examine the work", Detail: err.Error(), Err: err}
 		}
-		err = lookThrough(limited, v.Setup().Pushable.Look(labels, known), p)
+		look := v.Setup().Pushable.Look(labels, known)
+		err = lookThrough(limited, look, p, asked == nil)
+		if asked != nil {
+			*asked = look.Asked()
+		}
 		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 			return scope.TooLong(searchTime.String())
 		}
@@ -68,7 +75,7 @@ func (v *Secrets) Known(ctx context.Context, worker string) (*leak.Finder, error
 }
 
 // lookThrough passes all files of a patch to look.
-func lookThrough(ctx context.Context, look *scope.Look, p *workspace.Patch) error {
+func lookThrough(ctx context.Context, look *scope.Look, p *workspace.Patch, refuseAsked bool) error {
 	for _, l := range p.LeftOut {
 		if l.Kind == workspace.NestedHistory {
 			look.Nested(l.Path)
@@ -92,6 +99,12 @@ func lookThrough(ctx context.Context, look *scope.Look, p *workspace.Patch) erro
 		links = append(links, scope.Link{Path: name, Target: targets[name]})
 	}
 	look.Links(links)
+	for _, f := range p.All() {
+		look.Ask(scopeFile(f))
+	}
+	if refuseAsked {
+		look.RefuseAsked()
+	}
 	files, err := p.Files(ctx)
 	if err != nil {
 		return err

@@ -40,7 +40,7 @@ func (d *Delivery) pushUnfinished(ctx context.Context, e fsm.Effect) (work *fsm.
 		return work, failure.Of(err).Text
 	}
 	request := d.pushRequest(e, issue, branch, fmt.Sprintf("Unfinished work on #%d, as attempt %d left it",
-		e.Task.Number(), e.Attempt))
+		e.Task.Number(), e.Attempt), nil)
 	request.Unfinished = true
 	git, done := d.Withdrawals.During(ctx, e.Task)
 	defer done()

@@ -49,7 +49,7 @@ func New(read config.Config, fileSums map[string]string) (*Setup, error) {
 	s.StagePlans, stages = stagePlans(read)
 	s.StateGlobs, state = worktree.Compile(read.Agents.StatePaths(read.Stages))
 	s.Pushable, push = scope.New(scope.Options{
-		Deny: s.Scope.Deny, Allow: s.Scope.Allow, AllowSecrets: s.Scope.AllowSecrets,
+		Deny: s.Scope.Deny, Ask: s.Scope.Ask, Allow: s.Scope.Allow, AllowSecrets: s.Scope.AllowSecrets,
 		AllowRaw: s.Scope.AllowRaw, AllowLeftOut: s.Scope.AllowLeftOut, MaxFileBytes: int64(s.Scope.MaxFileBytes),
 	})
 	return s, errors.Join(problems.Err(), stages, state, push)

@@ -34,18 +34,20 @@ type Request struct {
 	Branch, Base string
 	Title        string // title of a new pull request; later deliveries do not change it
 	PullRequest  bool
-	Draft        bool // opens a draft, because the work is not validated; Note explains why
+	Draft        bool // opens a draft; Note or Asked explains why
 	Watch        bool // the director watches the pull request, so the claim does not end
 	Number       int  // pull request of an earlier delivery of this claim, or 0
 
 	// The text of the pull request. All fields are optional.
-	Note     string              // one line above the rest, e.g. why it is a draft
-	Summary  string              // the agent's description of the changes
-	Checks   []pages.CheckLine   // our checks that passed
-	Clean    bool                // Checks ran on the delivered work, in a container without an agent
-	Attempts []pages.AttemptLine // earlier failures
-	Answers  []pages.AnswerLine  // answers from people, oldest first
-	Usage    pages.UsageLine
+	Note      string              // one line above the rest, e.g. why it is a draft
+	Asked     []pages.AskedLine   // files that tools of people or agents obey
+	AskedMore int                 // further such files
+	Summary   string              // the agent's description of the changes
+	Checks    []pages.CheckLine   // our checks that passed
+	Clean     bool                // Checks ran on the delivered work, in a container without an agent
+	Attempts  []pages.AttemptLine // earlier failures
+	Answers   []pages.AnswerLine  // answers from people, oldest first
+	Usage     pages.UsageLine
 }
 
 // Delivered is the result of a delivery.

@@ -54,3 +54,6 @@ type UsageLine struct {
 
 // StateBlocked is the state of a task that waits for an answer.
 const StateBlocked = "Blocked"
+
+// AskedLine is a file that people should read before they check the branch out.
+type AskedLine struct{ Path, Why string }

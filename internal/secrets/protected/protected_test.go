@@ -17,8 +17,8 @@ const intro = `# Protected paths
 
 <!-- Made from the tables of this package: go test ./internal/secrets/protected -update -->
 
-~@default~ in ~scope.deny~ stands for these globs. A file is protected in any case, at any path that leads to it through
-a symbolic link, and as a link in place of its directory. To add or permit paths, write for
+~@default~ in ~scope.deny~ and ~scope.ask~ stands for these globs. A file is protected in any case, at any path
+that leads to it through a symbolic link, and as a link in place of its directory. To add or permit paths, write for
 example ~deny = ["@default", "infra/", "!netlify.toml"]~.
 `
 
@@ -30,6 +30,10 @@ func readme() string {
 		rows        []Row
 	}{
 		{"`scope.deny`", "These files run with secrets. Retake asks a person before it pushes them.", Deny},
+		{
+			"`scope.ask`", "These files act on people's machines, or steer agents, reviews and merges. Retake " +
+				"delivers them as a draft\npull request that names them.", Ask,
+		},
 	} {
 		b.WriteString("\n## " + class.title + "\n\n" + class.text + "\n\n| path | system | effect |\n|---|---|---|\n")
 		for _, row := range class.rows {

@@ -1,6 +1,7 @@
 package scope
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -76,12 +77,42 @@ func (l *Look) checkPath(f File) {
 	if p == nil || l.rules.isAllowed(f.Path, l.labels) {
 		return
 	}
-	next := "no label in scope.allow allows it"
-	if label := l.rules.labelFor(f.Path); label != "" {
-		next = fmt.Sprintf("the label %q allows it", label)
-	}
 	text := fmt.Sprintf("forbidden by scope.deny %q", p.Glob) + through
-	l.find(finding{recovery.ScopeViolation, f.Path, 0, text, next})
+	l.find(finding{recovery.ScopeViolation, f.Path, 0, text, l.labelAdvice(f.Path)})
+}
+
+// labelAdvice tells a person which label allows a path.
+func (l *Look) labelAdvice(name string) string {
+	if label := l.rules.labelFor(name); label != "" {
+		return fmt.Sprintf("the label %q allows it", label)
+	}
+	return "no label in scope.allow allows it"
+}
+
+// Asked is a file that only a draft may change, because tools of people or other agents obey it.
+type Asked struct{ Path, Glob, Why string }
+
+// Ask notes a path that differs from the base branch if Options.Ask protects it. Unlike File, it also needs the paths
+// that an earlier delivery has pushed.
+func (l *Look) Ask(f File) {
+	names, _ := l.reach.names(f.Path)
+	p, _ := protection(l.rules.ask, f, names)
+	if p != nil && !l.rules.isAllowed(f.Path, l.labels) {
+		l.asked = append(l.asked, Asked{f.Path, p.Glob, cmp.Or(p.Why, "named by scope.ask")})
+	}
+}
+
+// Asked returns the files of Ask. The delivery must be a draft that names them.
+func (l *Look) Asked() []Asked { return l.asked }
+
+// RefuseAsked turns the files of Ask into findings, because the delivery cannot be a draft.
+func (l *Look) RefuseAsked() {
+	for _, a := range l.asked {
+		l.find(finding{
+			recovery.ScopeViolation, a.Path, 0, fmt.Sprintf("forbidden by scope.ask %q outside of a draft", a.Glob),
+			l.labelAdvice(a.Path),
+		})
+	}
 }
 
 // visible returns a name with escape sequences in place of hidden characters.

@@ -39,6 +39,34 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// TestAsk notes files that only a draft may change, and refuses them if the delivery cannot be one.
+func TestAsk(t *testing.T) {
+	o := options
+	o.Ask = []string{"@default", "skills/", "!docs/AGENTS.md"}
+	o.Allow = map[string][]string{"tools": {".envrc"}}
+	l := rules(t, o).Look([]string{"tools"}, known)
+	l.Links([]Link{{".vscode", "editor"}})
+	for _, name := range []string{"a.go", "Claude.md", "skills/x", "docs/AGENTS.md", ".envrc", "editor/tasks.json"} {
+		l.Ask(File{Path: name})
+	}
+	var got []string
+	for _, a := range l.Asked() {
+		got = append(got, a.Path+" "+a.Glob)
+	}
+	want := "Claude.md **/CLAUDE.md, skills/x skills/, editor/tasks.json **/.vscode/"
+	if strings.Join(got, ", ") != want {
+		t.Errorf("asked about %q, want %q", got, want)
+	}
+	if err := l.Err(t.Context()); err != nil {
+		t.Errorf("as a draft: %v", err)
+	}
+	l.RefuseAsked()
+	want = `scope.ask "**/CLAUDE.md" outside of a draft`
+	if err := l.Err(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("not as a draft: %v", err)
+	}
+}
+
 // TestManyLinks refuses a path that so many links lead to that they cannot all be followed.
 func TestManyLinks(t *testing.T) {
 	var links []Link

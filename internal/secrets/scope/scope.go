@@ -18,7 +18,8 @@ import (
 // Options come from the configuration.
 type Options struct {
 	Deny         []string            // globs of paths that patches must not change; see protected.Compile
-	Allow        map[string][]string // by label of the issue: globs of paths that a patch may change despite Deny
+	Ask          []string            // globs of paths that only drafts may change, like Deny
+	Allow        map[string][]string // by label of the issue: globs of paths that a patch may change anyway
 	AllowSecrets []string            // globs of files that are not searched for secrets
 	AllowRaw     []string            // globs of files that may be pushed without their filter
 	AllowLeftOut []string            // globs of files in submodules, and of nested .git, that may be left out
@@ -28,6 +29,7 @@ type Options struct {
 // Rules are compiled Options.
 type Rules struct {
 	deny    *protected.Paths
+	ask     *protected.Paths
 	allow   []allowed // in the order of their labels
 	unread  worktree.Globs
 	raw     worktree.Globs
@@ -46,6 +48,9 @@ func New(o Options) (*Rules, error) {
 	var err error
 	if r.deny, err = protected.Compile(o.Deny, protected.Deny); err != nil {
 		return nil, fmt.Errorf("scope.deny: %w", err)
+	}
+	if r.ask, err = protected.Compile(o.Ask, protected.Ask); err != nil {
+		return nil, fmt.Errorf("scope.ask: %w", err)
 	}
 	for label, list := range o.Allow {
 		globs, err := worktree.Compile(list)
@@ -88,6 +93,7 @@ type Look struct {
 	labels  []string
 	known   *leak.Finder // values that the director knows; see leak
 	reach   reach
+	asked   []Asked
 	names   []string
 	found   []finding
 	secrets map[string]bool // values to hide in the message
