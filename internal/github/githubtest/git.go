@@ -166,7 +166,7 @@ func (s *gate) advertise(w http.ResponseWriter, r *http.Request, name, service s
 		line := "# service=git-" + service + "\n"
 		_, _ = fmt.Fprintf(w, "%04x%s0000", len(line)+4, line)
 	}
-	s.serve(r, name, nil, w, service, "--http-backend-info-refs", ".")
+	s.serve(r, name, nil, w, service, "--advertise-refs", ".")
 }
 
 func (s *gate) runPack(w http.ResponseWriter, r *http.Request, name, service string) {

@@ -66,7 +66,7 @@ func New(o Options) *Server {
 	}
 	if o.DataDir != "" {
 		if dir, err := filepath.Abs(o.DataDir); err == nil {
-			o.DataDir = dir // git http-backend requires an absolute path
+			o.DataDir = dir // because git runs in the repository
 		}
 	}
 	st := &store{
