@@ -113,7 +113,8 @@ func cover(text string, done int, gaps []Match) string {
 	return out.String() + text[done:]
 }
 
-// begun returns the position of the first value that the end of the text cuts off, in any encoding, or len(text).
+// begun returns the position of the first value, in any encoding, if the text ends before the value does. For any other
+// text it returns len(text).
 func (f *Finder) begun(text string) int {
 	at := len(text)
 	if f.longest == 0 {
