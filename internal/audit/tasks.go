@@ -59,7 +59,7 @@ type Seen struct {
 	LastSeen  Second `json:"last_seen"`
 }
 
-// Written repeats the number of paid calls that the director wrote, to detect an edit by a person.
+// Written is a second copy of the number of paid calls. If a person edits the first one, the two differ.
 type Written struct {
 	PaidCallsUsed int `json:"paid_calls_used"`
 }

@@ -356,7 +356,7 @@ var workKeys = []row{
 	},
 	{
 		key: "recovery.agents_file", def: `""`, path: true, want: fileWant,
-		doc: "TOML file with additional or replaced agent profiles, like internal/agent/agents.toml.",
+		doc: "TOML file with agent profiles. A profile may replace the built-in one of its name.",
 		at:  func(c *Config) any { return &c.Recovery.AgentsFile },
 	},
 

@@ -189,7 +189,7 @@ var rules = []rule{
 		case len(c.Containers.Egress) == 0:
 			return `empty list, want "none", or the hosts that workers may reach`
 		case len(c.Containers.Egress) > 1 && slices.ContainsFunc(c.Containers.Egress, word):
-			return "all and none cannot be combined, want one of them or only hosts"
+			return `want "all", "none" or a list of hosts`
 		case !c.Containers.EgressOpen() && c.Containers.Runtime == "process":
 			return `plain processes reach everything that this machine reaches, want containers.runtime = "docker", or containers.egress = "all"`
 		}
@@ -326,7 +326,7 @@ func stageRules(i int) []rule {
 	}
 }
 
-// rules checks the values of the keys together.
+// rules checks the constraints between keys.
 func (l *loader) rules() {
 	all := slices.Clone(rules)
 	for _, o := range orders {

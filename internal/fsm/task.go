@@ -107,7 +107,7 @@ type Task struct {
 
 	Standing Standing `json:"standing,omitzero"`
 
-	// Work describes the claim's last push, by a delivery or with a question.
+	// Work describes the claim's last push, which either delivered the work or accompanied a question.
 	Work DeliverResult `json:"work,omitzero"`
 	// Reviewed is the part of the pull request's review that has led to attempts.
 	Reviewed Reviewed `json:"reviewed,omitzero"`
@@ -122,8 +122,8 @@ type Task struct {
 	// Hints are people's comments for the next attempts, oldest first, at most maxHints.
 	Hints []Hint `json:"hints,omitempty"`
 
-	// Open is the question that waits for an answer, and Heard is the last comment without a command after it. Both are
-	// nil unless the task is blocked.
+	// Open is the question that waits for an answer. Heard is the last comment after that question that contained no
+	// command. Both are nil unless the task is blocked.
 	Open  *OpenQuestion `json:"open_question,omitempty"`
 	Heard *Remark       `json:"heard,omitempty"`
 

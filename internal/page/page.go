@@ -24,9 +24,9 @@ import (
 type Source interface {
 	// Fleet returns the director's state as in director status, without the tasks or the queue.
 	Fleet(ctx context.Context) wire.Snapshot
-	// Board returns up to most tasks of each state, without attempts or events. count is the number of all tasks by
-	// state. See timeline.Book.Board.
-	Board(ctx context.Context, most int) (rows []timeline.Task, count map[string]int, err error)
+	// Board returns tasks without their attempts and events, and at most limit tasks in each state. count contains the
+	// number of all tasks by state. See timeline.Book.Board.
+	Board(ctx context.Context, limit int) (rows []timeline.Task, count map[string]int, err error)
 	// Task returns an issue's timeline, or false if the journal does not mention the issue.
 	Task(ctx context.Context, k fsm.IssueKey, at time.Time) (timeline.Task, bool, error)
 	// Numbers summarises failures, decisions and results since a time.

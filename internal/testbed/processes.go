@@ -143,7 +143,7 @@ func (p *Processes) Leave(_ context.Context, attempt, like string) error {
 		os.WriteFile(filepath.Join(dir, record), bytes.ReplaceAll(data, []byte(like), []byte(attempt)), 0o600))
 }
 
-var errNoNetwork = errors.New("testbed: plain processes use the host's network")
+var errNoNetwork = errors.New("testbed: plain processes cannot be disconnected, because they share the host's network")
 
 // Disconnect implements Host.
 func (p *Processes) Disconnect(context.Context, string) error { return errNoNetwork }

@@ -134,7 +134,7 @@ func (s *Task) answers(takesReply bool) []Remedy {
 	if line, command := typed(s.Issue, reply); line != "" {
 		same := "or use this equivalent command"
 		if strings.Contains(line, "'<") { // in a shell, an apostrophe would end the quoted text
-			same += " (an apostrophe in your words is '\\'' here)"
+			same += " (write an apostrophe in your text as '\\'')"
 		}
 		all = append(all, Remedy{Do: line, Means: same, Advised: true, Command: command})
 	}

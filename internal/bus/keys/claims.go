@@ -150,9 +150,10 @@ func WorkerUser(secret []byte, worker string) (nkeys.KeyPair, error) {
 	return pair, nil
 }
 
-// Worker issues a worker's credential, which is valid until expires. The worker may publish on its subjects and on
-// more, request leases, receive its commands and answers, and reply to requests. maxBytes limits the size of its
-// messages. The caller must have checked the id, because an id that is not a subject token could widen the permissions.
+// Worker issues a worker's credential, which is valid until expires. The worker may publish on its own subjects and on
+// the subjects in more, request leases, receive its commands and answers, and reply to requests. maxBytes limits the
+// size of its messages. The caller must have checked the id, because an id that is not a subject token could widen the
+// permissions.
 func (d *Director) Worker(user nkeys.KeyPair, worker string, s wire.Subjects, maxBytes int, expires time.Time,
 	more ...string,
 ) (User, error) {

@@ -34,10 +34,10 @@ func (s *Seat) Fleet(ctx context.Context) wire.Snapshot {
 	return s.Status.SnapshotOf(ctx, func(m *fsm.Machine) []*fsm.Task { return slices.Collect(m.Live()) })
 }
 
-// Board returns up to most tasks of each state, and the number of all tasks by state.
-func (s *Seat) Board(ctx context.Context, most int) (rows []timeline.Task, count map[string]int, err error) {
+// Board returns at most limit tasks in each state, and the number of all tasks by state.
+func (s *Seat) Board(ctx context.Context, limit int) (rows []timeline.Task, count map[string]int, err error) {
 	err = s.Timelines.View(ctx, func(b *timeline.Book, now time.Time) {
-		rows, count = b.Board(now, most)
+		rows, count = b.Board(now, limit)
 		for i := range rows {
 			s.Timelines.addFate(b.Machine(), &rows[i])
 		}

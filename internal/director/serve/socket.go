@@ -59,7 +59,7 @@ func NewSocket(listener net.Listener, runID string, metrics http.Handler, log *z
 	go func() {
 		defer close(o.ended)
 		if err := o.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("server of the operator's socket failed", zap.Error(err))
+			log.Error("operator socket server failed", zap.Error(err))
 		}
 	}()
 	return o
