@@ -22,10 +22,10 @@ import (
 
 // Source provides the page's data. Its methods may be called by many goroutines at once.
 type Source interface {
-	// Fleet returns the director's state as in director status, without the tasks or the queue.
+	// Fleet returns the snapshot that the command director status prints, without the tasks or the queue.
 	Fleet(ctx context.Context) wire.Snapshot
-	// Board returns tasks without their attempts and events, and at most limit tasks in each state. count contains the
-	// number of all tasks by state. See timeline.Book.Board.
+	// Board returns at most limit tasks in each state, without their attempts and events. count is the total number of
+	// tasks in each state. See timeline.Book.Board.
 	Board(ctx context.Context, limit int) (rows []timeline.Task, count map[string]int, err error)
 	// Task returns an issue's timeline, or false if the journal does not mention the issue.
 	Task(ctx context.Context, k fsm.IssueKey, at time.Time) (timeline.Task, bool, error)
@@ -200,7 +200,7 @@ func (p *Page) show(w http.ResponseWriter, r *http.Request, name, title string,
 	p.showFrame(w, r, p.frameOf(r, name, title), part)
 }
 
-// showFrame writes a page with its part. If the part cannot be loaded, the page shows the error instead.
+// showFrame loads the content of a page with part, and writes the page. If part fails, the page shows the error.
 func (p *Page) showFrame(w http.ResponseWriter, r *http.Request, f frame,
 	part func(context.Context, Source) (any, error),
 ) {

@@ -24,7 +24,8 @@ var rowTops = [...]int{28, 204, 326}
 func (p place) x() int { return drawingMargin + p.column*columnWidth }
 func (p place) y() int { return rowTops[p.row] }
 
-// lane is a horizontal line between two rows that all arrows to one state share. Gap n is above row n.
+// lane is a horizontal line in the gap between two rows. In each gap, all arrows to the same state share one lane. Gap
+// n is above row n.
 type lane struct {
 	gap int
 	to  fsm.State

@@ -48,7 +48,7 @@ func commandOf(r timeline.Remedy) fsm.Command {
 	return r.Command
 }
 
-// eventsShown limits the timeline. The commands explain and events show the rest.
+// eventsShown limits the timeline. The commands "director explain" and "director events" also show the older events.
 const eventsShown = 150
 
 func drawnTask(ctx context.Context, s Source, k fsm.IssueKey) (taskPart, error) {

@@ -71,8 +71,8 @@ func Context(t T, d time.Duration) context.Context {
 	return ctx
 }
 
-// Wait blocks until done returns true. If that takes longer than d on an idle machine, it fails the test and reports
-// what.
+// Wait blocks until done returns true. If that takes longer than d on an idle machine, it fails the test with a message
+// that contains what.
 func Wait(t T, d time.Duration, what string, done func() bool) {
 	t.Helper()
 	ctx, cancel := WithTimeout(context.Background(), d)
@@ -90,7 +90,7 @@ func Wait(t T, d time.Duration, what string, done func() bool) {
 }
 
 // Receive returns the next value from the channel, or its zero value if the channel is closed. If that takes longer
-// than d on an idle machine, it fails the test and reports what.
+// than d on an idle machine, it fails the test with a message that contains what.
 func Receive[V any](t T, d time.Duration, what string, from <-chan V) V {
 	t.Helper()
 	ctx, cancel := WithTimeout(context.Background(), d)

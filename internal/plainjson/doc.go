@@ -1,5 +1,5 @@
 // Package plainjson reads JSON in the form that encoding/json writes. In this form there is no space between tokens,
-// and each key occurs once, with the spelling of the type. Reading takes one pass, and is several times as fast as
+// and each key occurs once, spelled as in the Go type. Reading takes one pass, and is several times as fast as
 // encoding/json.
 //
 //	line ──Reader──▶ value

@@ -40,7 +40,7 @@ func (r *Reader) value(t *Type, v reflect.Value, depth int) bool {
 	case unsigned:
 		minus := r.peek() == '-'
 		n, ok := r.integer()
-		v.SetUint(uint64(n)) //nolint:gosec // it counts only if it is not negative
+		v.SetUint(uint64(n)) //nolint:gosec // a negative value is rejected below
 		return ok && !minus && v.Uint() == uint64(n)
 	case boolean:
 		is := r.Literal("true")

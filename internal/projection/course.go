@@ -50,7 +50,7 @@ var Answers = []fsm.Trigger{fsm.OnUnblocked, fsm.OnSnoozed, fsm.OnWithdrawn, fsm
 // overtakers are the triggers that replace a retry before it starts.
 var overtakers = []fsm.Trigger{fsm.OnUnblocked, fsm.OnEscalate, fsm.OnDeliverAgain}
 
-// deciding lists the commands with which a person decides more than to try again.
+// deciding lists the commands that do more than repeat the attempt.
 var deciding = []fsm.Command{fsm.CommandFresh, fsm.CommandFix, fsm.CommandBudget}
 
 // Retry is an attempt that a verdict granted.
@@ -61,7 +61,7 @@ type Retry struct {
 }
 
 // Course follows one claim. It determines the results of retries, and finds questions that did not need a person. The
-// zero Course is the beginning of a claim.
+// zero Course is ready for a new claim.
 type Course struct {
 	Retry *Retry // the last granted retry, until its result is known
 

@@ -1,4 +1,5 @@
-// Package projection defines the read models of the journal, and the terms that several of them count.
+// Package projection defines the interface of the journal's read models, and the results that several of them count,
+// such as the success of a retry.
 //
 //	journal ──feed──▶ Apply ──┬─ timeline.Book     the timelines that people read
 //	owner, durable batches ─▶ ├─ trace.Book        the spans of tasks

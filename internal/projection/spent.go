@@ -13,7 +13,7 @@ func Spent(f fsm.Fact) recovery.Usage {
 	if !ok || !u.Ended || u.PaidCalls != nil {
 		return recovery.Usage{}
 	}
-	if u.Usage.CostUSD >= recovery.MaxCost { // budgets also ignore such a damaged figure
+	if u.Usage.CostUSD >= recovery.MaxCost { // budgets also ignore an implausible cost
 		u.Usage.CostUSD = 0
 	}
 	return recovery.Usage{}.Plus(u.Usage) // removes negative amounts

@@ -76,7 +76,7 @@ const (
 
 	isProvider   = "provider"       // a provider refuses requests
 	isOfAgent    = "agent provider" // a provider refuses an agent's requests
-	isOwn        = "own program"    // the program of CODE itself
+	isOwn        = "own program"    // the agent's own program is missing
 	isProcess    = "process"        // workers are plain processes
 	isDocker     = "docker"         // workers are Docker's containers
 	isWebPage    = "web page"       // a program received HTML
@@ -94,7 +94,8 @@ const (
 	isScope      = "workflows"  // GitHub's token may not change workflows
 )
 
-// OwnSecret is the prefix of the name of a secret of Retake or its workers. The name of the secret's variable follows.
+// OwnSecret begins the name of a secret that belongs to Retake or its workers. The name of the secret's variable
+// follows.
 const OwnSecret = "Retake's own "
 
 // HiddenName describes a refused file name with control or invisible characters.
@@ -183,10 +184,10 @@ func (c *Case) holds(key string) string {
 	return "needs a restart of the director; running workers continue"
 }
 
-// wording returns the row for the first of places that has a row.
+// wording goes through the places in order, and returns the first row that it finds.
 func (c *Case) wording(places ...string) wording {
 	for _, place := range places {
-		for _, r := range []Reason{c.Reason, ""} { // the reason's row before the row for any reason
+		for _, r := range []Reason{c.Reason, ""} { // a row for any reason comes second
 			if i := slices.IndexFunc(wordings,
 				func(w wording) bool { return w.Where == place && w.Reason == r }); i >= 0 {
 				return wordings[i]
@@ -218,7 +219,7 @@ func (c *Case) places() []string {
 	return append(places, anywhere)
 }
 
-// causePlaces returns the places that follow from the cause's text, as the director writes it.
+// causePlaces returns the places that follow from phrases in the cause. The director writes these phrases.
 func (c *Case) causePlaces() (places []string) {
 	if text, ok := strings.CutPrefix(c.Cause, NotPushed); ok {
 		for _, kind := range []struct{ says, place string }{
@@ -316,7 +317,7 @@ func (c *Case) happenedPlaces(place string) (places []string) {
 // onMachine is the name of the runtime that starts workers as plain processes.
 const onMachine = "process"
 
-// stagePlaces maps stages to an entry of the wordings. Other stages are commands, or belong to the director.
+// stagePlaces maps stages to places. A failure in any other stage comes from a command, or from the director itself.
 var stagePlaces = map[string]string{
 	"CODE": inAgent, "VALIDATE": inCheck, "COMMIT": inDelivery, "PR_CREATE": inDelivery, "SYNC_MAIN": inDelivery,
 	"REVIEW": inReview,

@@ -87,8 +87,8 @@ func (c *Case) path() string {
 	return ""
 }
 
-// labelBefore and labelAfter enclose the label that would allow the change, in a cause. Journals of earlier versions
-// have labelAfterOld.
+// In a cause, labelBefore and labelAfter enclose the label that would allow the change. Journals of earlier versions
+// have labelAfterOld after the label.
 const labelBefore, labelAfter, labelAfterOld = "(the label \"", "\" allows it", "\" lets it through"
 
 // label returns the label that would allow the change, or "".

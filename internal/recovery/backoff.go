@@ -14,7 +14,7 @@ type Backoff struct {
 	Max     time.Duration // limit before jitter, even if Initial is larger; a negative value counts as 0
 	Factor  float64       // ≥ 1, exponential only; 1 means a fixed wait, and smaller values and NaN count as 1
 	Jitter  Jitter
-	Spread  float64       // jitter around and additive: share of the wait, 0 … 1
+	Spread  float64       // for AroundJitter and AdditiveJitter: share of the wait, 0 … 1
 	Add     time.Duration // the maximum addition of additive jitter
 }
 

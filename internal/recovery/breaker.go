@@ -19,7 +19,7 @@ const (
 	BreakerClosed   BreakerState = "closed"    // all may start
 	BreakerOpen     BreakerState = "open"      // none may start
 	BreakerHalfOpen BreakerState = "half_open" // one canary at a time
-	BreakerRamp     BreakerState = "ramp"      // a few at once, doubled with every step
+	BreakerRamp     BreakerState = "ramp"      // a few at once; every step doubles the number
 	BreakerTold     BreakerState = "told"      // counts failures without blocking
 	BreakerHeld     BreakerState = "held"      // none may start until the director sees that the cause is gone
 )

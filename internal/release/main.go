@@ -3,7 +3,7 @@
 // any directory, at any time:
 //
 //	make release          into dist/
-//	make release-check    twice, in two directories, without a common cache, and compares
+//	make release-check    builds twice, in two directories without a common cache, and compares the results
 //
 // The programs know their commit (director version). Timestamps come from the commit or SOURCE_DATE_EPOCH.
 //

@@ -97,7 +97,7 @@ func (s *Task) adopt(t *fsm.Task) {
 	}
 }
 
-// endAttempts ends all running attempts except the attempt but, with an unknown outcome.
+// endAttempts ends all running attempts with an unknown outcome, except the attempt with the id but.
 func (s *Task) endAttempts(but string) {
 	for i := range s.Attempts {
 		if a := &s.Attempts[i]; a.Outcome == OutcomeRunning && a.ID != but {

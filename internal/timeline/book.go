@@ -113,7 +113,7 @@ func (b *Book) tellOf(s *Task, e Event) {
 	s.Dropped += dropped
 }
 
-// bounded drops the oldest elements of a list that is longer than most. It drops a tenth more than necessary, because
+// bounded limits a list to most elements by dropping the oldest. It drops a tenth of most more than necessary, because
 // each call that drops elements copies the list.
 func bounded[T any](all []T, most int) (kept []T, dropped int) {
 	if most <= 0 || len(all) <= most {
@@ -241,7 +241,8 @@ func (b *Book) Rows(now time.Time) []Task {
 	return all
 }
 
-// Board is like Rows, but returns at most most timelines of each state. count has the number of all timelines by state.
+// Board is like Rows, but limits the timelines of each state to most. count is the total number of timelines in each
+// state.
 func (b *Book) Board(now time.Time, most int) (rows []Task, count map[string]int) {
 	count = map[string]int{}
 	add := func(s *Task) {

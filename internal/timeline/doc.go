@@ -12,8 +12,8 @@
 //
 //   - The same records produce the same book, regardless of time and reader.
 //   - An event's place in the journal identifies it permanently (ID).
-//   - The size of a book is bounded; see Limits. Dropped events are still in the journal, and another book can be built
-//     from it.
+//   - The size of a book is bounded; see Limits. Dropped events are still in the journal, from which a larger book can
+//     be built.
 //   - Texts are kept as journaled. Code that displays one must escape it for its medium.
 //
 // # Clock

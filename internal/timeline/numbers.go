@@ -192,7 +192,7 @@ func (b *Book) Numbers(since time.Time) Numbers {
 	return out
 }
 
-// notBefore returns the elements of a sorted list from since on.
+// notBefore returns the elements of a sorted list that are not earlier than since.
 func notBefore[T any](all []T, since time.Time, at func(T) time.Time) []T {
 	from := slices.IndexFunc(all, func(x T) bool { return !at(x).Before(since) })
 	if from < 0 {

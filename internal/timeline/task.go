@@ -350,8 +350,8 @@ func (s *Task) attempt(n int) *Attempt {
 	return nil
 }
 
-// shorten drops the oldest attempts beyond most, and likewise the oldest verdicts of the last attempt. If most is 0,
-// the number is unlimited.
+// shorten limits the attempts, and the verdicts of the last attempt, to most each. It drops the oldest. If most is 0,
+// the numbers are unlimited.
 func (s *Task) shorten(most int) {
 	var dropped int
 	s.Attempts, dropped = bounded(s.Attempts, most)

@@ -141,7 +141,7 @@ func because(r recovery.Reason, why string) string {
 	return string(r) + ": " + Plain(why)
 }
 
-// meters shows the usage of the policy's limits.
+// meters shows how much of each limit of the policy the task has used.
 func (s Task) meters() string {
 	m, l := s.Meters, s.Limits
 	parts := []string{
@@ -344,7 +344,7 @@ func Plain(s string) string { return plaintext.OneLine(plaintext.Shown(s)) }
 // whole is like Plain, for Retake's own advice. It does not shorten the text, because shortened advice could be wrong.
 func whole(s string) string { return plaintext.Shown(s) }
 
-// ShortTitle returns the title, cut to most characters.
+// ShortTitle returns the title. It truncates a title that has more characters than most.
 func (s Task) ShortTitle(most int) string {
 	r := []rune(Plain(s.Title))
 	if len(r) <= most {

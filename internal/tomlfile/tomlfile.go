@@ -167,8 +167,8 @@ var bareKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 // Element returns the path of an element of a list. The first has index 0.
 func Element(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
-// Tables returns the elements of a list of tables, which must be the only key at the top of the file. It records a
-// fault for an element of another type, which is nil in the result.
+// Tables returns the elements of a list of tables. It records a fault for every other key at the top of the file. It
+// also records a fault for an element that is not a table, and returns nil in its position.
 func (f *File) Tables(key string) (tables []map[string]any) {
 	for _, other := range slices.Sorted(maps.Keys(f.Values)) {
 		if other != key {

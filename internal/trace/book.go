@@ -32,7 +32,7 @@ type task struct {
 	spent    []Attribute
 	finished bool
 
-	at   time.Time // time in the last id from timed
+	at   time.Time // time in the last id that timed returned
 	same int       // number of earlier ids with the same time
 }
 

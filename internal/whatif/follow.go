@@ -26,7 +26,7 @@ type Follower struct {
 	cfg    fsm.Config
 	o      Options
 	claims map[string]*claim       // by nonce: claims with at least one verdict
-	canary map[string]fsm.IssueKey // by incident: the canary before the last change
+	canary map[string]fsm.IssueKey // by incident: the canary before the incident's last change
 	issues map[fsm.IssueKey]bool   // issues in the report
 	out    Report
 	place  int // number of verdicts so far

@@ -234,7 +234,7 @@ type fingerprint *uint64
 func sameWork(x, y fingerprint) bool { return x != nil && y != nil && *x == *y }
 
 // work classifies the changes that a stage made. before is the state when the stage began. Only CODE has to make
-// changes, so no other stage is NoWork.
+// changes, so work returns NoWork only for CODE.
 func (a *attempt) work(stage string, before fingerprint) agent.Work {
 	switch now := a.fingerprint(); {
 	case stage == wire.StageCode && sameWork(now, a.base):

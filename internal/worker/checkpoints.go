@@ -21,7 +21,7 @@ import (
 const (
 	chunksAtOnce      = 8
 	checkpointTimeout = time.Minute
-	checkpointTries   = 3 // maximum, for example if the director lost chunks or a directory moved during the scan
+	checkpointTries   = 3 // a retry helps if the director lost chunks, or a directory moved during the scan
 )
 
 // checkpointer fetches an attempt's checkout and sends its changes. Only soon may be called concurrently with the other

@@ -7,7 +7,7 @@
 //	     └─bad─▶ exit                                    └─failed─▶ worker_error ──ack──▶ exit 1
 //
 // With validate_first the first round skips CODE and validates existing work. If VALIDATE refuses the work, CODE begins
-// with the reason. A plan without VALIDATE then succeeds at once.
+// with the reason. If the plan does not contain VALIDATE, the attempt succeeds at once.
 //
 // With validate_only there is no agent. VALIDATE judges a copy of the work, and programs get no leases. If such an
 // attempt refused the work, the plan of the next attempt has the reason in rejected, and its first CODE begins with it.

@@ -8,7 +8,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// runAttempt runs the stages. If the checkout travels, runAttempt first fetches the checkout, and sends checkpoints
+// runAttempt runs the stages. If the checkout travels over the bus, runAttempt first fetches it, and sends checkpoints
 // while the stages run.
 func (w *worker) runAttempt(ctx context.Context) *failure {
 	if w.checkouts == nil {

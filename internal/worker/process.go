@@ -232,8 +232,8 @@ func (p *processRunner) sweep(grace time.Duration) {
 	}
 }
 
-// childlessWithin waits up to d for the end of all children. It calls again after every child that ended, and every
-// 20 ms, because a single signal misses a process that is forked between the listing and the signal.
+// childlessWithin waits up to d for the end of all children. It calls the function again after the end of each child,
+// and every 20 ms, because a single signal misses a process that is forked between the listing and the signal.
 func (p *processRunner) childlessWithin(d time.Duration, again func()) bool {
 	limit := time.NewTimer(d)
 	defer limit.Stop()

@@ -72,9 +72,9 @@ type attempt struct {
 	base     fingerprint    // fingerprint of a work tree that has nothing to deliver, or nil
 }
 
-// runStages runs the stages in order and returns nil if all succeeded. If VALIDATE refuses the change, it returns to
-// the nearest CODE before it, while CODE runs remain. With validate_first it skips CODE until VALIDATE has refused the
-// work.
+// runStages runs the stages in order and returns nil if all succeeded. If VALIDATE refuses the change, runStages
+// repeats the nearest preceding CODE, unless CODE has used up its runs. With validate_first it skips CODE until
+// VALIDATE has refused the work.
 func (a *attempt) runStages(ctx context.Context) *failure {
 	defer func() { _ = os.RemoveAll(a.home) }() // may be empty
 	if err := a.prepare(); err != nil {
@@ -301,7 +301,7 @@ func (a *attempt) command(s wire.StagePlan, f *failure) command {
 	return command{
 		argv: s.Run, stage: s.Name, dir: a.plan.Workdir, env: env.list(), path: env["PATH"], timeout: f.timeout,
 		grace:   duration(a.plan.StopGraceSeconds, defaultGrace),
-		started: func() { a.onUsage(a.used.Plus(usageOf(s, agent.Usage{}, false))) }, // before it calls a provider
+		started: func() { a.onUsage(a.used.Plus(usageOf(s, agent.Usage{}, false))) }, // before its first model call
 	}
 }
 

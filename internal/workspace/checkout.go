@@ -111,7 +111,7 @@ func (w *Workspaces) reuse(ctx context.Context, t *task, q Request) error {
 	return t.save()
 }
 
-// newCheckout creates a work tree. After Fresh it keeps the task's git directory, because that has the pushed
+// newCheckout creates a work tree. After Fresh it keeps the task's git directory, because that directory has the pushed
 // commits. Otherwise it removes the remains of an interrupted call.
 func (w *Workspaces) newCheckout(ctx context.Context, t *task, q Request, r remote) error {
 	remake := t.rec.Fresh

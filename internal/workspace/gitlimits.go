@@ -54,7 +54,7 @@ func (p *program) bound(pid int, c call) error {
 	for _, l := range []struct {
 		resource int
 		value    uint64
-		more     uint64 // seconds of processor time between SIGXCPU at value and the kill
+		more     uint64 // seconds of processor time from SIGXCPU to SIGKILL
 	}{
 		{unix.RLIMIT_AS, uint64(p.limits.GitMemory), 0},              //nolint:gosec // positive
 		{unix.RLIMIT_CPU, uint64(2 * p.timeFor(c) / time.Second), 5}, //nolint:gosec // positive

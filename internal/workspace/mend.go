@@ -44,7 +44,7 @@ func lost(op string, why error) error {
 }
 
 // mend recreates a task's repositories. why is the error that reported the damage. If the record does not name the
-// remote, a repair is impossible, and mend returns why.
+// remote, a repair is impossible, and mend returns the error why.
 func (s *repairs) mend(ctx context.Context, op, nonce string, why error) error {
 	t, err := s.tasks.lock(ctx, op, nonce)
 	if err != nil {

@@ -142,7 +142,8 @@ func (o objects) parents(ctx context.Context, tip, base string) ([]string, error
 	return []string{tip, base}, err
 }
 
-// mergedBase returns the newer of two commits: from, and the newest commit of the base branch that head contains.
+// mergedBase returns the newer of two commits: the commit from, and the newest commit of the base branch that head
+// contains.
 func (o objects) mergedBase(ctx context.Context, from, head, base string) (string, error) {
 	out, yes, err := o.try(ctx, o.call("merge-base", head, base))
 	common := strings.TrimSpace(out)

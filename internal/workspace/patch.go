@@ -17,8 +17,8 @@ import (
 // patchBytes is the maximum size of a patch in bytes. A person reads the patch, so a longer one is cut.
 const patchBytes = 1 << 20
 
-// Patch returns the difference between a task's work tree and the base of its checkout as a unified diff, whether
-// delivered or not. It lists binary files by name only, and cuts the diff after 1 MiB. No worker may be in the
+// Patch returns the difference between a task's work tree and the base of its checkout as a unified diff. The work need
+// not be delivered. It lists binary files by name only, and cuts the diff after 1 MiB. No worker may be in the
 // checkout.
 func (w *Workspaces) Patch(ctx context.Context, nonce string) (string, error) {
 	return onCheckout(ctx, w, "patch "+nonce, nonce, func(t *task) (string, error) {
@@ -83,7 +83,8 @@ func (p *Patch) Files(ctx context.Context) ([]PatchFile, error) {
 	return files, p.setSizes(ctx, contents)
 }
 
-// All lists all files that differ from the base, without their sizes. Files omits files that the branch already has.
+// All lists all files that differ from the base, without their sizes. Unlike Files, it includes files that the branch
+// already has.
 func (p *Patch) All() []PatchFile {
 	files := make([]PatchFile, len(p.all))
 	for i, c := range p.all {

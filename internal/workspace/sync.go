@@ -121,10 +121,9 @@ func onFetched[T any](ctx context.Context, w *Workspaces, op string, q Request,
 	})
 }
 
-// mergeBase merges the base branch at the commit to with the work tree, without touching files. m.To is empty if there
-// is nothing to merge or if conflict markers remain. left contains the earlier conflicts. Both sides get the
-// checkout's base as their only parent, regardless of their history. So git can merge the base branch even after a
-// force-push.
+// mergeBase merges the commit to of the base branch with the work tree, without touching files. m.To is empty if there
+// is nothing to merge or if conflict markers remain. left contains the earlier conflicts. Both sides get the checkout's
+// base as their only parent, regardless of their history. So git can merge the base branch even after a force-push.
 func (s *snapshots) mergeBase(ctx context.Context, t *task, to string) (m merge, left []leftover, err error) {
 	ours, left, err := s.current(ctx, t)
 	base := t.rec.BaseSHA

@@ -10,7 +10,8 @@ import (
 // OwnFolder is Retake's own directory at the top of a work tree.
 const OwnFolder = ".retake"
 
-// ignoreName is git's name for files with ignore rules. maxIgnore is the maximum number of bytes to read from one.
+// ignoreName is git's name for files with ignore rules. maxIgnore is the maximum number of bytes to read from such a
+// file.
 const (
 	ignoreName = ".gitignore"
 	maxIgnore  = 1 << 20

@@ -1,8 +1,8 @@
 // Package feed reads journals and passes their batches, decoded and in order, to a consumer.
 //
-// Every reader of batches uses Batches: a restarting director, the projections that it fills with its history,
-// and the commands that read a journal without a director. Several goroutines decode batches, but take runs only
-// on the caller's goroutine. A projection therefore works without a lock.
+// Every reader of batches uses Batches: a director that restarts, the projections that a director fills from its
+// journal, and the commands that read a journal without a director. Several goroutines decode batches, but Batches
+// calls take only on the caller's goroutine. A projection therefore does not need a lock.
 package feed
 
 import (

@@ -12,7 +12,7 @@ type Record struct{ of content }
 type content struct {
 	Stage       string   `json:"stage,omitempty"`       // name of the stage
 	Number      int      `json:"number,omitempty"`      // position of the stage in the configuration, from 1
-	Command     []string `json:"command,omitempty"`     // as configured, redacted and cut; only the program of an agent
+	Command     []string `json:"command,omitempty"`     // redacted and truncated; for an agent, only its program
 	Profile     string   `json:"profile,omitempty"`     // name of the agent's profile
 	Provider    string   `json:"provider,omitempty"`    // provider of the model, or github
 	Asked       bool     `json:"asked,omitempty"`       // set if the run reached the provider
@@ -43,7 +43,7 @@ func (r *Record) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, 
 // MarshalJSON writes the record.
 func (r Record) MarshalJSON() ([]byte, error) { return json.Marshal(r.of) }
 
-// JSONSchemaAlias returns a value of the type on the wire, for the generator of schemas.
+// JSONSchemaAlias returns a value of the type that represents a record in JSON. The schema generator calls it.
 func (Record) JSONSchemaAlias() any { return content{} }
 
 // Redact replaces every text by f(text).

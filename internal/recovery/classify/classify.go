@@ -23,7 +23,7 @@ type Classifier struct {
 	rules    []rule
 	status   []statusRow
 	exit     []exitRow
-	literals *plaintext.Literals // of every rule, with its index as owner, and of chatter, with the owner len(rules)
+	literals *plaintext.Literals // the owner is the index of the rule, or len(rules) for chatter
 	words    *vocabulary         // of the patterns
 	chatter  []string            // phrases that announce a retry
 	advice   [256][]string       // lower-case beginnings of lines that only warn or advise, by first byte
@@ -112,7 +112,7 @@ func (c *Classifier) checkExamples(builtIn []*ruleFile) {
 				other := &c.rules[n]
 				by = fmt.Sprintf("rule %q of %s", other.ID, other.doc.name)
 				if slices.Contains(builtIn, r.doc) && !slices.Contains(builtIn, other.doc) {
-					if at, key = other, "any"; other.answer != nil { // a provider error has other keys
+					if at, key = other, "any"; other.answer != nil { // a provider error does not have the key any
 						key = "id"
 					}
 				}
@@ -184,7 +184,7 @@ func (c *Classifier) decide(e recovery.Evidence) recovery.Finding {
 type classification struct {
 	c      *Classifier
 	e      recovery.Evidence // its texts are clean
-	ends   *[3]agent.Tail    // of message, stdout, stderr
+	ends   *[3]agent.Tail    // tails of message, stdout and stderr
 	logs   [3]loglines.Lines // lines of the same texts with their levels
 	agent  agent.Outcome     // result of the agent's events in the tails
 	quoted agent.Failure     // last JSON error that the tails quote
@@ -263,8 +263,8 @@ func (q *classification) quote() string {
 	return ""
 }
 
-// usageHead matches the start of a program's usage text. Programs print it after a wrong call, and with cobra after any
-// failure.
+// usageHead matches the start of a program's usage text. Programs print it after a wrong call. Programs that use cobra
+// print it after any failure.
 var usageHead = regexp.MustCompile(`(?i)^(?:usage|flags|options|global flags|available commands|commands):`)
 
 // lastTold returns the last informative line. It skips a program's usage text, stack frames and parting words.
@@ -297,7 +297,7 @@ var parting = regexp.MustCompile(`^(?:tar: (?:Error is not recoverable: exiting 
 
 const longestHead = "available commands:" + "  " // each s may be a long s, which has two bytes
 
-// beginsUsage applies usageHead to candidate lines.
+// beginsUsage reports whether usageHead matches a line. Cheap checks rule out most lines first.
 func beginsUsage(line string) bool {
 	return line != "" && strings.IndexByte("ufogac", line[0]|0x20) >= 0 &&
 		strings.IndexByte(line[:min(len(line), len(longestHead))], ':') > 0 && usageHead.MatchString(line)

@@ -142,8 +142,8 @@ func (q *classification) check() (recovery.Finding, bool) {
 	return f, q.commandFailed() && !likeTests
 }
 
-// Confidences of a finding from only an exit code, and from only the last line of a failed command. TestCalibration
-// checks them.
+// Confidences of findings that are based only on an exit code, or only on the last line of a failed command.
+// TestCalibration checks them.
 const (
 	confidenceOfExit  = 0.7
 	confidenceOfCheck = 0.3

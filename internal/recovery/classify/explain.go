@@ -53,7 +53,8 @@ func (c *Classifier) ClassifyAlso(e recovery.Evidence) (recovery.Finding, *Also)
 	return f, nil
 }
 
-// Explain is like Classify. It also returns the rules that matched, in their order, and why each lost.
+// Explain is like Classify. It also returns the rules that matched, in the order of precedence, and the reason why each
+// of them lost.
 func (c *Classifier) Explain(e recovery.Evidence) (recovery.Finding, []Considered) {
 	q := &classification{c: c, e: clean(e)}
 	f, won := q.decide()

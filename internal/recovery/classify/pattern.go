@@ -36,8 +36,8 @@ func (n *need) isNothing() bool { return len(n.words)+len(n.all)+len(n.any) == 0
 
 // Limits on the words of patterns. A part of an expression with more words than maxSpelled is not replaced by words.
 const (
-	maxSpelled = 50        // most words for one part of an expression
-	maxWords   = 1<<16 - 1 // in all rules; more words are an error
+	maxSpelled = 50        // words for one part of an expression
+	maxWords   = 1<<16 - 1 // words in all rules; more are an error
 )
 
 // patternOf splits an expression into words, and alternatives that need their regular expression.
@@ -62,7 +62,7 @@ func patternOf(whole *expression, words *vocabulary) *pattern {
 	return p
 }
 
-// beginnings splits an expression with groups that begins with alternatives. For example, (?:a|b)c becomes ac and bc.
+// beginnings splits an expression that begins with a group of alternatives. For example, (?:a|b)c becomes ac and bc.
 // The leftmost match wins. If several alternatives match at the same position, the first of them wins.
 func beginnings(expr string) []string {
 	flags := flagGroup.FindString(expr)

@@ -200,7 +200,7 @@ type match struct {
 }
 
 // best returns the match that decides within a tier. Depending on the tier, it is on the first or the last matching
-// line. On the same line, the first rule wins. Unless only is nil, best ignores other reasons.
+// line. On the same line, the first rule wins. If only is not nil, best ignores all reasons that only does not contain.
 func (rd *reading) best(t *tierRow, in *places, only []recovery.Reason) (best match, ok bool) {
 	rd.each(t, in, only, func(m match) bool {
 		best, ok = m, true

@@ -14,7 +14,7 @@ import (
 type step struct {
 	name  string // in explanations
 	judge func(*classification) (recovery.Finding, bool)
-	tier  *tierRow // of the rules that the step applies to the text, or nil
+	tier  *tierRow // tier of the rules that the step applies to the text, or nil
 }
 
 // tiersInCode is the order of the tiers while an agent works. The agent's own report outweighs the output of compilers

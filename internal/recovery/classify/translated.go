@@ -25,7 +25,8 @@ const keyLength = 6
 // translate is the built-in table.
 var translate = sync.OnceValue(func() *translations { return newTranslations(embeddedTranslations) })
 
-// newTranslations reads rows of an English phrase and its translations, separated by tabs. Rows with # are comments.
+// newTranslations reads rows of an English phrase and its translations, separated by tabs. Rows that begin with # are
+// comments.
 func newTranslations(table string) *translations {
 	t := &translations{begins: map[uint64][]translation{}}
 	for row := range strings.Lines(table) {

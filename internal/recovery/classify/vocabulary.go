@@ -6,15 +6,15 @@ import "encoding/binary"
 type vocabulary struct {
 	words []string
 	ids   map[string]uint16
-	next  []link // by word: the previous word with the same hash
-	// Last word with this hash of its beginning, plus 1; 0 for no word. Many words share a beginning, such as "not
-	// found" and "not allowed". Long words have a separate table over more of their bytes.
+	next  []link // for each word: the previous word with the same hash
+	// By the hash of a word's first bytes: the index of the last such word plus 1, or 0. Many words begin alike, such
+	// as "not found" and "not allowed", so long words have a separate table with a hash of more bytes.
 	short, long [1 << hashBits]uint16
 }
 
 // link holds cheap checks before a word comparison, because most candidates differ.
 type link struct {
-	next   uint16 // the previous word plus 1, or 0
+	next   uint16 // index of the previous word plus 1, or 0
 	length uint8  // of the word, at most 255
 	last   byte   // the word's byte at length-1
 }

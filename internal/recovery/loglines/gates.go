@@ -14,7 +14,7 @@ func begins(c byte) func(string) bool {
 	return func(s string) bool { return s != "" && s[0] == c }
 }
 
-// skip returns s without its leading bytes that are in some.
+// skip removes the leading bytes of s that occur in the string some.
 func skip(s, some string) string {
 	for s != "" && strings.IndexByte(some, s[0]) >= 0 {
 		s = s[1:]

@@ -57,9 +57,9 @@ func (c *timeCursor) digits() bool {
 	return c.i > begin
 }
 
-// shape advances past a text of the given shape. In a shape, 0 stands for a digit, and A and a for a letter. A hyphen
-// stands for a hyphen or a slash, and a dot for these or a dot. T stands for T or a blank, and a blank for a blank or a
-// colon. Any other byte stands for itself.
+// shape advances past a text of the given shape. In a shape, 0 stands for a digit, A for an upper-case letter, and a
+// for a lower-case letter. A hyphen stands for a hyphen or a slash. A dot stands for a dot, a hyphen or a slash. T
+// stands for T or a blank, and a blank stands for a blank or a colon. Any other byte stands for itself.
 func (c *timeCursor) shape(shape string) bool {
 	if len(c.s)-c.i < len(shape) {
 		return false

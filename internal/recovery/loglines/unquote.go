@@ -11,8 +11,8 @@ import (
 // maxQuotes is the maximum number of nested quotations to expand.
 const maxQuotes = 4
 
-// unquote returns the text of a JSON string in a line: the whole line, the fields of an object that fills the line, or
-// a string after words. Ok is false without such a string.
+// unquote returns the text of JSON strings in a line. The line may be one string, or an object with texts in its
+// fields, or contain a string after other words. ok is false if the line contains none of these.
 func unquote(line string) (text string, ok bool) {
 	if first := strings.TrimLeft(line, " "); first == "" || ' ' < first[0] && first[0] < utf8.RuneSelf &&
 		first[0] != '"' && strings.IndexByte(line, '\\') < 0 {

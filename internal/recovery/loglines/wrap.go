@@ -208,7 +208,7 @@ func (s *segment) phrases(line, next string, least int) (cut, whole int) {
 	count := func(between string) int {
 		n := s.crossing(left, between, right)
 		if least > 0 && n > 0 {
-			from := min(len(left)-least+1+len(between), len(left)) // a blank counts as one of them
+			from := min(len(left)-least+1+len(between), len(left)) // a blank counts as a character of left
 			short := left[from:]
 			n -= s.crossing(short, between, right) + s.crossing(left, between, right[:least-1]) - s.crossing(short,
 				between, right[:least-1])

@@ -173,7 +173,7 @@ func (l *Literals) ends(state uint32) int {
 	return len(l.owners[(state-l.final)/l.width])
 }
 
-// scan is Scan from the offset from. It reports only literals that end after the offset behind.
+// scan is like Scan, but starts at the offset from and reports only literals that end after the offset behind.
 func (l *Literals) scan(text string, from, behind int, found func(owner, end int)) {
 	state := uint32(0)
 	for i := max(0, from); i < len(text); i++ {
@@ -200,8 +200,8 @@ type hit struct {
 	end   uint32
 }
 
-// scanParts scans the first lanes parts of a text. Each lane begins early enough to know the literals that
-// reach into its part.
+// scanParts scans the first lanes*part bytes of a text, part bytes in each lane. Each lane begins early enough to find
+// the literals that reach into its part.
 func (l *Literals) scanParts(text string, part int) (hits [lanes][]hit) {
 	var state [lanes]uint32
 	all := make([]hit, lanes*hitsOfLane)

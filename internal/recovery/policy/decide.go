@@ -15,7 +15,7 @@ type DecisionInput struct {
 	BudgetLeft       *int   // attempts left in another budget; nil if unknown
 }
 
-// maxHops is the maximum number of times that rows with becomes may change the reason.
+// maxHops is the maximum number of times that rows with the key "becomes" may change the reason.
 const maxHops = 8
 
 // Decide returns the verdict on a finding. For any policy, it grants at most engineCap attempts to one tally, respects

@@ -80,8 +80,8 @@ func (r Refusal) As(target any) bool {
 	return true
 }
 
-// Review reads a document like Parse, and returns every problem with its line. Problems are the reasons for a refusal,
-// which makes p nil, or the results of Check under the given limits. The error reports invalid TOML.
+// Review reads a document like Parse, and returns every problem with its line: the reasons for a refusal, and the
+// results of Check under the given limits. If the document is refused, p is nil. The error reports invalid TOML.
 func Review(file string, base *Policy, data []byte, limits *Limits) (p *Policy, faults []Fault, err error) {
 	p, faults, err = parsePolicy(file, base, data)
 	if err != nil {

@@ -107,8 +107,8 @@ func Refuse(reason recovery.Reason, guard, row, why string) recovery.Verdict {
 	}
 }
 
-// veto returns the guard that forbids another attempt, the action instead, and why. After too many consecutive errors,
-// it also forbids actions that continue without another attempt.
+// veto returns the guard that forbids another attempt, the action to take instead, and the reason. After too many
+// consecutive errors, it also forbids actions that continue without another attempt.
 func (p *Policy) veto(v *recovery.Verdict, s *state,
 	facts DecisionInput,
 ) (guard string, to recovery.Action, why string) {
@@ -133,7 +133,7 @@ func (p *Policy) Forbids(t recovery.Tally) string {
 	return why
 }
 
-// forbids returns the exhausted guard that forbids another attempt, the action instead, and why.
+// forbids returns the exhausted guard that forbids another attempt, the action to take instead, and the reason.
 func (p *Policy) forbids(s *state, charged bool) (guard string, to recovery.Action, why string) {
 	g := &p.guards
 	switch guard := g.usedUp(s.t, s.iterations()); {

@@ -9,7 +9,8 @@ import (
 
 // ladderPosition is a failure's position on a ladder.
 type ladderPosition struct {
-	// Attempt n of total. If the ladder is endless, both count only the step. For an endless step, total is Unlimited.
+	// This is attempt n of total attempts. On an endless ladder, n and total count only the attempts of the current
+	// step. If that step is endless, total is Unlimited.
 	n, total int
 	rungs    int // number of steps that apply
 	ends     int // the part of total that does not lead to attempts

@@ -40,7 +40,7 @@ type Rung struct {
 
 // Wait sets the waits of wait_reset and cooldown, and how other actions treat stated waits.
 type Wait struct {
-	Default time.Duration // first wait without a stated wait, doubled each time; 0 means a minute
+	Default time.Duration // first wait if the error states none, doubled each time; 0 means a minute
 	Cap     time.Duration // limit on unstated waits; 0 means an hour
 	// Longest is the longest stated wait to obey. If a longer wait is stated, steps that use the same provider again do
 	// not apply. If Longest is 0, stated waits are ignored.
@@ -116,7 +116,8 @@ func (p *Policy) ContinuesOnError() bool { return p.continueOnError }
 // Backoff returns the backoff of rows that do not set one.
 func (p *Policy) Backoff() recovery.Backoff { return p.backoff }
 
-// Row returns the row that decides a reason for a caller. ok is false without a row for the reason or for Unknown.
+// Row returns the row that decides a reason for a caller. ok is false if the policy lacks both a row for the reason and
+// a row for Unknown.
 func (p *Policy) Row(r recovery.Reason, caller string) (Row, bool) {
 	if row := p.row(r, caller); row != nil {
 		return *row, true
@@ -142,7 +143,7 @@ func (p *Policy) Never(r recovery.Reason, caller string) bool {
 	return false
 }
 
-// row returns the row that decides, or nil without a row for r or Unknown.
+// row returns the row that decides, or nil if the policy lacks both a row for r and a row for Unknown.
 func (p *Policy) row(r recovery.Reason, caller string) *Row {
 	if len(p.index) == 0 {
 		return nil

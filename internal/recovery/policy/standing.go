@@ -11,7 +11,7 @@ type Standing struct {
 	// set if the row belongs to the document and not to its base
 	Own   bool                       `json:"own,omitempty"`
 	By    []string                   `json:"overruled_by,omitempty"` // rows that override it completely, or nil
-	Taken map[recovery.Reason]string `json:"-"`                      // its reasons that other rows decide
+	Taken map[recovery.Reason]string `json:"-"`                      // by reason: the row that decides it instead
 }
 
 // Standings returns all rows, the document's own first.

@@ -80,8 +80,8 @@ var conditionWords = map[Condition]string{
 // NotRepeated ends the explanation of a verdict if another unchanged attempt would fail in the same way.
 const NotRepeated = "; the same again fails the same way"
 
-// describeExhausted explains why the ladder does not have a step for the failure. It only states that a repetition
-// fails the same way if this is true for any policy.
+// describeExhausted explains why the ladder does not have a step for the failure. It states that a repetition would
+// fail in the same way only if that is true under any policy.
 func (r *Row) describeExhausted(reason recovery.Reason, at ladderPosition, tooLong bool, f recovery.Finding) string {
 	about, _ := recovery.Describe(reason)
 	switch skipped := at.ends == at.total; {

@@ -155,7 +155,7 @@ func (c *cursor) atWord(is func(word string) bool) bool {
 	return is(strings.ToLower(c.s[c.i:end]))
 }
 
-// stopwatch reads "2:03:04" and "01:30" as hours and minutes, minutes and seconds.
+// stopwatch reads a duration such as "2:03:04" (hours, minutes and seconds) or "01:30" (minutes and seconds).
 func (c *cursor) stopwatch() (time.Duration, bool) {
 	start := c.i
 	m := c.match(stopwatchForm)

@@ -69,7 +69,8 @@ var ongoing = []string{
 var joiners = words(`in at on after by again until from within for about approximately approx around roughly another
 	least the your this request requests operation is be of every only then it time next remaining date`)
 
-// The owners of the literals are the indexes of announcements and these two.
+// Owners of the literals that do not belong to an announcement. For all other literals, the owner is the index of the
+// announcement.
 var (
 	ownerOngoing = len(announcements)
 	ownerHeader  = len(announcements) + 1
@@ -273,7 +274,8 @@ const maxDumped = 32
 var dumpedHeader = regexp.MustCompile(
 	`(?i)([a-z0-9_-]{0,40}rate-?limit[a-z0-9_-]{0,40})[ \t"'\\]{0,5}[:=](?:[ \t\\:=]{0,5}["']([^"'\\]{0,64})|[ \t\\:=]{0,5}(.{0,64}))`)
 
-// addHeader stores the header that line[:end] begins. It replaces an earlier header with the same name.
+// addHeader stores the rate-limit header around the offset end of a line. It replaces an earlier header with the same
+// name.
 func (st *stated) addHeader(line string, end int) {
 	m := dumpedHeader.FindStringSubmatch(line[max(0, end-40):])
 	if m == nil {

@@ -117,7 +117,7 @@ func numberAsWhen(n float64, unit time.Duration) (when, bool) {
 		return when{span: d}, d > 0
 	}
 	if unit != time.Second && n < 1e11 {
-		return when{span: recovery.LongestWait}, true // a long wait in stated milliseconds
+		return when{span: recovery.LongestWait}, true // in any other unit, it is a long wait
 	}
 	for _, scale := range []float64{1, 1e3, 1e6, 1e9} {
 		if n/scale < 1e11 {

@@ -160,7 +160,8 @@ func (f *Finder) lastSymbols(text string, how reading) stream {
 	return s
 }
 
-// begunIn returns the position in the text of the first value that the end of the text cuts off, or none.
+// begunIn returns the position in the text of the first value that the end of the text cuts off. Without such a value,
+// it returns the argument none.
 func (f *Finder) begunIn(s stream, none int) int {
 	var h uint64
 	for i := range s.symbols {

@@ -221,7 +221,7 @@ func lookAtKeyEnd(text string, at int, found func(span)) (next int) {
 	return at + m[1]
 }
 
-// restOfLine returns the end of the line, or of the first most bytes.
+// restOfLine returns the end of the line, but at most the offset at+most.
 func restOfLine(text string, at, most int) int {
 	piece := text[at:min(len(text), at+min(most, len(text)))]
 	if n := strings.IndexByte(piece, '\n'); n >= 0 {

@@ -250,7 +250,7 @@ func (l *Look) searchNames(ctx context.Context) error {
 			size += len(names[n])
 			n++
 		}
-		lines := strings.Join(names[:n], "\n") // of a name with a line break, the message shows only one line
+		lines := strings.Join(names[:n], "\n") // the message shows only one line of a multi-line name
 		found, err := l.search(ctx, "", lines)
 		if err != nil {
 			return err

@@ -35,7 +35,7 @@ var faults = []struct {
 	{syscall.ENXIO, nil, Failing},
 }
 
-// Of classifies an error with the system's code.
+// Of classifies an error that wraps a system error, such as ENOSPC.
 func Of(err error) Fault {
 	for _, f := range faults {
 		if errors.Is(err, f.err) {

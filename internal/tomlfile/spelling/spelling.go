@@ -2,8 +2,8 @@ package spelling
 
 import "strings"
 
-// Suggest returns the candidate with the fewest edits from the word, or "". A candidate must be within three edits and
-// fewer than half of its letters. Among equally close candidates, the first in alphabetical order wins.
+// Suggest returns the candidate with the fewest edits from the word, or "". The number of edits must be at most three,
+// and less than half of the candidate's length. Among equally close candidates, the first in alphabetical order wins.
 func Suggest(word string, candidates []string) string {
 	best, fewest := "", 4
 	for _, c := range candidates {
