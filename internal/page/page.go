@@ -52,7 +52,7 @@ type Command struct {
 	By      string // the signed-in user
 }
 
-// Undecided is the error of a command that the director has not decided about in time. Sending the command again with
+// Undecided is the error for a command on which the director has not decided in time. Sending the command again with
 // the same ID repeats the request.
 type Undecided string
 

@@ -77,8 +77,8 @@ func (s *sessions) find(r *http.Request) (cookie string, known session) {
 	return "", session{}
 }
 
-// begin starts a session for the user by. cookie is the name of the session's cookie. begin returns the cookie's value
-// and the session's key.
+// begin starts a session. by is the user, and cookie is the name of the session's cookie. begin returns the cookie's
+// value and the session's key.
 func (s *sessions) begin(by, cookie string) (value, key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -38,8 +38,8 @@ type taskPart struct {
 	TakesText bool // at least one of the commands takes text
 }
 
-// commandOf returns the command in a remedy's line, or "". Unlike Remedy.Command, it includes commands that need
-// text, because the page has a field for the text.
+// commandOf returns the command that a remedy names, or "". Unlike Remedy.Command, it includes commands that need text,
+// because the page has a field for the text.
 func commandOf(r timeline.Remedy) fsm.Command {
 	words := strings.Fields(r.Do)
 	if r.Command == "" && len(words) > 1 && words[0] == "director" {

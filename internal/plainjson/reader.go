@@ -25,7 +25,7 @@ type Reader struct {
 	at   int
 
 	words    [words]string // cached strings, by hash
-	time     time.Time     // the last time that was read
+	time     time.Time     // the value that Time returned last
 	timeText []byte        // the text of that time
 	unquoted []byte        // buffer for a string with escapes
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Value reads a value of a type into the variable that to points to, which must have its zero value.
+// Value reads a value of type t into the variable that to points to. The variable must have its zero value.
 func (r *Reader) Value(t *Type, to any) bool {
 	return r.value(t, reflect.ValueOf(to).Elem(), 0)
 }

@@ -28,8 +28,8 @@ func AttemptEnd(m fsm.Moved) string {
 	return Failed
 }
 
-// The results of a retry. A retry paid off if its attempt passed its stages. A later clean validation, merge or
-// failing check counts separately.
+// The results of a retry. A retry paid off if its attempt passed its stages. Later events, such as a merge or a failing
+// check, do not change this result.
 const (
 	PaidOff         = "paid_off"
 	FailedAlike     = "failed_alike"     // the attempt failed again, for the same reason

@@ -21,7 +21,7 @@ const (
 	BreakerHalfOpen BreakerState = "half_open" // one canary at a time
 	BreakerRamp     BreakerState = "ramp"      // a few at once; every step doubles the number
 	BreakerTold     BreakerState = "told"      // counts failures without blocking
-	BreakerHeld     BreakerState = "held"      // none may start until the director sees that the cause is gone
+	BreakerHeld     BreakerState = "held"      // none may start until Release
 )
 
 // Three tasks with the same failure within two hours are an incident. The window is longer than an attempt's default

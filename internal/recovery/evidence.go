@@ -42,7 +42,8 @@ func (a Assertion) Differs() bool {
 	return a.Transient != derived.Transient || a.Retry != derived.Retry || a.Escalate != derived.Escalate
 }
 
-// Disagrees reports whether explicit flags contradict the policy's choice. again means another attempt.
+// Disagrees reports whether explicit flags contradict the policy's choice. again is set if the policy chose another
+// attempt.
 func (a Assertion) Disagrees(again bool) bool {
 	return a.Explicit && (a.Escalate && again || a.Retry != again)
 }

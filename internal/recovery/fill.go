@@ -35,7 +35,7 @@ func (f filler) value(name string) string {
 	return v
 }
 
-// fill replaces {name} by its value, and removes [a part] that has a missing value.
+// fill replaces {name} by its value. It removes a part in square brackets if a value in it is missing.
 func (f filler) fill(text string) string {
 	var out strings.Builder
 	for text != "" {

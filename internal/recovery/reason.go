@@ -83,12 +83,12 @@ type Scope string
 
 // The scopes.
 const (
-	OneTask  Scope = "task"  // each task fails separately, even with equal texts
-	OneModel Scope = "model" // the agent's model, even with different texts
-	// OneRemote is the called service, even with different texts. An unknown service has no scope.
+	OneTask  Scope = "task"  // each task fails separately, even if the texts are equal
+	OneModel Scope = "model" // the agent's model, even if the texts differ
+	// OneRemote is the called service, even if the texts differ. An unknown service has no scope.
 	OneRemote  Scope = "remote"
-	OneHost    Scope = "host"    // the director's host, even with different texts
-	OneCluster Scope = "cluster" // the workers' cluster, even with different texts
+	OneHost    Scope = "host"    // the director's host, even if the texts differ
+	OneCluster Scope = "cluster" // the workers' cluster, even if the texts differ
 	// OneRepository is the repository's base branch or stages, if the signatures are equal.
 	OneRepository Scope = "repository"
 )

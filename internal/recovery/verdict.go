@@ -108,7 +108,7 @@ type Verdict struct {
 	// in old journals.
 	Continued   bool   `json:"continued,omitempty"`
 	NextIfAgain Action `json:"next_if_again,omitempty"` // action for the same failure next time
-	Cools       string `json:"cools,omitempty"`         // resource to close for everybody for Delay
+	Cools       string `json:"cools,omitempty"`         // resource that is closed to all tasks for Delay
 	Ask         string `json:"ask,omitempty"`           // the policy's question to a person
 	Counter     string `json:"counter,omitempty"`       // the tally's counter for this failure
 	Error       bool   `json:"error,omitempty"`         // set if this failure counts as a consecutive error

@@ -231,7 +231,8 @@ func (f *files) readCorpus(path string) bool {
 	return true
 }
 
-// unknownField decodes an object into to. It returns the name of a field that the type of to lacks, or "".
+// unknownField decodes an object into the variable that to points to. It returns the name of a field that the type of
+// to lacks, or "".
 func unknownField(raw json.RawMessage, to any) string {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()

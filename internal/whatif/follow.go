@@ -159,8 +159,8 @@ func (w *Follower) reread(t *fsm.Task, f fsm.VerdictMade) Reread {
 // ruleKnown is the rule of findings that the director observed itself.
 const ruleKnown = "known"
 
-// went adds a fact about a claim to the Case after which the claim would have had another history. It ignores facts
-// after a person's answer or a delivery.
+// went adds a fact about a claim to the Case of the verdict that would have changed the claim's later history. It
+// ignores facts after a person's answer or a delivery.
 func (w *Follower) went(at time.Time, f fsm.Fact) {
 	var key fsm.IssueKey
 	switch f := f.(type) {

@@ -36,7 +36,7 @@ type agentRun struct {
 	profile     *wire.PlanAgent
 	provider    string
 	outcome     agent.Outcome
-	httpStatus  int    // HTTP status that the exit code means
+	httpStatus  int    // HTTP status that the exit code stands for
 	exitMeaning string // meaning of the exit code
 }
 

@@ -14,7 +14,7 @@ var embeddedTranslations string
 // first six bytes, because an automaton of all phrases needs 30 MB.
 type translations struct {
 	begins  map[uint64][]translation // by the first six bytes, longest first
-	buckets [1 << 10]uint64          // one bit for each hash of a key of begins
+	buckets [1 << 10]uint64          // one bit for each hash of a key in begins
 }
 
 type translation struct{ said, english string }

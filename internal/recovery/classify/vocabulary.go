@@ -73,7 +73,7 @@ func (v *vocabulary) find(line []byte, held []uint64) {
 	}
 }
 
-// follow sets the bits of the words in a list that are prefixes of rest.
+// follow goes through the list of words that begins at n. It sets the bits of the words with which rest begins.
 func (v *vocabulary) follow(n uint16, rest []byte, held []uint64) {
 	for ; n != 0; n = v.next[n-1].next {
 		l := &v.next[n-1]

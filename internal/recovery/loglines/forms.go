@@ -73,7 +73,7 @@ var (
 // plainLevel matches a level at the start of a line without other signs of a logger. Parse does not remove it.
 var plainLevel = row("level alone", `\s*(?:npm |go: |\[)?LEVEL(?:\]|:|!| |$)`, mayPlain)
 
-// match returns the positions of the match at the start of s and of its group, or nil.
+// match returns the positions of the match at the start of s, and of the match's group, or nil.
 func (f *form) match(s string) []int {
 	if !f.may(s) {
 		return nil

@@ -45,7 +45,7 @@ func findLevel(rest string) (at []int, ok bool) {
 	for end < len(rest) && plaintext.IsLetter(rest[end]) {
 		end++
 	}
-	if end < len(rest) && rest[end] >= utf8.RuneSelf { // may be a letter of a level
+	if end < len(rest) && rest[end] >= utf8.RuneSelf { // the character may belong to a level
 		return nil, false
 	}
 	c := timeCursor{s: rest, i: end}

@@ -151,7 +151,8 @@ func (p *page) escape(s string) int {
 	return p.sequence(s[1], s[2:]) + 2
 }
 
-// sequence applies the sequence that begins with ESC and kind. It returns the length of its part in s.
+// sequence applies the control sequence that begins with ESC and kind and continues in s. It returns the length of the
+// part in s.
 func (p *page) sequence(kind byte, s string) int {
 	switch kind {
 	case '[':

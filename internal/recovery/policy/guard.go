@@ -165,7 +165,7 @@ func (p *Policy) retriesKey() string {
 type state struct {
 	t     *recovery.Tally
 	ahead *recovery.Verdict
-	same  string // signature that the verdict ahead also counts
+	same  string // counter of the failure's signature, which the verdict ahead also counts
 }
 
 // count returns a counter. It includes the verdict ahead, except in Took, for which callers use took.

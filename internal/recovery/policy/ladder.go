@@ -9,11 +9,11 @@ import (
 
 // ladderPosition is a failure's position on a ladder.
 type ladderPosition struct {
-	// This is attempt n of total attempts. On an endless ladder, n and total count only the attempts of the current
-	// step. If that step is endless, total is Unlimited.
+	// The failure is number n of the total that the ladder handles. On an endless ladder, n and total count only the
+	// failures that the current step handles. If that step is endless, total is Unlimited.
 	n, total int
 	rungs    int // number of steps that apply
-	ends     int // the part of total that does not lead to attempts
+	ends     int // failures in total that do not lead to another attempt
 	before   int // attempts of the steps before this one
 }
 

@@ -50,7 +50,7 @@ type Wait struct {
 
 // Row maps failures to actions.
 type Row struct {
-	// On is a reason, the name of a group of reasons, or "*" for all others.
+	// On is a reason, the name of a group of reasons, or "*" for all other reasons.
 	On      string            `toml:"on" json:"on"`
 	Reasons []recovery.Reason `toml:"reasons" json:"reasons,omitempty"` // the reasons that On stands for
 	// Caller restricts the row to one caller. Empty means any.

@@ -19,9 +19,9 @@ type Limit struct {
 }
 
 // ReadLimit reads the rate-limit headers of any provider, ignoring case. They are Retry-After (seconds or dates),
-// retry-after-ms, and every name with "ratelimit" or "rate-limit" that has "remaining" or "reset". A reset is in
-// seconds, an epoch, a duration or a date. At is the time of the answer. If it is zero, only relative values are read.
-// ok is false if the headers do not state a limit.
+// retry-after-ms, and every header with "ratelimit" or "rate-limit", and with "remaining" or "reset", in its name. A
+// reset is in seconds, an epoch, a duration or a date. At is the time of the answer. If it is zero, only relative
+// values are read. ok is false if the headers do not state a limit.
 func ReadLimit(headers map[string]string, at time.Time) (l Limit, ok bool) {
 	if len(headers) == 0 {
 		return l, false

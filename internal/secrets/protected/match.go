@@ -22,7 +22,7 @@ type Row struct {
 // Paths are compiled globs of protected files.
 type Paths struct {
 	globs  []string // as configured, for messages
-	why    []string // effect of the files, or "" if the configuration has the glob
+	why    []string // effect of the files, or "" if the glob comes from the configuration
 	folded worktree.Globs
 }
 

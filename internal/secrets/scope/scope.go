@@ -18,7 +18,7 @@ import (
 // Options come from the configuration.
 type Options struct {
 	Deny         []string            // globs of paths that patches must not change; see protected.Compile
-	Ask          []string            // globs of paths that only drafts may change, like Deny
+	Ask          []string            // globs of paths that only drafts may change, in the form of Deny
 	Allow        map[string][]string // by label of the issue: globs of paths that a patch may change anyway
 	AllowSecrets []string            // globs of files that are not searched for secrets
 	AllowRaw     []string            // globs of files that may be pushed without their filter

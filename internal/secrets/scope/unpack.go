@@ -26,7 +26,7 @@ const (
 // errTooMuch means that an archive exceeds a limit.
 var errTooMuch = errors.New("scope: archive too large to search")
 
-// unpacker passes the files in archives to visit, and keeps count for the limits.
+// unpacker passes the files in archives to visit, and counts files and bytes because of the limits.
 type unpacker struct {
 	ctx     context.Context //nolint:containedctx // lives as long as the call of unpack
 	left    int64
