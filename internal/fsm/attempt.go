@@ -69,7 +69,7 @@ func (b ReportReceived) step(m *Machine) {
 // accept records a report unless it was already recorded. It classifies the evidence unless the caller passes a known
 // finding.
 func (m *attempts) accept(t *Task, r Report, known *recovery.Finding) {
-	t.soft.Usage = t.soft.Usage.Max(r.Usage) // even for a known report, which an earlier process may have received
+	t.soft.Usage = t.soft.Usage.Max(r.Usage) // also for a known report, because a restart loses soft state
 	if t.remembers(t.AttemptID(), r.Ref.ID) || !t.hasRoomFor(r.Final) {
 		return
 	}

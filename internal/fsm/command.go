@@ -141,7 +141,7 @@ func CommandsIn(s State) (all []Command) {
 	return all
 }
 
-// Comments are decided in order. The cursor advances after every comment was decided and answered.
+// Comments are decided in order. The cursor advances only once all of them are decided and answered.
 func (b CommentsSeen) step(m *Machine) {
 	decided := true
 	for _, s := range b.Comments {
@@ -311,7 +311,7 @@ func (m *Machine) reply(t *Task, s CommentView, refused string) {
 func (m *Machine) grant(t *Task, s CommentView, by string) {
 	used := func(left int) int { return max(0, m.cfg.Policy.Guards().MaxRetries-left) }
 	if t.State == Blocked {
-		m.goOn(t, by, used(s.Amount-1), t.retry(false)) // the attempt that begins now is the first of these
+		m.goOn(t, by, used(s.Amount-1), t.retry(false)) // the attempt that begins now uses up one
 		return
 	}
 	m.record(TallyReset{

@@ -26,8 +26,8 @@ type Cooldown struct {
 	Until    time.Time `json:"until"`
 	Why      string    `json:"why"`
 	Since    time.Time `json:"since,omitzero"` // when it was closed; zero in old journals
-	// By contains the workers' statements that caused the cooldown: one, or two of different tasks. It is empty if the
-	// director itself observed the limit.
+	// By contains the workers' statements that caused the cooldown: one statement, or two from different tasks. It is
+	// empty if the director itself observed the limit.
 	By []Stated `json:"by,omitempty"`
 }
 
@@ -47,16 +47,16 @@ type Statement struct {
 	// Stated is the latest report. Its Until is the latest deadline of all reports that count, or zero after the limit
 	// was lifted.
 	Stated
-	// Alone is the time, during the day from From, for which only this task's reports closed this resource. It excludes
-	// time in which they closed another resource as well.
+	// Alone is the time for which this task's reports alone closed this resource, within the day that begins at From.
+	// It excludes time in which they had already closed another resource.
 	From  time.Time     `json:"from"`
 	Alone time.Duration `json:"alone,omitempty"`
 	// AloneUntil is the last deadline that only this task stated. Older versions did not record it.
 	AloneUntil time.Time `json:"alone_until,omitzero"`
 }
 
-// Limits on statements of workers. A quota lasts at most a day. The other limits are the number of resources per task
-// and the total number of statements.
+// Limits on statements of workers: the longest wait (because a quota lasts at most a day), the number of resources per
+// task, and the total number of statements.
 const (
 	longestStated   = 24 * time.Hour
 	maxStatedOfTask = 4
@@ -75,8 +75,8 @@ const (
 	mostEnded    = 32
 )
 
-// withoutLongEnded drops cooldowns that ended at least keptAfterEnd ago. If more than mostEnded others have ended, it
-// also drops the oldest of these.
+// withoutLongEnded drops cooldowns that ended at least keptAfterEnd ago. Of the other ended cooldowns, it keeps only
+// the newest mostEnded.
 func withoutLongEnded(all []Cooldown, now time.Time) []Cooldown {
 	ended := 0
 	for _, c := range all {
@@ -144,7 +144,7 @@ func (m *recorder) limitStated(t *Task, resource string, until time.Time, text s
 	if second, ok := m.secondOf(s); ok {
 		to, by = sooner(s.Until, second.Until), []Stated{second.Stated, s.Stated}
 	}
-	free := later(closed, day.until) // earlier time is already closed or counted
+	free := later(closed, day.until) // time before this is already closed, or counted for this task
 	alone := sooner(sooner(until, m.now.Add(m.cfg.MaxStatedWait)), free.Add(m.cfg.MaxStatedWait-day.alone))
 	if alone.After(to) {
 		to, by, charge = alone, []Stated{s.Stated}, max(0, alone.Sub(free))
@@ -172,7 +172,8 @@ func (m *recorder) isNews(was, is time.Time) bool {
 }
 
 // counts reports whether a statement is still evidence: its deadline is in the future, and its age is at most twice
-// MaxStatedWait. So another task has as much time again to confirm the limit after the first task's time is used up.
+// MaxStatedWait. So after one task has closed the resource for MaxStatedWait, another task has the same time to confirm
+// the limit.
 func (m *recorder) counts(s Statement) bool {
 	return s.Until.After(m.now) && m.now.Sub(s.At) <= 2*m.cfg.MaxStatedWait
 }

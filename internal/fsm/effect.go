@@ -36,7 +36,7 @@ const (
 	DoReadReview  EffectKind = "read_review"  // read the pull request now instead of waiting for the next poll
 	DoReply       EffectKind = "reply"        // acknowledge a person's command, and answer it in words if necessary
 	DoReclaim     EffectKind = "reclaim"      // inspect a claim that no task knows; release it if it is stale
-	DoTidy        EffectKind = "tidy"         // remove Retake labels that people added to the task's label
+	DoTidy        EffectKind = "tidy"         // remove Retake labels other than the label of the task's state
 	DoPause       EffectKind = "pause"        // tell a worker to stop at its next stage boundary
 	DoResume      EffectKind = "resume"       // tell a paused worker to continue
 	DoForget      EffectKind = "forget"       // the claim is over: remove checkout and credential
@@ -45,8 +45,8 @@ const (
 // durableEffects lists the kinds of effects that a fact plans.
 var durableEffects = []EffectKind{DoClaim, DoRecheck, DoStart, DoStop, DoDeliver, DoEscalate, DoRelease, DoRemind}
 
-// githubEffects wait during a cooldown of GitHub. A start belongs to them, because it reads the issue and fetches the
-// base branch.
+// githubEffects wait during a cooldown of GitHub. They include the start of an attempt, because it reads the issue and
+// fetches the base branch.
 var githubEffects = []EffectKind{
 	DoClaim, DoRecheck, DoStart, DoDeliver, DoEscalate, DoRelease, DoRemind, DoReadIssue, DoProgress, DoReadAnswers,
 	DoReadReview, DoReply, DoReclaim, DoTidy,
@@ -151,7 +151,7 @@ type Escalation struct {
 	Topic  recovery.Topic `json:"topic,omitempty"`
 	Tried  []Failure      `json:"tried,omitempty"`
 	Hints  []Hint         `json:"said,omitempty"`   // earlier answers from people
-	Stale  bool           `json:"stale,omitempty"`  // the claim went stale again, instead of an attempt failing
+	Stale  bool           `json:"stale,omitempty"`  // the cause is a claim that went stale again, not a failure
 	Report *ReportRef     `json:"report,omitempty"` // the report that the comment quotes
 	Alike  []string       `json:"alike,omitempty"`  // the tasks with the same failure, including this one
 }
@@ -187,7 +187,7 @@ type ProgressView struct {
 	At      time.Time
 	History []Failure
 	Why     string
-	Until   time.Time // the end of the wait; only in Parked
+	Until   time.Time // the end of the wait; set only in state Parked
 	// Validates means that the current or next attempt only validates the work.
 	Validates bool
 	// Incident is the issue about the outage that the task waits for, if any.

@@ -90,7 +90,8 @@ type TaskRebuilt struct {
 	Rebuilt Task   `json:"rebuilt"`
 }
 
-// RebuildWritten marks the end of one part of a rebuild, which is at the journal's start. It does not change state.
+// RebuildWritten marks the end of one part of a rebuild, and does not change state. The parts of a rebuild are at the
+// beginning of a journal.
 type RebuildWritten struct {
 	ID   string `json:"id"`
 	Part int    `json:"part"` // from 1 to Of
@@ -119,8 +120,8 @@ type Moved struct {
 	On      Trigger   `json:"on"`
 	Why     string    `json:"why,omitempty"`
 	Until   time.Time `json:"until,omitzero"` // the deadline of the new state
-	// Turn means that a queued issue was claimed, so the wait of its repository starts again. Older versions did not
-	// record it.
+	// Turn means that a queued issue was claimed, so its repository begins to wait for its next turn. Older versions
+	// did not record it.
 	Turn bool `json:"turn,omitempty"`
 }
 

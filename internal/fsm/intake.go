@@ -11,8 +11,9 @@ import (
 // starts at the same cursor and returns the rest.
 const maxQueuedPerEvent = 500
 
-// The recorded cursor advances only after the machine has decided about every view, so the next process reads the other
-// views again. This process polls from the new cursor at once, and reads the undecided issues again one at a time.
+// The recorded cursor advances only after the machine has decided about every view. So after a restart, the next
+// process reads the undecided views again. This process polls from the new cursor at once, and reads the undecided
+// issues again one at a time.
 func (b IssuesSeen) step(m *Machine) {
 	listed, queued := true, 0
 	for _, v := range b.Issues {
@@ -121,8 +122,8 @@ func (m *Machine) viewSeen(t *Task, v IssueView, asked time.Time) (decided bool)
 	return true
 }
 
-// tidy removes Retake labels that people have added to the label of the task's state, because an issue must show a
-// single state and the intent of these people is unknown.
+// tidy removes Retake labels that people have added next to the label of the task's state. An issue must show a single
+// state, and the machine cannot know what these people wanted.
 func (m *Machine) tidy(t *Task, v IssueView) {
 	own := t.State.Info().Label
 	if len(v.Labels) > 1 && v.has(own) && len(t.Outbox) == 0 && !m.githubBlocked(DoTidy) {
@@ -197,7 +198,7 @@ func (m *recorder) recordHints(t *Task, hints []Hint) {
 	}
 }
 
-// plainReply is the text for an answer without a command in the history of a task.
+// plainReply is the text that the history of a task shows for an answer without a command.
 const plainReply = "a reply without a command"
 
 // plainSeen stores a comment without a command as a hint, and acknowledges it once. The comment answers a question of

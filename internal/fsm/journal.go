@@ -314,7 +314,8 @@ var facts = []factRow{
 
 func kindOf[T Fact](kind string) factRow { return kindWith(kind, func(*T) {}) }
 
-// kindWith returns the row of a kind that has fields outside the journal. complete sets these fields.
+// kindWith returns the row of a kind of facts with fields that the journal does not store. complete sets these fields
+// after a fact was read.
 func kindWith[T Fact](kind string, complete func(*T)) factRow {
 	row := legacy(kind, complete)
 	row.of = reflect.TypeFor[T]()

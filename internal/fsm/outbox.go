@@ -86,7 +86,7 @@ func (m *attempts) tryAgain(t *Task, p Planned, f *EffectError) bool {
 		// A person has answered the question.
 		return false
 	case f.Until.After(m.now), !f.Until.IsZero() && k != DoDeliver:
-		// If the reset has passed already, only a delivery has a limit.
+		// The effect waits for the reset. After a reset in the past, only the retries of a delivery are limited.
 		return true
 	case f.Doubtful && m.patient(p, f):
 		return true

@@ -14,7 +14,7 @@ import (
 // from outside the journal and the state from the undamaged part of the journal. Rebuild returns these events.
 type Rebuilt struct {
 	Why string `json:"why"`
-	// ID identifies the rebuild, and Part and Of number its events. All are absent in old journals.
+	// ID identifies the rebuild. Part is the number of this event, from 1 to Of. All are absent in old journals.
 	ID   string `json:"id,omitempty"`
 	Part int    `json:"part,omitempty"`
 	Of   int    `json:"of,omitempty"`

@@ -169,7 +169,7 @@ const (
 	StopEnded      StopReason = "ended" // the worker ended, with or without a final report
 )
 
-// Info returns the trigger's row that has the text Means. For an unknown trigger, it returns a row without states.
+// Info returns the trigger's row in which Means is set. For an unknown trigger, it returns a row without states.
 func (t Trigger) Info() Transition {
 	for _, x := range Transitions {
 		if x.Means != "" && (x.On == t || x.old != "" && x.old == string(t)) {

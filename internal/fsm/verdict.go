@@ -10,7 +10,7 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// callers maps stages to callers. A row of a policy can apply to the failures of one caller only. All stages outside
+// callers maps stages to callers. A row of a policy can be restricted to the failures of one caller. All stages outside
 // the map have the caller "stage". The configuration can give a stage another caller.
 var callers = map[string]string{
 	"": "start", "START": "start", "CODE": "agent", "COMMIT": "deliver",
@@ -205,8 +205,8 @@ func failureOf(f *EffectError) recovery.Finding {
 	return recovery.Finding{Reason: f.Reason, Cause: f.Text, Rule: "director.effect", Confidence: 1}
 }
 
-// usedUp names the used-up budget that forbids another attempt, or returns "". A policy's veto names it only if the
-// policy would otherwise grant an attempt.
+// usedUp names the used-up budget that forbids another attempt, or returns "". Verdict.Veto does not suffice, because a
+// policy sets it only if the budget overruled the row.
 func (m *memory) usedUp(t *Task) string { return m.cfg.Policy.Guards().UsedUp(t.Tally) }
 
 // used returns the known usage of the current attempt.

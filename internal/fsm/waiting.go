@@ -105,7 +105,7 @@ func (m *agenda) waitsForGitHub(what string) Waiting {
 	w := Waiting{For: what, Until: m.githubOpensAt()}
 	if w.Until.After(m.now) {
 		if w.For += "; it asked for a pause"; m.githubRefuses() {
-			// Its deadline is only the next probe, so it is not shown.
+			// Omit the deadline: it is only the time of the next probe, which GitHub may refuse as well.
 			w = Waiting{For: what + "; it " + RefusesAccount, Do: RenewAccount}
 		}
 	}

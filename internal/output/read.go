@@ -254,7 +254,7 @@ func (c *cursor) open(suffixes ...string) (files []io.ReadCloser, err error) {
 	return files, nil
 }
 
-// drain passes the lines from the cursor to the end of the file to the reader.
+// drain hands the lines between the cursor and the end of the file to the reader.
 func (c *cursor) drain() error {
 	lines := bufio.NewReaderSize(c.file, 64<<10)
 	for {

@@ -54,7 +54,7 @@ type Store struct {
 	live  map[string]*recording
 }
 
-// task is the state of a task that is not in its files.
+// task holds the state of a task that the task's files do not contain.
 type task struct {
 	open    bool          // more attempts may follow
 	changed chan struct{} // closed and replaced when an attempt starts or the task ends
@@ -104,8 +104,8 @@ type Chunk struct {
 	Data   []byte // one or more lines, or a part of a line; the callee must not keep it
 }
 
-// Source passes past and future output of an attempt to take, from the first available byte. It returns nil when the
-// attempt has ended.
+// Source calls take with the past and future output of an attempt, from the first available byte. It returns nil when
+// the attempt has ended.
 type Source func(ctx context.Context, take func(Chunk)) error
 
 // Recording identifies an attempt to record, and the secrets to hide.

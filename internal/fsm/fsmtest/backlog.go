@@ -35,7 +35,7 @@ func (w *world) backlog() {
 		}
 		w.hub.add(&issue{key: fsm.IssueKey(fmt.Sprintf("%s#%d", repo, 1000+n)), open: true, labels: taskLabel})
 	}
-	w.rates[settingsRead] = 0 // this choice would lower the number of workers
+	w.rates[settingsRead] = 0 // a new configuration would lower the number of workers
 	w.hub.withPulls = false
 	w.hub.pace = &pace{stage: w.stage}
 	w.directors.set.cfg.MaxWorkers = backlogSlots
@@ -48,7 +48,7 @@ type pace struct {
 	waiting []paced
 	busy    bool    // the next turn is scheduled
 	open    int64   // earliest time of the next turn
-	created []int64 // times of the content in the last hour
+	created []int64 // creation times of the content of the last hour
 }
 
 // paced is an effect that creates content.
@@ -64,7 +64,7 @@ const (
 	contentPerHour = 480
 )
 
-// creates reports whether an effect creates content, and the world limits it.
+// creates reports whether the world limits content, and effects of the kind create content.
 func (w *pace) creates(k fsm.EffectKind) bool {
 	return w != nil && (k == fsm.DoClaim || k == fsm.DoDeliver || k == fsm.DoEscalate)
 }

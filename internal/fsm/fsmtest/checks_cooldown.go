@@ -9,7 +9,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// maxStatedWait is the time for which one task alone can close a resource within a day. It is equal in all worlds.
+// maxStatedWait is the time for which one task alone can close resources within a day. It is the same in all worlds.
 const maxStatedWait = 15 * time.Minute
 
 // limits is a simple model of the cooldowns in the journal, against which the rules for closing resources are checked.
@@ -62,8 +62,8 @@ func (l *limits) take(at time.Time, f fsm.Fact) {
 	}
 }
 
-// prolonged returns the time by which a fact extends the closure of its resource. The time until closed, when the
-// task's other closures end, does not count.
+// prolonged returns the time by which a fact extends the closure of its resource. closed is the end of the task's other
+// closures. Time before it does not count.
 func (l *limits) prolonged(at time.Time, f fsm.CooldownSet, closed time.Time) time.Duration {
 	return max(0, f.Until.Sub(latest(at, l.until[f.Resource], closed)))
 }

@@ -96,8 +96,7 @@ func twoWitnesses(d decision) string {
 	})
 }
 
-// answersSeldom checks the limit of answers to unknown workers. Every report is answered, because it is acknowledged
-// after the fact.
+// answersSeldom checks the limit on answers to unknown workers. Reports are exempt, because each of them is answered.
 func answersSeldom(d decision) string {
 	if _, ok := d.body.(fsm.ReportReceived); ok {
 		return ""
@@ -255,7 +254,8 @@ func helloInTime(r record, f fsm.ContainerStarted) string {
 	return ""
 }
 
-// runsWhenSeen checks that in a cluster only the list or the worker shows that a container runs.
+// runsWhenSeen checks that a container in a cluster does not count as running because an effect has ended. Only the
+// runtime's list or a message of the worker shows that it runs.
 func runsWhenSeen(d decision, _ fsm.EffectEnded) string {
 	if d.p.cfg.PendingTimeout == 0 {
 		return ""

@@ -21,8 +21,8 @@ func (d decision) mayBegin(tasks []*fsm.Task, t *fsm.Task) bool {
 			}))
 }
 
-// mayClaim reports whether finished work and GitHub permit another claim. It asks the machine, because the journal may
-// be behind, and only once in a step.
+// mayClaim reports whether finished work and GitHub permit another claim. It checks the machine's tasks, because the
+// journal may be behind them. It computes the result once per step.
 func (d decision) mayClaim(tasks []*fsm.Task) bool {
 	if d.claimsAt == d.w.steps {
 		return d.permits

@@ -34,17 +34,17 @@ type claim struct {
 	accepted  []string
 	mine      int // number of accepted reports of the current attempt
 
-	used       recovery.Usage // by the current attempt, according to the journal
+	used       recovery.Usage // usage of the current attempt, according to the journal
 	calls      int64          // paid calls of earlier attempts since a human last answered
 	cost       float64
-	iterations int // number of verdicts since then that granted another attempt
+	iterations int // number of verdicts that granted another attempt since a human last answered
 
 	redispatches  int
-	byReason      map[string]int    // by reason and caller, under the policy in counts
+	byReason      map[string]int    // number of attempts after a verdict, by its reason and caller
 	counts        string            // the preset that byReason belongs to
 	last          *recovery.Verdict // the last verdict since a human last answered
 	reason        recovery.Reason   // reason of that verdict
-	caller        string            // the failed part of the director
+	caller        string            // caller of the failed stage in that verdict
 	by            settings          // settings when the next attempt was granted
 	ordered       settings          // settings when its last delivery was planned
 	remindAfter   time.Duration     // time until the reminder of the question
@@ -71,7 +71,7 @@ type claim struct {
 // ending describes the failure of the current attempt, according to the facts.
 type ending struct {
 	reported        bool
-	stage, provider string          // in the first final report of a failure
+	stage, provider string          // according to the first final report of a failure
 	known           recovery.Reason // failure that the director observed
 	uses            string          // resource that the director used
 	// word is the explicit assertion in the first final report of a failure.
@@ -92,7 +92,7 @@ type delivering struct {
 
 // placed describes an attempt's wait for capacity, its stop and its fencing, according to the journal.
 type placed struct {
-	waits, lacked bool // the attempt waits for capacity; it waits for an image
+	waits, lacked bool // it waits for capacity or an image; it lacks an image
 	waitsSince    time.Time
 	waitsUntil    time.Time
 	stopPlanned   time.Time // when the stop of the current attempt was planned
@@ -258,7 +258,7 @@ func (c *claim) begins(at time.Time, f fsm.AttemptBegan) {
 	c.watchdog, c.life, c.used, c.end = f.WatchdogAt, f.WatchdogAt.Sub(at), recovery.Usage{}, ending{}
 	c.validates, c.away, c.delivering = f.Next.Validate, time.Time{}, delivering{}
 	c.waits, c.lacked, c.waitsSince = false, false, time.Time{}
-	if c.counts != c.by.preset { // each policy counts different failures together
+	if c.counts != c.by.preset { // each policy groups failures in its own way
 		c.counts, c.byReason = c.by.preset, map[string]int{}
 	}
 	if c.last != nil && !noPolicys(c.last.Row) && !c.healed && !c.granted && !afterSuccess(f.Next) {

@@ -167,8 +167,8 @@ var budgets = []policy.Limits{
 	{PaidCallBudget: 20, IterationBudget: fewIterations, Backoff: recovery.DefaultBackoff},
 }
 
-// retries returns how many attempts a policy's row grants at most to a caller's failures, if all conditions in its
-// ladder hold.
+// retries returns the maximum number of attempts that a policy's row grants after a caller's failures, if all
+// conditions in the row's ladder hold.
 func retries(p *policy.Policy, r recovery.Reason, caller string) int {
 	row, ok := p.Row(r, caller)
 	if !ok || p.Name() != "director" {

@@ -19,7 +19,7 @@ type process struct {
 	m       *fsm.Machine
 	dead    bool
 	skew    int64       // the difference of its clock from the world's clock
-	wake    int64       // time of its next deadline; the value never without a deadline
+	wake    int64       // time of its next deadline; equals the constant never without a deadline
 	asleep  int64       // end of its sleep
 	slept   int64       // start of its sleep
 	appends int64       // start of the running append, or 0
@@ -30,7 +30,7 @@ type process struct {
 	signs   []fsm.Sign // signs of life that the shell has not offered yet
 
 	listening int    // number of running reads of comments
-	told      uint64 // decided comments, as bits by id; for the explorer
+	told      uint64 // ids of the decided comments, as a bit set; for the explorer
 
 	found foundPrograms // the last search for programs
 

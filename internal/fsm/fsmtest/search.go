@@ -103,7 +103,7 @@ type found struct {
 	id int
 }
 
-// Explore searches a small world, up to most states.
+// Explore searches a small world. It stops when it has found the maximum number of states.
 func Explore(s Small, most int, now func() time.Time) Explored {
 	began, first := now(), newSmall(s)
 	x := &search{

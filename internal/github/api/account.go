@@ -68,9 +68,9 @@ func (t laneTransport) reach(ctx context.Context, target *url.URL, ans answer) v
 	return t.unlessServed(ctx, t.another(repo, false))
 }
 
-// unlessServed decides whether a refusal of a whole repository or owner affects the whole account. It requests another,
-// which is a repository outside the scope of the refusal. If another is empty, the director cannot distinguish the two
-// cases, so unlessServed returns ofAccount.
+// unlessServed decides whether a refusal of a whole repository or owner affects the whole account. To find out, it
+// requests the repository another, which is outside the scope of the refusal. If another is empty, the director cannot
+// distinguish the two cases, so unlessServed returns ofAccount.
 func (t laneTransport) unlessServed(ctx context.Context, another string) verdict {
 	if another == "" {
 		return ofAccount

@@ -21,8 +21,8 @@ import (
 
 // Limits of one exchange.
 const (
-	exchangeTimeout = 30 * time.Second // GitHub itself gives up after 10
-	answerBytes     = 32 << 20         // a page of 100 issues with the longest bodies
+	exchangeTimeout = 30 * time.Second // GitHub itself gives up after 10 seconds
+	answerBytes     = 32 << 20         // enough for a page of 100 issues with the longest bodies
 	maxRedirects    = 5
 )
 

@@ -87,8 +87,8 @@ func (c *Approvals) Approved(ctx context.Context, i tracker.Issue) (Approval, er
 	return a, nil
 }
 
-// approvedUnedited returns the current text if its author has write access. It is for issues without a history, and
-// noHistory is the reason.
+// approvedUnedited returns the current text if its author has write access. It is for issues with a history that GitHub
+// did not return. noHistory is the error of that request.
 func (c *Approvals) approvedUnedited(ctx context.Context, p api.Place, i tracker.Issue, noHistory error) (Approval,
 	error,
 ) {
@@ -174,10 +174,10 @@ type revision struct {
 // because only the author and people with write access can edit.
 const editorsAsked = 20
 
-// standing returns the text of the approved revision in all, which is a nonempty list with the oldest first. That is
-// the latest revision after the approval by an editor with write access. Without such an editor, it is the last
-// revision before the approval. An edit in the same second as the approval counts as later. without lists the editors
-// of the revisions after the approved one.
+// standing returns the text of the approved revision. all is a nonempty list of revisions, oldest first. The approved
+// revision is the latest revision after the approval that is by an editor with write access. Without such a revision,
+// it is the last revision before the approval. An edit in the same second as the approval counts as later. without
+// lists the editors of the revisions after the approved revision.
 func (c *Approvals) standing(ctx context.Context, p api.Place, all []revision, approved time.Time,
 	self string,
 ) (text string, without []string, err error) {

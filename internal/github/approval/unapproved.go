@@ -11,7 +11,7 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// Disapprove posts one comment on an issue that explains why agents do not work on it despite its task label. why comes
+// Disapprove posts one comment, which explains why agents do not work on an issue despite its task label. why comes
 // from OfferedByUntrusted.
 func (c *Approvals) Disapprove(ctx context.Context, key, why string) error {
 	return c.sayOnce(ctx, key, key, "unapproved", why)
@@ -29,7 +29,7 @@ func (c *Approvals) SayEdited(ctx context.Context, key string, a Approval) error
 	return c.sayOnce(ctx, key, key+" "+api.Format(a.At), "edited", editedPage{a, strings.Join(a.Without, ", ")})
 }
 
-// sayOnce posts a comment, unless the issue already has one with the same about, which identifies the subject.
+// sayOnce posts a comment, unless the issue already has a comment about the same subject. about identifies the subject.
 func (c *Approvals) sayOnce(ctx context.Context, key, about, page string, data any) error {
 	if err := c.conn.CheckWrites("explain", key, zap.String("reason", page)); err != nil {
 		return err

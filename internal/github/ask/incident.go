@@ -30,7 +30,7 @@ type IncidentIssue struct {
 	Does         string    // Retake's reaction, in sentences; defaults to a general text
 }
 
-// incidentPages is the maximum number of pages to search for the issue of an earlier outage, which are our latest 1,000
+// incidentPages is the maximum number of pages to search for the issue of an earlier outage. They list our latest 1,000
 // issues. If the issue is older, EnsureIncident creates a new one.
 const incidentPages = 10
 
@@ -75,7 +75,8 @@ func (c *Asker) EnsureIncident(ctx context.Context, i IncidentIssue) (key string
 	return p.Key(), c.updateIncident(ctx, p, found, m, i.Open, title, body)
 }
 
-// updateIncident changes the fields that differ in one request. It does not send a request if all fields are equal.
+// updateIncident sends one request, which changes all fields that differ. If all fields are equal, it does not send a
+// request.
 func (c *Asker) updateIncident(ctx context.Context, p api.Place, now *gh.Issue, m tracker.Marker, open bool, title,
 	body string,
 ) error {

@@ -52,7 +52,7 @@ type Request struct {
 	// Unblock removes the blocked or review label if this claim holds the issue. The caller sets it after a human's
 	// answer, or if the work in review needs another attempt.
 	Unblock bool
-	// Answers, with Unblock, is the number of answers that the task had received. If the task has asked another
+	// Answers is the number of answers that the task had received when Unblock was set. If the task has asked another
 	// question since then, Claim returns NotEligible without a change.
 	Answers int
 }

@@ -163,11 +163,11 @@ func (c *Claims) Stale(ctx context.Context, key string) (h Holder, last time.Tim
 // has not written its comment or removed the task label.
 const halfClaimed = time.Minute
 
-// Free removes the claimed label from an open issue without a claim if our account added the label at least stale ago.
-// Such a label remains if a claim was interrupted before its comment, or if the comment was deleted. Free adds the task
-// label if our account removed it. freed reports whether Free changed the issue. Otherwise, due is the time from which
-// a later call may change it, or zero if later calls must not change it. If the issue still has the task label,
-// halfClaimed replaces a longer stale.
+// Free removes the claimed label from an open issue without a claim if our account added the label, and the time stale
+// has passed since then. If the issue still has the task label, this time is at most halfClaimed. Such a claimed label
+// remains if a claim was interrupted before its comment, or if the comment was deleted. Free adds the task label if our
+// account removed it. freed reports whether Free changed the issue. Otherwise, due is the time from which a later call
+// may change it, or zero if later calls must not change it.
 func (c *Claims) Free(ctx context.Context, key string, stale time.Duration) (freed bool, due time.Time, err error) {
 	t, err := c.read.Thread(ctx, gate.Reads, key)
 	if err != nil {

@@ -163,7 +163,8 @@ var newlines = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 // answerLimit is the maximum length of a comment's stored text, in characters.
 const answerLimit = 16_000
 
-// obey sets the fields for the command with the given name. line is the rest of its line, and below the lines after it.
+// obey sets the fields for the command with the given name. line is the text after the name on the same line. below is
+// the text after that line.
 func (a *Answer) obey(name, line, below string, mentioned bool) {
 	row, known := RowOf(name)
 	switch {

@@ -40,7 +40,7 @@ type Request struct {
 
 	// The text of the pull request. All fields are optional.
 	Note      string              // one line above the rest, e.g. why it is a draft
-	Asked     []pages.AskedLine   // files that tools of people or agents obey
+	Asked     []pages.AskedLine   // files that control tools of people or agents
 	AskedMore int                 // further such files
 	Summary   string              // the agent's description of the changes
 	Checks    []pages.CheckLine   // our checks that passed

@@ -77,8 +77,8 @@ func (g *Gate) InOneGo(ctx context.Context) context.Context {
 }
 
 // Enter waits until the gate admits a request. It returns *Refused if a needed resource is closed, or the context's
-// cause if the context ends. After nil the caller must call Leave exactly once, unless r is a part and Enter did not
-// set Parts. Another caller then sends the part, and calls Leave.
+// cause if the context ends. If it returns nil, the caller must call Leave exactly once. The exception is a part for
+// which Enter did not set Parts: another caller then sends the part, and calls Leave.
 func (g *Gate) Enter(ctx context.Context, r *Request) (err error) {
 	r.decided = make(chan error, 1)
 	g.locked(func() {

@@ -2,8 +2,8 @@ package gate
 
 import "time"
 
-// Limits of one request that consists of several parts. They keep it short, because GitHub carries out its changes one
-// after the other, and aborts a request after ten seconds.
+// Limits of one request that consists of several parts. They keep the request short, because GitHub carries out its
+// changes one after the other, and aborts a request after ten seconds.
 const (
 	PartsMost   = 10
 	ChangesMost = 20

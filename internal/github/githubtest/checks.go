@@ -129,7 +129,7 @@ func (r *repo) checksOf(sha string) (all []checkLine) {
 }
 
 // setCheck adds a check run to a commit, or changes the outcome of the run with that name. An empty conclusion leaves
-// it in progress. The first line of the summary is the title. s.mu is held.
+// the run in progress. The first line of the summary is the title. s.mu is held.
 func (s *store) setCheck(r *repo, sha, name, conclusion, summary string) {
 	all := r.latestChecks(sha)
 	at := slices.IndexFunc(all, func(c *checkRun) bool { return c.Name == name })

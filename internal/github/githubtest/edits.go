@@ -45,8 +45,8 @@ func (s *Server) EditIssue(issueKey, actor, title, body string) {
 	s.with(issueKey, func(r *repo, i *issue) { s.editIssue(r, i, s.user(actor), title, body) })
 }
 
-// DeleteRevision deletes text n of an issue, counted from 0, from the history of its body. On GitHub, the author of the
-// text and people with write access can do this.
+// DeleteRevision deletes one text from the history of an issue's body. n is the index of the text. On GitHub, the
+// author of the text and people with write access can do this.
 func (s *Server) DeleteRevision(issueKey string, n int) {
 	s.with(issueKey, func(_ *repo, i *issue) { i.Edits[n].Deleted = s.now() })
 }

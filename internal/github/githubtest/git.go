@@ -205,8 +205,8 @@ func exited(err error) bool {
 	return ok && failed.Exited()
 }
 
-// gitFault answers a request to which a fault applies. It sends the body as plain text, because git does not show
-// others.
+// gitFault answers a request to which a fault applies. It sends the body as plain text, because git does not show other
+// types of bodies.
 func (s *gate) gitFault(w http.ResponseWriter, r *http.Request) bool {
 	s.mu.Lock()
 	f := s.fault(true, r.Method, r.URL.RequestURI())

@@ -137,7 +137,7 @@ func (i *issue) state() string {
 	return "open"
 }
 
-// Event is one change to an issue that GitHub notifies people of.
+// Event is a change to an issue about which GitHub notifies people.
 type Event struct {
 	ID    int64     `json:"id"`
 	At    time.Time `json:"at"`

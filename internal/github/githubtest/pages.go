@@ -225,7 +225,7 @@ func (s *site) branches(fullName string) []branch {
 // diffLimit is the longest diff that a page shows, in bytes.
 const diffLimit = 64 << 10
 
-// diff returns the changes from the merge base of both commits to the commit to.
+// diff returns the changes between the merge base of both commits and the second commit.
 func (s *site) diff(fullName, from, to string) string {
 	if s.opts.DataDir == "" || from == "" || to == "" {
 		return ""

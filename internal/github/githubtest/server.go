@@ -66,7 +66,7 @@ func New(o Options) *Server {
 	}
 	if o.DataDir != "" {
 		if dir, err := filepath.Abs(o.DataDir); err == nil {
-			o.DataDir = dir // because git runs in the repository
+			o.DataDir = dir // git runs in the repository, where a relative path would be wrong
 		}
 	}
 	st := &store{

@@ -139,9 +139,9 @@ func placeOfComment(p api.Place, raw *gh.IssueComment) (api.Place, bool) {
 	return p, err == nil && n > 0
 }
 
-// heard is a cursor. All texts before the second at have been returned. keys identifies the texts of that second that
-// have been returned, because more texts may follow in the same second. A cursor is written as the time, followed by
-// the keys.
+// heard is a cursor. at is a whole second, and all earlier texts have been returned. keys identifies the texts of that
+// second that have been returned, because more texts may follow in the same second. A cursor is written as the time,
+// followed by the keys.
 type heard struct {
 	at   time.Time
 	keys []string

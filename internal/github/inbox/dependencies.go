@@ -97,9 +97,9 @@ type looked struct {
 // results.
 var ErrLater error = api.Transient("its dependencies will be looked up later", nil)
 
-// openAt returns the open issues under name, a key or a list. If the cache does not have a recent result, it calls ask,
-// which sends a request, and decrements left. If at least half of the hour's requests are used, openAt accepts older
-// results and does not call ask, because the director's work needs the rest.
+// openAt returns the open issues under a name, which is the key of an issue or of a list. If the cache does not have a
+// recent result, openAt decrements *left and calls ask, which sends a request. If at least half of the hour's requests
+// are used, openAt accepts older results and does not call ask, because the director's work needs the other requests.
 func (c *Inbox) openAt(name string, left *int, ask func() ([]string, error)) ([]string, error) {
 	name = strings.ToLower(name)
 	scarce := c.conn.Scarce()
@@ -136,7 +136,7 @@ func (c *Inbox) knownClosed(key string) bool {
 // Blockers returns the open issues that must be closed before work on an issue begins. They are GitHub's blocking
 // issues, open sub-issues, and issues that the text names after "blocked by" or "depends on" or in an unchecked item of
 // a task list. Issues that the credential cannot read do not block. Blockers does not send requests for an issue
-// without dependencies. It sends at most left requests, and returns ErrLater if they are not enough.
+// without dependencies. It sends at most *left requests, and returns ErrLater if they are not enough.
 func (c *Inbox) Blockers(ctx context.Context, i tracker.Issue, left *int) (keys []string, err error) {
 	p, err := api.ParseKey(i.Key)
 	if err != nil {

@@ -48,13 +48,13 @@ type FoundPull struct {
 	Change int64
 }
 
-// findPages is the maximum number of pages that FindTasks reads of each list, which are the latest 1,000 entries.
+// findPages is the maximum number of pages that FindTasks reads of each list. They contain the latest 1,000 entries.
 const findPages = pollPages
 
 // FindTasks finds our claims in a repository. It reads the issues with our labels, including closed issues, the issues
-// of our pull requests, and the issues in also. also maps the number of an issue to claims that are known from other
-// sources, the most likely first. In addition to the lists, each issue costs two to five requests. FindTasks omits
-// deleted issues. Issues that it cannot read are in unread with the reason, so that they do not hide other issues.
+// of our pull requests, and the issues in the map also, which has the claims that are known from other sources, the
+// most likely first. In addition to the lists, each issue costs two to five requests. FindTasks omits deleted issues.
+// If it cannot read an issue, it adds the error to unread and continues with the other issues.
 func (c *Inbox) FindTasks(ctx context.Context, repo string,
 	also map[int][]string,
 ) (found []Found, unread map[int]error, err error) {

@@ -123,13 +123,14 @@ func (c *Inbox) pollSince(ctx context.Context, p api.Place, since time.Time) (Pa
 
 var errSameSecond = errors.New("inbox: too many changes in one second")
 
-// readSince reads a list that is sorted by the time of the last change, beginning with the second since. Argument list
-// reads a page, and argument what returns the id and time of an entry. The next read continues at cursor.
+// readSince reads a list that is sorted by the time of the last change. It begins with the entries of the second in
+// since. Argument list reads a page, and argument what returns the id and time of an entry. The next read continues at
+// cursor.
 //
 // readSince requests the next page by time instead of page number. Otherwise it would miss entries: an entry that
-// changes between two requests moves to the end of the list, and later entries move forward to the previous page. Only
-// if the entries of one second fill a page, readSince uses page numbers, and repeats the pages until they contain only
-// known entries. Unchanged pages do not count against the hourly limit.
+// changes between two requests moves to the end of the list, and later entries move forward to the previous page.
+// readSince uses page numbers only if the entries of one second fill a page. It then repeats the pages until they
+// contain only known entries. Unchanged pages do not count against the hourly limit.
 func readSince[T any](since time.Time, list func(since time.Time, page int) ([]T, error),
 	what func(T) (int64, time.Time),
 ) (cursor time.Time, err error) {

@@ -181,8 +181,8 @@ func (d *document) definition(n *ast.LinkReferenceDefinition) {
 	d.quoted(from, to, n.Title)
 }
 
-// title cuts the title of a link or image, which browsers show only under the pointer. If the link refers to a
-// definition, the title is a part of the definition, so title does nothing.
+// title cuts the title of a link or image, because browsers show a title only while the pointer is over it. If the link
+// refers to a definition, the title is a part of the definition, so title does nothing.
 func (d *document) title(n ast.Node, title []byte, r *ast.ReferenceLink) {
 	if r != nil || len(title) == 0 {
 		return
@@ -197,7 +197,8 @@ func (d *document) title(n ast.Node, title []byte, r *ast.ReferenceLink) {
 	}
 }
 
-// quoted cuts every occurrence of words as a title, between quotation marks or parentheses.
+// quoted cuts the given words, together with their delimiters, where they form a title: between quotation marks or
+// parentheses.
 func (d *document) quoted(from, to int, words []byte) {
 	if from < 0 || len(words) == 0 {
 		return

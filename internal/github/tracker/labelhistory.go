@@ -126,8 +126,8 @@ func (h LabelHistory) IsOurs(e *gh.IssueEvent) bool {
 	return name != "" && (former || h.Labels.names(name) || h.offers[strings.ToLower(name)])
 }
 
-// PutBack reports whether event at, which added the task label, was caused by the director instead of the token's
-// owner. Such an event offers the work again, but does not approve the issue's text. The director either removes
+// PutBack reports whether the director itself, instead of the token's owner, added the task label in the event with
+// index at. Such an event offers the work again, but does not approve the issue's text. The director either removes
 // another of our labels right after it, or a claim of the director removed the task label right before it.
 func (h LabelHistory) PutBack(at int) bool {
 	if !h.ByUs(h.Events[at]) {

@@ -16,7 +16,7 @@ import (
 	"retake/internal/github/gate"
 )
 
-// labelPages is the maximum number of pages of labels to read from a repository, which is 2,000 labels.
+// labelPages is the maximum number of pages of labels to read from a repository. They hold 2,000 labels.
 const labelPages = 20
 
 // LabelSpec is a label that we create.
@@ -89,7 +89,7 @@ func Names(specs []LabelSpec) []string {
 	return out
 }
 
-// ChangeLabels adds the label on, unless it is "", and then removes the labels off under their current and former
+// ChangeLabels adds the label in on, unless it is "". Then it removes the labels in off, under their current and former
 // names. It uses GraphQL first, and then REST for the changes that are still missing.
 func (c *Writer) ChangeLabels(ctx context.Context, l gate.Lane, t Thread, on string, off ...string) error {
 	t, err := c.Mutate(ctx, l, t, Bundle{On: on, Off: off})
@@ -176,8 +176,9 @@ func (c *Writer) MovedAway(t Thread, goal string) bool {
 	return !t.Issue.Has(c.read.Labels.Claimed) && (goal == "" || !t.Issue.Has(goal))
 }
 
-// LeftAlone reports whether MoveLabels must not be repeated, because an earlier call succeeded and the label goal was
-// removed at or after since. If goal is "", it only reports whether the claimed label is gone.
+// LeftAlone reports whether MoveLabels must not be repeated, because an earlier call succeeded and another client then
+// removed the label goal. Removals before since do not count. If goal is "", LeftAlone only reports whether the claimed
+// label is gone.
 func (c *Writer) LeftAlone(ctx context.Context, l gate.Lane, t Thread, goal string, since time.Time) (bool, error) {
 	if goal == "" || !c.MovedAway(t, goal) {
 		return c.MovedAway(t, goal), nil
@@ -238,8 +239,8 @@ func (c *Writer) Offer(ctx context.Context, key string) error {
 }
 
 // KeepLabel makes label the only one of our labels on an issue, after people or bots changed the labels. If label
-// itself was removed and again is false, KeepLabel does nothing, because the removal may be a person's decision. It
-// also does nothing if the issue is closed.
+// itself was removed, KeepLabel adds it only if again is set, because the removal may be a person's decision. It does
+// nothing if the issue is closed.
 func (c *Writer) KeepLabel(ctx context.Context, key, label string, again bool) error {
 	if err := c.conn.CheckWrites("label", key, zap.String("to", label)); err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 	"retake/internal/github/gate"
 )
 
-// reactionPages is the maximum number of pages of reactions to read from a comment, which is 500 reactions. If our
+// reactionPages is the maximum number of pages of reactions to read from a comment. They hold 500 reactions. If our
 // reaction comes later in the list, we add it again, and GitHub returns the existing reaction.
 const reactionPages = 5
 

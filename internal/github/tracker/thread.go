@@ -15,7 +15,7 @@ import (
 	"retake/internal/github/prose"
 )
 
-// threadPages is the maximum number of pages of comments to read from an issue, which is 5,000 comments.
+// threadPages is the maximum number of pages of comments to read from an issue. They hold 5,000 comments.
 const threadPages = 50
 
 // Comment is one comment of an issue. Mark is set only if the marker counts, that is, if we or a trusted author
@@ -124,7 +124,7 @@ func (c *Reader) dropForged(ctx context.Context, p api.Place, self string, all [
 }
 
 // OwnComments returns our own comments with the given marker, oldest first. It ignores Run, Ended and Since. It
-// compares Attempt only if that is set in want.
+// compares Attempt only if want.Attempt is set.
 func (t Thread) OwnComments(want Marker) []Comment {
 	var found []Comment
 	for _, r := range t.Comments {
@@ -189,10 +189,10 @@ func (t Thread) Holder() (Comment, bool) {
 }
 
 // Adopt repairs the marker of a claim comment after a person edited it. nonce is the nonce with which this fleet won
-// the claim. Adopt does nothing if nonce has a comment or a release. It replaces the nonce of the claim that holds the
-// issue if our account wrote that comment for our fleet, and the edited nonce does not occur in another comment. If the
-// issue does not have a holder, Adopt uses our comment without a marker that names the claim in its last line. Adopt
-// changes only t; the next write to the comment restores its marker on GitHub.
+// the claim. Adopt does nothing if a claim comment or a release already has this nonce. It replaces the nonce of the
+// claim that holds the issue if our account wrote that comment for our fleet, and the edited nonce does not occur in
+// another comment. If the issue does not have a holder, Adopt uses our unmarked comment that names the claim in its
+// last line. Adopt changes only t. The next write to the comment restores its marker on GitHub.
 func (t *Thread) Adopt(fleet, nonce string) {
 	repaired := Marker{Kind: MarkClaim, Fleet: fleet, Nonce: nonce}
 	if len(t.OwnComments(repaired)) > 0 || t.WasReleased(nonce) {
