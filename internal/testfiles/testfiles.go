@@ -41,7 +41,8 @@ type Line struct {
 	Scenario   string   `json:"scenario"`
 }
 
-// Vectors returns the vectors of the requested kinds, in the order of the files, or of all kinds without arguments.
+// Vectors returns the vectors of the requested kinds, in the order of the files. Without arguments, it returns the
+// vectors of all kinds.
 func Vectors(t testing.TB, kinds ...string) []Vector {
 	t.Helper()
 	all := slices.Clone(data(t).vectors)

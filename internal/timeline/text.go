@@ -112,7 +112,7 @@ func (s Task) advised(w *lines) (n int) {
 	return n
 }
 
-// others writes the remedies from an index on, in two columns.
+// others writes the remedies in two columns, starting at an index.
 func (s Task) others(w *lines, from int) {
 	width := 0
 	for _, r := range s.Can[from:] {

@@ -14,7 +14,7 @@ import (
 type reader struct {
 	*File
 	parser   unstable.Parser
-	lines    []int // start offsets of the lines; the parser would count lines again for each position
+	lines    []int // start offsets of the lines, because the parser would count the lines for each position
 	kinds    map[string]kind
 	elements map[string]int // number of elements so far, by the path of [[path]]
 	wrong    Fault          // the first error

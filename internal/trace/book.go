@@ -43,8 +43,8 @@ type effect struct {
 	open bool // its parent span has been set
 }
 
-// NewBook returns an empty book. It calls done with each span that ends, children before their parents, and with the
-// time of the record that ended the span.
+// NewBook returns an empty book. The book calls done for each span that ends, with the time of the record that ended
+// it. A span ends after its children.
 func NewBook(fleet string, done func(at time.Time, s Span)) *Book {
 	return &Book{fleet: fleet, tasks: map[fsm.IssueKey]*task{}, done: done}
 }

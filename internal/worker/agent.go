@@ -40,7 +40,8 @@ type agentRun struct {
 	exitMeaning string // meaning of the exit code
 }
 
-// runAgent runs an agent for a stage, with a lease on its model, its files and its prompt, and monitors it.
+// runAgent runs an agent for a stage and monitors it. It first gets a lease on the agent's model, and prepares the
+// agent's files and prompt.
 func (a *attempt) runAgent(ctx context.Context, s wire.StagePlan, f *failure) exit {
 	model := agent.Model(s, a.plan.AttemptFile)
 	resource := agent.Resource(s, model)

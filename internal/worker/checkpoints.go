@@ -271,7 +271,7 @@ func (c *checkpointer) saveOnce(ctx context.Context, final bool) (missing []stri
 		m, err = tree.Encode(emit)
 	}
 	if sent := sending.Wait(); sent != nil {
-		err = sent // the cause of the other errors
+		err = sent // sent caused the error of the scan
 	}
 	if err != nil {
 		return nil, err

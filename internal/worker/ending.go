@@ -49,7 +49,7 @@ func (w *worker) onEnding(e *ending) (ExitCode, bool) {
 	}
 }
 
-// endCode returns the exit code of the ending, or the given code without an ending.
+// endCode returns the exit code of w.end. If w.end is nil, it returns the given code.
 func (w *worker) endCode(otherwise ExitCode) ExitCode {
 	if w.end != nil {
 		return w.end.code

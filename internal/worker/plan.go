@@ -173,7 +173,7 @@ func numberOf(key string) int {
 	return number
 }
 
-// duration converts seconds to a Duration. It returns otherwise if s is not positive.
+// duration converts seconds to a Duration. If s is not positive, it returns the argument otherwise.
 func duration(s float64, otherwise time.Duration) time.Duration {
 	if s <= 0 {
 		return otherwise

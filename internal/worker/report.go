@@ -164,8 +164,8 @@ func containerID() string {
 // classifier is created at the first failure, because most attempts succeed.
 var classifier = sync.OnceValues(func() (*classify.Classifier, error) { return classify.New() })
 
-// classifyFailure classifies a program's failure. If the built-in rules do not load, the director still has the
-// evidence.
+// classifyFailure classifies a program's failure. If the built-in rules do not load, it returns Unknown. The director
+// can still classify the evidence.
 func classifyFailure(e recovery.Evidence) recovery.Finding {
 	c, err := classifier()
 	if err != nil {

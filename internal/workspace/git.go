@@ -62,7 +62,7 @@ type call struct {
 	lock    *fileLock // git inherits it
 	secrets []string  // masked in git's messages
 	asks    bool      // exit code 1 is an answer; run returns the output and errNo
-	most    int       // bytes of output to keep; zero keeps all of it, and fails if it exceeds maxAnswer
+	most    int       // bytes of output to keep; zero keeps all, and output above maxAnswer is then an error
 	remote  bool      // talks to a server, so exceeding a limit is not the fault of the agent's work
 	base    bool      // reads only objects that no agent has made
 	// unbounded is set if the output has no limit, because it is processed record by record and not stored.
@@ -215,8 +215,8 @@ func (p *program) run(ctx context.Context, c call) (string, error) {
 	return stdout.String(), err
 }
 
-// records runs git and calls each for every record of its output. A record ends with the byte end, and is valid only
-// during the call. If each returns an error, records stops reading, and git ends with a broken pipe.
+// records runs git and passes every record of its output to the function each. A record ends with the byte end, and is
+// valid only during the call of each. If each returns an error, records stops reading, and git ends with a broken pipe.
 func (p *program) records(ctx context.Context, c call, end byte, each func(record []byte) error) error {
 	out := &splitter{end: end, each: each, call: c, bounded: !c.unbounded}
 	err := p.feed(ctx, c, out)

@@ -32,7 +32,7 @@ func (w *Workspaces) Validation(ctx context.Context, nonce, attempt string) (pat
 				return "", err
 			}
 			t.rec.Validation = &validation{attempt, shot.tree}
-			if err := t.save(); err != nil { // before the directory becomes visible
+			if err := t.save(); err != nil { // save the tree before the directory becomes visible
 				return "", err
 			}
 		}

@@ -98,7 +98,8 @@ func groupEnd(expr string) int {
 	return len(expr)
 }
 
-// alternatives splits an expression at each | outside groups. Flags in the middle apply to the rest.
+// alternatives splits an expression at each | outside groups. Flags in the middle of an expression apply to all later
+// alternatives.
 func alternatives(expr string) (all []string) {
 	if strings.Contains(expr, `\Q`) {
 		return []string{expr}

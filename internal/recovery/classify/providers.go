@@ -166,7 +166,7 @@ func nameExpression(names, says []string) string {
 	return "(?i)" + name + ".*" + words + "|" + words + ".*" + name
 }
 
-// like gives each rule that refers to a status the reason of that status.
+// like copies the reason of a status to each rule that refers to the status.
 func (c *Classifier) like() {
 	for i := range c.rules {
 		r := &c.rules[i]

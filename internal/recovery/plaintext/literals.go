@@ -131,7 +131,8 @@ func (t *trie) arrange() {
 	t.next = next
 }
 
-// Scan calls found for every occurrence, with its owner and end offset, in order of the ends, longest first.
+// Scan calls found for every occurrence, with its owner and end offset, in order of the ends. Of several literals with
+// the same end, the longest comes first.
 func (l *Literals) Scan(text string, found func(owner, end int)) {
 	part := len(text) / lanes
 	if part < shortestPart*l.long {
@@ -191,7 +192,7 @@ func (l *Literals) scan(text string, from, behind int, found func(owner, end int
 const (
 	lanes        = 4
 	hitsOfLane   = 32 // initial capacity
-	shortestPart = 4  // of a lane, in lengths of the longest literal; a lane also reads that many bytes before its part
+	shortestPart = 4  // of a lane, in lengths of the longest literal; a lane also reads one length before its part
 )
 
 // hit is the end of one or more literals.

@@ -45,8 +45,8 @@ func OneLine(s string) string {
 	return strings.TrimRight(s[:cut], " ") + mark
 }
 
-// From returns a long line from a position about half of MaxCause before end. The result begins with a sentence, or
-// else with a word.
+// From cuts off the beginning of a long line. The result begins about half of MaxCause before the offset end, at the
+// start of a sentence, or else of a word.
 func From(line string, end int) string {
 	start := max(0, end-MaxCause/2)
 	if start == 0 {

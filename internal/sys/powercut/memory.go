@@ -9,8 +9,8 @@ import (
 // memory is the usual mount point of a file system in memory.
 const memory = "/dev/shm"
 
-// InMemory places a test binary's temporary files in memory, where fsync is cheap. It sets TMPDIR to a file system
-// in memory that permits execution and has at least room bytes free, unless TMPDIR is already set. Call it first in
+// InMemory places a test binary's temporary files in memory, where fsync is cheap. Unless TMPDIR is already set,
+// InMemory sets it to a file system in memory that permits execution and has at least room bytes free. Call it first in
 // TestMain.
 func InMemory(room uint64) {
 	var fs unix.Statfs_t
