@@ -99,8 +99,9 @@ func (m *attempts) applyBreaker(t *Task, f recovery.Finding, stage string,
 	return m.underIncident(t, f, stage, v, Incident{Key: key, Breaker: b}, canary)
 }
 
-// underIncident adjusts a verdict to the failure's incident. The caller has already counted the failure. underIncident
-// also returns the incident's key, or "" if the end of the incident must not unblock the task.
+// underIncident adjusts the verdict on a failure to the state of its incident. The caller has already counted the
+// failure in i. underIncident also returns the incident's key, or "" if the end of the incident must not unblock the
+// task.
 func (m *attempts) underIncident(t *Task, f recovery.Finding, stage string, v recovery.Verdict, i Incident,
 	canary bool,
 ) (recovery.Verdict, string) {

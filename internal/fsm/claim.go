@@ -113,7 +113,7 @@ func (m *agenda) staleAt(t *Task) time.Time {
 		Add(m.cfg.ClaimStale)
 }
 
-// claimStale gives back a claim without progress, so that another director can claim the issue. The second time, the
+// claimStale releases a claim without progress, so that another director can claim the issue. The second time, the
 // director asks a human instead.
 func (m *attempts) claimStale(t *Task) {
 	why := "nothing happened in this claim for " + m.cfg.ClaimStale.String()

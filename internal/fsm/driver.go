@@ -58,7 +58,8 @@ type decision struct {
 	then   Ready
 }
 
-// NewDriver wraps a machine that was restored up to the journal's sequence last. Writer must be unique to the process.
+// NewDriver wraps a machine that was restored from the journal up to sequence last. writer must be unique to the
+// process.
 func NewDriver(m *Machine, last uint64, writer string) *Driver {
 	return &Driver{Encode: encode, m: m, writer: writer, last: last}
 }

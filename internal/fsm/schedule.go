@@ -175,7 +175,8 @@ func (m *memory) before(t, u *Task) bool {
 // ofRepo returns the number of slots that tasks of the task's repository hold.
 func (s *slots) ofRepo(t *Task) int { return s.byRepo[strings.ToLower(t.Key.Repo())] }
 
-// turnOf is like turn, but compares tasks of different repositories: the wait begins with the repository's last claim.
+// turnOf is like turn, for a comparison of tasks of different repositories. The wait then begins with the repository's
+// last claim, if that is later.
 func (m *memory) turnOf(t *Task) time.Time {
 	if i, served := m.hard.served(t.Key.Repo()); served {
 		return t.Standing.turn(later(t.Since, m.hard.Served[i].At))

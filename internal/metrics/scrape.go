@@ -9,8 +9,8 @@ import (
 	"retake/internal/fsm"
 )
 
-// Readings holds the values that a scrape takes from the rest of the director. The function that returns them must not
-// block.
+// Readings holds the values that a scrape takes from other packages of the director. The function that returns them
+// must not block.
 type Readings struct {
 	BusConnected, DiskUsable bool
 	Late                     time.Duration // value of retake_late_seconds

@@ -58,7 +58,7 @@ type recording struct {
 	n       int64 // number of the last line
 	dirty   bool
 	changed chan struct{} // closed and replaced when there is more to read
-	gen     int           // increased when readers must open the files again; from 1
+	gen     int           // incremented when readers must open the files again; starts at 1
 }
 
 // stream is stdout or stderr of an attempt.

@@ -31,7 +31,7 @@ type Options struct {
 type Keep struct {
 	PartBytes int64         // size of each of the two files of a running attempt; 4 MiB
 	Burst     int           // bytes that an attempt may print without a pause; 4 MiB
-	PerSecond int           // bytes that it may print in the long term, before the store drops output; 256 KiB
+	PerSecond int           // long-term maximum rate of output, in bytes per second; 256 KiB
 	Files     int           // number of attempts; 500
 	Bytes     int64         // bytes of all attempts together; 1 GiB
 	Age       time.Duration // time since the output was last written; 30 days
@@ -266,7 +266,7 @@ type kept struct {
 	at    time.Time
 }
 
-// prune removes the oldest outputs until the rest is within the limits of Keep.
+// prune removes the oldest outputs until the remaining ones are within the limits of Keep.
 func (s *Store) prune() {
 	byID := map[string]*kept{}
 	found, _ := filepath.Glob(filepath.Join(s.dir, folderName, "*", "*")) // the pattern is valid

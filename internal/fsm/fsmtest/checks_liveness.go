@@ -191,8 +191,8 @@ func countsNothing(d decision) string {
 	return ""
 }
 
-// saysNothing checks that one worker's message has no effect on its task, apart from effects of other attempts in the
-// same event.
+// saysNothing checks that the message of a fenced worker has no effect on its task. If the same event has messages of
+// the task's other attempts, these may have effects.
 func saysNothing(d decision, worker string, all []string) string {
 	c, n := d.of(worker)
 	if c == nil || !c.fenced[n] || d.p != d.w.directors.lead {

@@ -235,7 +235,7 @@ func (c *claim) exceeds(set settings, b fsm.AttemptBegan) string {
 	return ""
 }
 
-// The maximum number of waits for incidents in the specification, and the row that makes a task wait.
+// The specification's limit on a task's waits for incidents, and the row of a verdict that makes a task wait.
 const (
 	maxIncidentWaits = 10
 	rowIncident      = "director.incident"

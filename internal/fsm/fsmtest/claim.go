@@ -173,7 +173,7 @@ func (c *claim) takePeople(f fsm.Fact) {
 			c.kept, c.resumed = false, false
 		}
 	case fsm.CommentHeard:
-		if f.Answers { // its text is a hint, even if it was recorded later
+		if f.Answers { // the answer is a hint, even if HintsGiven follows later
 			c.told, c.resumed = true, false
 		}
 	case fsm.HintsGiven: // the preceding command left a hint for the agent

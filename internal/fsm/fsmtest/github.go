@@ -177,7 +177,7 @@ func (w *shell) poll(p *process, whole bool) {
 	if !answered {
 		return
 	}
-	if p.refused > 0 && w.now > p.refused+seconds(600) { // the issue may be before the cursor by now
+	if p.refused > 0 && w.now > p.refused+seconds(600) { // the cursor may have passed the issue
 		whole, p.refused = true, 0
 	}
 	for _, r := range w.hub.repos {

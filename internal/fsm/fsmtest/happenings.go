@@ -87,7 +87,7 @@ var happenings = [...]struct {
 	listed: {"list is read", func(n *node, _ step) {
 		p := n.w.directors.lead
 		n.tell(n.w.runtime.list(p))
-		for _, t := range p.m.Tasks() { // probes leave with the request for a list
+		for _, t := range p.m.Tasks() { // a probe is sent together with the request for the list
 			if t.State == fsm.Suspect {
 				n.tell(fsm.ProbeUnanswered{Worker: t.AttemptID(), SentAt: n.w.wall(p)})
 			}

@@ -105,7 +105,8 @@ func (w *world) lose() {
 	d.boot()
 }
 
-// cutJournal removes all of the journal, everything after the snapshot, or a tail. It returns the rest.
+// cutJournal removes all of the journal, everything after the snapshot, or a tail. It returns a machine with the state
+// from the remaining records.
 func (w *world) cutJournal() (*fsm.Machine, error) {
 	l, journal := w.hub.losses, &w.directors.journal
 	known := fsm.New(w.directors.set.cfg)

@@ -207,7 +207,7 @@ func (h *history) stepped(p *process, at time.Time, body fsm.EventBody, facts []
 			h.judge(row, row.full(h, p))
 		}
 	}
-	if !late { // it may send a due effect, but ignores deadlines
+	if !late { // DirectorLate may emit a due effect, but does not decide about deadlines
 		p.soft.last = p.m.Now()
 	}
 }

@@ -60,7 +60,7 @@ func (w *operator) searched(p *process, programs string) {
 	w.directors.offer(p, out, nil)
 	again := !out.Failed && out.Missing == "" && p.cfg.Programs == programs
 	if again && w.choices.pick(atPrograms, 3) > 0 {
-		return // until the configuration changes
+		return // no further search until the configuration changes
 	}
 	w.search(p)
 }

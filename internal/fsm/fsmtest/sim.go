@@ -36,7 +36,7 @@ type Result struct {
 	Faults                 [sites]int
 	Moves                  []int // by row of fsm.Transitions
 	coverage
-	rested, drained rest          // the maximum of all worlds without and with a backlog
+	rested, drained rest          // the maxima of the worlds without and with a backlog
 	waited          time.Duration // the longest wait of finished work for its delivery
 	Found           *Found        // nil without a violation
 }

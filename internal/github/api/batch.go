@@ -22,7 +22,7 @@ type Mutation struct {
 
 // Changed is GitHub's answer to the mutations of one Change.
 type Changed struct {
-	Data   map[string]json.RawMessage // by Mutation.Name, null for a failed one; empty if GitHub refused the request
+	Data   map[string]json.RawMessage // by Mutation.Name, null for a failed mutation; empty if GitHub refused all
 	Errors []Complaint
 }
 

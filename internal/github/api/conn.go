@@ -74,7 +74,7 @@ func Open(o Options) (*Conn, error) {
 			FirstProbe: o.FirstProbe, OnCooldown: o.OnCooldown, Owed: o.Owed,
 		}),
 		Log: cmp.Or(o.Log, zap.NewNop()), opts: o,
-		// api.github.com serves GraphQL next to its REST calls, a GitHub Enterprise Server next to /api/v3/.
+		// On api.github.com, /graphql is next to the REST paths. On a GitHub Enterprise Server, it is next to /api/v3/.
 		graphql: base.ResolveReference(&url.URL{Path: strings.TrimSuffix(base.Path, "v3/") + "graphql"}).String(),
 	}
 	c.transport = &transport{

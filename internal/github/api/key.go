@@ -47,7 +47,7 @@ func ParseKey(s string) (Place, error) {
 	return p, nil
 }
 
-// Same reports whether both name the same issue. GitHub ignores case in names.
+// Same reports whether both keys name the same issue. It ignores case, as GitHub does.
 func (p Place) Same(q Place) bool {
 	return p.Number == q.Number && strings.EqualFold(p.Owner, q.Owner) && strings.EqualFold(p.Repo, q.Repo)
 }

@@ -13,12 +13,12 @@ const (
 	probeLimit = 15 // a minute
 )
 
-// silent is the prefix of the reason of a cooldown of API while GitHub does not answer. It must not change, because
-// journals contain it.
+// silent is the beginning of a cooldown's reason if the API is closed because GitHub does not answer. It must not
+// change, because journals contain it.
 const silent = "GitHub does not answer: "
 
-// RefusesAll is the prefix of the reason of a cooldown of API while GitHub refuses the whole account. It must not
-// change, because journals contain it, and because package recovery has a copy for the state machine.
+// RefusesAll is the beginning of a cooldown's reason if the API is closed because GitHub refuses the whole account. It
+// must not change, because journals contain it, and because package recovery has a copy for the state machine.
 const RefusesAll = "GitHub refuses every request of this account: "
 
 // silence counts the consecutive requests that GitHub did not answer. A refused account closes the API at once.

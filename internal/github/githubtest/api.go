@@ -10,7 +10,7 @@ import (
 )
 
 func getUser(c *call) reply {
-	if c.user.token == "" { // an App's account, which owns its installation's tokens
+	if c.user.token == "" { // the account of an App; the tokens belong to the installation
 		return failed(http.StatusForbidden, "Resource not accessible by integration")
 	}
 	return ok(c.to.me(c.user))
