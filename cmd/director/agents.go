@@ -133,7 +133,7 @@ func (t tryout) run(ctx context.Context, worker string, cases []*agenttest.Case)
 	return answer(right, nil)
 }
 
-// place describes the agent's environment, and returns this machine's address as seen from there. The caller must
+// place describes the agent's environment, and returns the address of this machine in that environment. The caller must
 // call done.
 func (t *tryout) place(ctx context.Context, dir string) (place, address string, done func(), err error) {
 	asProcess := func() (string, string, func(), error) {

@@ -75,7 +75,8 @@ nats.conf.old. Then reload NATS (nats-server --signal reload), or restart it.`,
 	return c
 }
 
-// renewBus makes a new certificate. Only flags that the user gave override the values of the existing directory.
+// renewBus makes a new certificate. The values of the existing directory stay, unless the user gave a flag with a new
+// value.
 func renewBus(cmd *cobra.Command, i keys.Init, dir string) error {
 	said := cmd.Flags().Changed
 	if !said("host") {

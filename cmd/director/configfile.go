@@ -19,7 +19,7 @@ type options struct {
 
 	flag  *pflag.Flag  // the flag --config
 	found config.Found // the result of find
-	known bool         // set once find was called or on chose the file
+	known bool         // set once find or on has chosen the file
 
 	warn   io.Writer // receives warnings; may be nil
 	warned bool
@@ -54,8 +54,8 @@ func (o *options) find() error {
 	return nil
 }
 
-// named checks that the file of --config is readable, before any command runs. Otherwise a command might use another
-// file, and send its request to the director of that file.
+// named checks, before any command runs, that the file given with --config is readable. Otherwise a command might use
+// another file, and send its request to the director of that file.
 func (o *options) named(cmd *cobra.Command, _ []string) error {
 	if o.warn = cmd.ErrOrStderr(); o.file == "" || !o.flag.Changed {
 		return nil
@@ -63,7 +63,7 @@ func (o *options) named(cmd *cobra.Command, _ []string) error {
 	return config.Readable(o.file)
 }
 
-// load reads the configuration file that find chose.
+// load finds and reads the configuration file.
 func (o *options) load() (config.Config, error) {
 	if err := o.find(); err != nil {
 		return config.Default(), err
@@ -95,7 +95,7 @@ func fileNamed(cmd *cobra.Command) bool {
 // configured reports whether the user has a configuration file, or set keys with --set.
 func configured(cmd *cobra.Command) bool { return fileNamed(cmd) || cmd.Flags().Changed("set") }
 
-// on returns a copy of the options that uses file, or only defaults if file is empty.
+// on returns a copy of the options with another configuration file, or without one if file is empty.
 func (o *options) on(file string) options {
 	to := *o
 	to.file, to.known = file, true

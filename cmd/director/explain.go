@@ -131,8 +131,8 @@ func lastOf(told timeline.Task) timeline.Place {
 	return timeline.Place{}
 }
 
-// taskOf returns the task's timeline at a time, or now if at is zero. It asks the running director, or reads the
-// journal if none runs.
+// taskOf returns the task's timeline at the given time, or the current timeline if at is zero. It asks the running
+// director, or reads the journal if none runs.
 func taskOf(ctx context.Context, cfg config.Config, broken error, k fsm.IssueKey, at time.Time) (timeline.Task, error) {
 	told, err := operator.AskTask(ctx, cfg.Director.DataDir, k, at)
 	if !errors.Is(err, operator.ErrNotThere) || broken != nil {
@@ -208,7 +208,8 @@ func eventsCommand(o *options) *cobra.Command {
 	return c
 }
 
-// nothingHappened explains an empty list. The journal may be empty, or without events of the issue or the period.
+// nothingHappened explains why a list of events is empty. Either the journal is empty, or it lacks events of the issue
+// or the period.
 func nothingHappened(ctx context.Context, to io.Writer, cfg config.Config, broken error, f operator.EventFilter,
 	since string,
 ) error {

@@ -17,14 +17,14 @@ const issueWanted = "owner/repo#21, repo#21, or 21 if the configuration has one 
 var issueForm = regexp.MustCompile(
 	`^(?:https?://[^/]+/)?(?:(?:([^/#\s]+)/)?([^/#\s]+)(?:#|/(?:issues|pull)/))?#?([0-9]{1,15})(?:[?#].*)?$`)
 
-// issue loads the configuration with toAsk, and parses the argument ISSUE with its repositories. cfg and broken are
-// the results of toAsk.
+// issue loads the configuration with toAsk, and parses the argument ISSUE with the configured repositories. cfg and
+// broken are the results of toAsk.
 func (o *options) issue(name string) (key fsm.IssueKey, cfg config.Config, broken, err error) {
 	if cfg, broken, err = o.toAsk(); err != nil {
 		return "", cfg, broken, err
 	}
 	if key, err = issueKey(name, cfg.GitHub.Repositories); err != nil && broken != nil {
-		err = broken // the problems of the file may be the reason that the name is not accepted
+		err = broken // the name may be invalid only because of the problems in the file
 	}
 	return key, cfg, broken, err
 }

@@ -13,8 +13,7 @@ import (
 	"retake/internal/director/restore"
 )
 
-// journalRebuildCommand replaces a damaged journal. It is a last resort, because GitHub and the containers do not
-// have all of its facts.
+// journalRebuildCommand replaces a damaged journal. It is a last resort, because some facts exist only in the journal.
 func journalRebuildCommand(o *options) *cobra.Command {
 	var worker, level string
 	c := &cobra.Command{

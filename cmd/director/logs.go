@@ -170,7 +170,8 @@ func (p *logPrinter) line(l output.Line) error {
 // own is the prefix of the worker's own log lines.
 const own = "retake-worker: "
 
-// message returns text as the page shows it: of the worker's own log lines, only the message.
+// message returns text as the page shows it. It shortens the JSON of the worker's own log lines to the message, the
+// reason and the error.
 func message(text string) string {
 	said, is := strings.CutPrefix(text, own)
 	var l struct{ Msg, Reason, Error string }

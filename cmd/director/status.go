@@ -118,8 +118,8 @@ func taskLines(w io.Writer, s wire.Snapshot, asks []timeline.Task) {
 	}
 }
 
-// paceLine describes the deliveries of the last hour, the limit that delays the next task, and the rest of GitHub's
-// hourly limit on new content.
+// paceLine describes the deliveries of the last hour, the limit that delays the next task, and the number of comments
+// and pull requests that GitHub still allows.
 func paceLine(s wire.Snapshot, now time.Time) string {
 	over := "in the last hour"
 	if since := s.Director.Since.Time; now.Sub(since) < time.Hour {

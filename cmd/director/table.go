@@ -11,8 +11,8 @@ import (
 // gap is the number of spaces between two columns.
 const gap = 3
 
-// shrinking is a column that may shrink to least characters on a narrow terminal. If least is 0, the column may
-// disappear.
+// shrinking describes a column that may become narrower on a narrow terminal. least is its minimum width. If least is
+// 0, the column may disappear.
 type shrinking struct{ column, least int }
 
 // columnsOf returns the width of the terminal, or 0 without a terminal.
@@ -28,8 +28,8 @@ func columnsOf(to io.Writer) int {
 	return int(size.Col)
 }
 
-// writeTable writes rows in columns. If they exceed the terminal's width, it shrinks columns in the order of may,
-// then cuts lines.
+// writeTable writes rows in columns. If they exceed the terminal's width, it shrinks the columns listed in may, in that
+// order, and then cuts the lines.
 func writeTable(to io.Writer, rows [][]string, columns int, may []shrinking) error {
 	widths := make([]int, len(rows[0]))
 	total := -gap
@@ -70,7 +70,7 @@ func writeTable(to io.Writer, rows [][]string, columns int, may []shrinking) err
 	return err
 }
 
-// cut shortens s to at most most characters, including the ellipsis.
+// cut limits s to a number of characters, which includes the ellipsis.
 func cut(s string, most int) string {
 	if r := []rune(s); len(r) > most {
 		return strings.TrimRight(string(r[:max(most-1, 0)]), " ") + "…"

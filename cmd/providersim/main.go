@@ -81,7 +81,8 @@ func run(ctx context.Context, s settings, out io.Writer) error {
 	return sim.Close()
 }
 
-// list prints one line for each case. The first column has title as its heading and the results of called.
+// list prints one line for each case. The heading of the first column is title, and its cells are the results of
+// called.
 func list(out io.Writer, title string, called func(*agenttest.Case) string) {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, title+"\tREAD AS\tWHAT HAPPENS")

@@ -53,7 +53,7 @@ type finding struct {
 	Cause      string                `json:"cause"`
 	Confidence float64               `json:"confidence"`
 	Also       *classify.Also        `json:"also,omitempty"` // the second-best finding, if it is close
-	As         map[string]string     `json:"as,omitempty"`   // by preset: its name for the reason
+	As         map[string]string     `json:"as,omitempty"`   // each preset's name for the reason
 	Considered []classify.Considered `json:"considered,omitempty"`
 }
 

@@ -15,7 +15,7 @@ import (
 // Deciding configures Decide.
 type Deciding struct {
 	Policy     *policy.Policy
-	Vocabulary string // preset with the names for failures
+	Vocabulary string // preset that defines the names of failures
 	Explain    bool   // also print the question to a person
 
 	words map[string]recovery.Reason
@@ -69,7 +69,7 @@ func (o *Deciding) answer(data []byte) (any, error) {
 }
 
 // inItsWords replaces the reason at the start of a verdict's explanation by the name in the input. It omits the
-// reason's meaning, because that name may mean more.
+// reason's meaning, because that name may have a wider meaning.
 func (h *history) inItsWords(why string) string {
 	last := h.failures[len(h.failures)-1]
 	reason := string(last.finding.Reason)
@@ -82,8 +82,8 @@ func (h *history) inItsWords(why string) string {
 }
 
 // walk decides on the failures in order, each with the tally of the earlier failures, and returns the last verdict. All
-// facts of the input apply to the last failure, but only HasAlternative and Caller to the earlier failures. After a
-// verdict that compacts the context, later failures count as already compacted.
+// facts of the input apply to the last failure. Of these facts, only HasAlternative and Caller apply to the earlier
+// failures. After a verdict that compacts the context, later failures count as already compacted.
 func (h *history) walk(p *policy.Policy) (v recovery.Verdict) {
 	tally, compacted := recovery.Tally{}, false
 	last := len(h.failures) - 1

@@ -110,7 +110,7 @@ func kind(raw []byte) string {
 	return "a number"
 }
 
-// idOf finds the id of any form in a line, even if the rest of the line is truncated or invalid.
+// idOf finds the id in a line. The id may be any JSON value, and the rest of the line may be truncated or invalid.
 func idOf(data []byte) json.RawMessage {
 	if len(data) == 0 {
 		return nil

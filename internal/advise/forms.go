@@ -57,7 +57,7 @@ func readInteger(raw json.RawMessage, to *int) bool {
 	return true
 }
 
-// readStatus also accepts 0, which some programs report without an answer.
+// readStatus also accepts 0, which some programs report if they did not get a response.
 func readStatus(raw json.RawMessage, to *int) bool {
 	return readInteger(raw, to) && (*to == 0 || *to >= 100 && *to <= 599)
 }

@@ -46,7 +46,7 @@ func geminiEnd(r *Reader, o object, ok bool, text string) {
 
 var geminiAttempt = regexp.MustCompile(`^Attempt ([0-9]+) failed(?: with status ([45][0-9]{2}))?[.:]? ?(.*)$`)
 
-// geminiWords reads gemini's messages about retries, and errors in the stream, after which it exits with code 0.
+// geminiWords reads gemini's messages about retries and errors. After an error in the stream, gemini exits with code 0.
 func geminiWords(r *Reader, words string) {
 	if m := geminiAttempt.FindStringSubmatch(words); m != nil {
 		status, _ := strconv.Atoi(m[2])

@@ -108,7 +108,7 @@ const (
 	maxAnswer  = 4 << 10
 )
 
-// oneLine returns s as one line of at most limit bytes, without a split character.
+// oneLine returns s as one line of at most limit bytes. It never splits a character.
 func oneLine(s string, limit int) string {
 	s = plaintext.WithoutControl(strings.ToValidUTF8(s[:min(len(s), 4*limit)], "\uFFFD"))
 	return cut(strings.Join(strings.Fields(s), " "), limit)

@@ -18,7 +18,7 @@ var embeddedPrograms []byte
 // traces lists the files that an agent creates in addition to its work.
 type traces struct {
 	StatePaths []string `toml:"state_paths"` // globs of the agent's private files in the work tree
-	LogPaths   []string `toml:"log_paths"`   // globs of its log files, below HOME with "~/", else in the work tree
+	LogPaths   []string `toml:"log_paths"`   // globs of log files, relative to the work tree, or to HOME after "~/"
 }
 
 // knownProgram is an agent without a profile.
@@ -40,7 +40,7 @@ var knownPrograms = sync.OnceValue(func() []knownProgram {
 		}
 	}
 	if err := file.Err(); err != nil {
-		// only a mistake in the table causes this, which a test would find
+		// the built-in table is invalid, which a test would detect
 		panic(fmt.Sprint("agent: programs.toml: ", err))
 	}
 	return all

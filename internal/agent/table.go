@@ -40,7 +40,7 @@ type Table struct{ rows []Profile }
 func Builtin() *Table {
 	t, err := Parse(&Table{}, embedded)
 	if err != nil {
-		// only a mistake in the table causes this, which a test would find
+		// the built-in table is invalid, which a test would detect
 		panic(fmt.Sprint("agent: agents.toml: ", err))
 	}
 	return t

@@ -128,8 +128,8 @@ func endsEvent(line string) bool {
 	return strings.HasSuffix(line, "}") && strings.Contains(line, `"`) && !strings.HasPrefix(line, "{")
 }
 
-// roleOf returns the role of the line that was just read. If behind is set, an event precedes the line. A truncated
-// object then also counts as an event, even if the part with its type is missing.
+// roleOf returns the role of the line that was just read. behind means that an event precedes the line. In that case, a
+// truncated object counts as an event even if the part with its type is missing.
 func (r *Reader) roleOf(line string, behind bool) role {
 	first, list := strings.CutPrefix(strings.TrimSpace(line), "[")
 	first = strings.TrimSpace(first)

@@ -85,7 +85,7 @@ func later(wait time.Duration, a answer) answer {
 	}}
 }
 
-// never leaves the request without an answer.
+// never keeps the request open and does not answer it.
 func never() answer {
 	return answer{give: func(x *exchange) { x.wait(forever) }}
 }

@@ -100,7 +100,7 @@ const (
 	finishFilter
 )
 
-// of returns the argument that corresponds to f. The arguments are a protocol's names.
+// of returns a protocol's name for f. The arguments are the protocol's names for the four constants.
 func (f finish) of(stop, tools, length, filter string) string {
 	return [...]string{stop, tools, length, filter}[f]
 }
@@ -156,7 +156,7 @@ type wireError struct {
 	header http.Header
 }
 
-// perProvider is one failure in each provider's format. OpenAI's two protocols share theirs.
+// perProvider is one failure in each provider's format. OpenAI's two protocols have the same format.
 type perProvider struct{ openAI, anthropic, gemini wireError }
 
 func (p perProvider) ofOpenAI() wireError    { return p.openAI }

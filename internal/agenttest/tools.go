@@ -94,7 +94,7 @@ func find(tools []tool, v verb) (tool, bool) {
 	return tools[i], true
 }
 
-// with returns a call with the given arguments, and fillers for all other required ones.
+// with returns a call with the given arguments. It adds a filler for each other required parameter.
 func (t tool) with(given object) call {
 	args := object{}
 	for name, v := range given {

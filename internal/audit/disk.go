@@ -53,7 +53,8 @@ func (d disk) replaceJSON(path string, v any) error {
 // literal matches a string in a JSON document.
 var literal = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 
-// cleaned returns a copy of a document with clean applied to every string, before the strings are cut or quoted.
+// cleaned returns a copy of a document, and applies clean to every string in it. Call it before the strings are cut or
+// quoted, because clean might not recognise a part of a secret.
 func cleaned[T any](v T, clean func(string) string) (out T, err error) {
 	text, err := json.Marshal(v)
 	if err != nil {

@@ -254,7 +254,8 @@ type unknown struct {
 }
 
 // Unknown returns nil if fewer than three failed attempts, or less than a fifth of them, have an unknown reason.
-// Otherwise the classification rules should be improved. Without a timeline, it counts tasks instead of attempts.
+// Otherwise it describes these attempts, because the classification rules should be improved. Without a timeline, it
+// counts tasks instead of attempts.
 func (p reportPage) Unknown() *unknown {
 	seen := p.Timeline
 	if len(seen) == 0 {

@@ -31,8 +31,8 @@ type Options struct {
 	Now       func() time.Time // default time.Now
 }
 
-// Keep limits the data on disk. Zero means the default, and a negative number unlimited. For EventFiles, a negative
-// number disables rotated files.
+// Keep limits the data on disk. Zero means the default, and a negative number means unlimited. For EventFiles, a
+// negative number disables rotated files.
 type Keep struct {
 	Attempts   int           // number of bundles; default 500
 	Age        time.Duration // age of bundles, and of the state of tasks that are over; default 30 days
@@ -272,7 +272,7 @@ func newWriteErrors(log *zap.Logger) *writeErrors {
 	return &writeErrors{log: log.WithOptions(few), lost: map[string]uint64{}}
 }
 
-// ended records the result of one write. The type of file, what, is the same as in job.
+// ended records the result of one write. See job for the meaning of the argument what.
 func (t *writeErrors) ended(what, path string, err error) {
 	if err == nil {
 		t.works(what)

@@ -36,7 +36,7 @@ const (
 	pollWait   = time.Second
 	fullWait   = 5 * time.Second  // after WhyFull
 	refuseWait = time.Minute      // after WhyName; asking again does not help
-	placeKept  = 5 * time.Second  // a waiting worker that asks later than this leaves the queue
+	placeKept  = 5 * time.Second  // a waiting worker that is later than this leaves the queue
 	askAgain   = 30 * time.Second // interval between requests of a worker with a long wait
 	// longestCooldown limits the delay in a report, because quotas renew at least once a day.
 	longestCooldown = 24 * time.Hour
@@ -144,8 +144,8 @@ func (p *Pool) Acquire(now time.Time, name, worker string) Grant {
 	return Grant{ID: id, Lease: p.limits.Lease}
 }
 
-// obstacle returns the minimum wait of a worker with this number of workers ahead, and the reason to wait. An empty
-// reason means that the worker can have a lease.
+// obstacle returns the minimum wait of a worker, and the reason to wait. ahead is the number of workers before it in
+// the queue. An empty reason means that the worker can have a lease.
 func (p *Pool) obstacle(r *resource, ahead int, now time.Time) (time.Duration, string) {
 	if wait := r.closed.Sub(now); wait > 0 {
 		return wait + time.Duration(ahead)*p.limits.Spacing, WhyCooldown

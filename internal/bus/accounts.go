@@ -64,7 +64,7 @@ type workersAccount struct {
 	secret    []byte // the fleet's secret, from which all users' and attempts' keys derive; nil until known
 	unwritten bool   // set if the copy of secret could not be written because the disk failed
 	known     *credentials
-	shut      map[string]bool  // users (public keys) revoked by this process and not issued again
+	shut      map[string]bool  // users (public keys) that this process revoked; removed at the next issue
 	told      map[string]bool  // offences that the caller has reported, by fleet and worker
 	next      *push            // carries the revocations made since the last push began
 	changes   uint64           // number of changes made to known

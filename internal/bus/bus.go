@@ -345,7 +345,7 @@ func (b *Bus) Offences(ctx context.Context) ([]Offence, error) {
 	return all, nil
 }
 
-// OffenceReported removes a worker's offence. The caller has stored a report about the offence, or does not need to.
+// OffenceReported removes a worker's offence. Call it when a report about the offence is stored, or if none is needed.
 func (b *Bus) OffenceReported(worker string) { b.workers.reported(worker) }
 
 // AttemptKey returns the key with which a worker signs its reports. The key does not change after a restart. It is nil

@@ -239,9 +239,9 @@ const laggardWait = time.Second
 // laggardRetry is the interval between pushes while a server lacks the claims.
 const laggardRetry = 5 * time.Second
 
-// pushClaims pushes claims to all servers. It returns how many servers confirmed, and how many the connected server
-// counts as active. It succeeds when all have confirmed, or when quorum of them have and laggardWait has passed. A
-// quorum of 0 means all.
+// pushClaims pushes claims to all servers. It returns the number of servers that confirmed, and the number that the
+// connected server counts as active. It succeeds when all servers have confirmed, or when laggardWait has passed after
+// a quorum has confirmed. A quorum of 0 means all.
 func pushClaims(ctx context.Context, sys *nats.Conn, claims string, quorum int) (have, servers int, err error) {
 	if servers, err = activeServers(ctx, sys); err != nil {
 		return 0, 0, err

@@ -20,7 +20,7 @@ const (
 	HeaderDetail    = "Retake-Detail"
 	HeaderSubject   = "Retake-Origin-Subject"
 	HeaderStreamSeq = "Retake-Origin-Sequence" // position in the reports stream; absent for core messages
-	// HeaderBytes is the length of the whole message, if the dead letter contains only its beginning.
+	// HeaderBytes holds the length of the whole message. It is present only if the dead letter was cut.
 	HeaderBytes = "Retake-Origin-Bytes"
 )
 
@@ -29,8 +29,8 @@ const (
 // acknowledgement there and does not store the subject.
 const HeaderAnswer = "Retake-Answer"
 
-// Limits of the stored dead letters per cause and per sender. Further ones are only counted. Without limits, one faulty
-// worker could fill the disk or the log, or displace the dead letters of other workers.
+// Limits of the stored dead letters per cause and per sender. Beyond a limit, messages are only counted. Without
+// limits, one faulty worker could fill the disk or the log, or displace the dead letters of other workers.
 const (
 	deadPerSecond = 10
 	deadBurst     = 50

@@ -11,9 +11,9 @@ import (
 // goroutines costs as much as passing one element.
 const inOrderChunk = 16
 
-// inOrder runs read, which passes elements to put. It prepares the elements concurrently on all cores, and runs the
-// prepared calls one at a time, in the order of the puts. At most waiting elements are queued, and put blocks while the
-// queue is full.
+// inOrder runs read, which passes elements to put. It calls prepare for the elements concurrently on all cores, and
+// runs the returned calls one at a time, in the order of the puts. The capacity of the queue is waiting, and put blocks
+// while the queue is full.
 //
 // inOrder returns the first error of a call or of ctx. Otherwise it returns read's error after all calls have run. When
 // it returns, all its goroutines have ended.

@@ -21,7 +21,7 @@ import (
 )
 
 // Limits of the consumer of reports. Each request asks for at most reportsAhead reports and reportBytesAhead bytes. To
-// limit memory, at most twice as many reports may await acknowledgement. After reportAckWait, the stream delivers an
+// limit memory, at most 2*reportsAhead reports may await acknowledgement. After reportAckWait, the stream delivers an
 // unacknowledged report again. The wait is short, because the successor of a killed director needs these reports soon.
 // Readers recognize a second delivery by the report's id.
 const (
@@ -44,7 +44,7 @@ type Report struct {
 	Signed   bool         // signed with the attempt's key; an operator's report is unsigned and cannot be a result
 	Own      bool         // set if the director wrote and signed it
 	Bytes    int          // length of the stored message
-	Ack      func() error // tells the stream that the report was handled; nil from Of
+	Ack      func() error // tells the stream that the report was handled; nil in the results of Of
 }
 
 // Reports reads and writes the stream of the workers' reports.
@@ -114,7 +114,7 @@ func (r *Reports) consume(ctx context.Context, consumer jetstream.Consumer, prep
 	}, func(m jetstream.Msg) func() error { return r.prepared(ctx, m, prepare) })
 }
 
-// consumer creates the consumer, or updates the one with its name, so that at most one exists.
+// consumer creates the director's consumer or updates the existing one, so that at most one exists.
 func (r *Reports) consumer(ctx context.Context) (jetstream.Consumer, error) {
 	return r.js.CreateOrUpdateConsumer(ctx, r.stream, jetstream.ConsumerConfig{
 		Durable: consumerName, AckPolicy: jetstream.AckExplicitPolicy, DeliverPolicy: jetstream.DeliverAllPolicy,

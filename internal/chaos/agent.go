@@ -85,7 +85,7 @@ func runAgent(dir, what string) error {
 		return err
 	}
 	if !alone {
-		_ = r.write(dir, runOverlaps) // the directory was writable for the previous line
+		_ = r.write(dir, runOverlaps) // the previous write succeeded, so this one should as well
 	}
 	for end := time.Now().Add(time.Duration(p.Seconds * float64(time.Second))); time.Now().Before(end); {
 		time.Sleep(aliveEvery)

@@ -170,7 +170,8 @@ func (w auditor) auditReports(t *table, i *issue, runs []*agentRun, branches map
 
 var attemptOfQuestion = regexp.MustCompile(`"attempt":"([a-z0-9]+-\d+)`)
 
-// askedAbout counts the questions about each attempt. again counts the repeated questions with an excuse.
+// askedAbout counts the questions about each attempt. again counts the questions that the director had to repeat; see
+// askedAgain.
 func (w auditor) askedAbout(i *issue) (n, again map[string]int) {
 	n = map[string]int{}
 	asked := w.questions(i, w.github.Issue(i.key))

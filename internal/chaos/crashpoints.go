@@ -23,8 +23,8 @@ const (
 	reachedAgainWithin = 5 * time.Second  // until the director reaches the point in recovery
 )
 
-// stimuli lists the actions that make a director reach certain crash points. A row applies to each point with a name
-// that contains in. Ordinary work reaches all other points.
+// stimuli lists the actions that make a director reach certain crash points. The field in is a part of the names of the
+// points that a row applies to. Ordinary work reaches all other points.
 var stimuli = []struct {
 	in    string
 	first string // result of the first attempt, as in part.First, or waits
@@ -48,7 +48,7 @@ var stimuli = []struct {
 	{"/resume/", "", command(fsm.Pause, fsm.Resume)},
 }
 
-// patiently waits for ordinary work.
+// patiently is the action for points that ordinary work reaches. It only waits.
 func patiently(ctx context.Context, _ *world, _ *rand.Rand) (string, error) {
 	return "", testbed.Pause(ctx, 500*time.Millisecond)
 }
@@ -150,8 +150,8 @@ func (w *world) crash(ctx context.Context, seed uint64, only string, t *table) e
 	return nil
 }
 
-// often is the number of times that the director passes a point during ordinary work. The test kills the director each
-// time.
+// often maps points that ordinary work passes repeatedly to the number of passes to test. The test kills the director
+// once at each of these passes.
 var often = map[string]int{
 	"append/before": 20, "append/after": 20, "github/write/before": 8, "github/write/after": 8,
 	"effect/progress/before": 2, "effect/progress/after": 2,
@@ -211,7 +211,7 @@ func (w *world) stimulate(r *rand.Rand, point string) func(context.Context, *wor
 	return throw
 }
 
-// again starts the director without a crash point, and waits until it is healthy.
+// again restarts the director without a crash point, and waits until it is healthy.
 func (w *world) again(ctx context.Context, t *table, what string) error {
 	w.director.Kill()
 	if err := w.director.Start(); err != nil {

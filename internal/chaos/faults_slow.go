@@ -24,12 +24,12 @@ const (
 
 // Times of the faults that make a director slow, and numbers of workers that it might wrongly stop.
 const (
-	slowTime   = 16 * time.Second // of a slow disk or processor
+	slowTime   = 16 * time.Second // duration of a slow disk or processor
 	longWork   = 25.0             // seconds of work, so that agents outlive the fault
 	occupied   = 4                // running workers before the fault
-	occupyTime = 10 * time.Second // maximum, until these workers run
+	occupyTime = 10 * time.Second // maximum time until these workers run
 	starting   = 3                // further workers, which start during the fault
-	blameTime  = 3 * time.Second  // after a slow period, in which the director may still stop a worker because of it
+	blameTime  = 3 * time.Second  // time after a slow period in which the director may still wrongly stop a worker
 )
 
 // slow is a period in which the director is slow. The director must not stop running workers during this period or

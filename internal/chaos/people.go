@@ -40,7 +40,7 @@ func (w *world) open(r *rand.Rand) *issue {
 // waits is the result of a first attempt that asks a question. People answer only after the reminder.
 const waits = "asks, and waits"
 
-// openAs opens an issue with this result of its first attempt.
+// openAs opens an issue with the given result of its first attempt.
 func (w *world) openAs(r *rand.Rand, first string) *issue {
 	return openPart(w, r, part{Seconds: 1 + 3*r.Float64(), First: first})
 }

@@ -182,7 +182,7 @@ func (a *applier) makeFolder(e *Entry) error {
 func (a *applier) makeLink(e *Entry) error {
 	fd, name, err := a.in(e.Path)
 	if err == nil {
-		err = a.clear(e.Path) // the path may have an entry that have does not list
+		err = a.clear(e.Path) // the path may have an entry that the known tree lacks
 	}
 	if err != nil {
 		return err

@@ -175,9 +175,9 @@ func verified(d Digest, data []byte, err error) ([]byte, error) {
 func (l Limits) mostPartsOf() int64 { return 2*int64(l.Files) + 4*(l.Bytes/ChunkBytes+1) }
 
 // Load reads a manifest, and stops at the first page that Encode never makes, or with too many entries or parts. Each
-// page must add entries or parts in proportion to its length, so that naming pages repeatedly does not cost more than
-// the limits allow. Load verifies the digests of all chunks that it fetches, but the caller must still Check the tree.
-// Its errors come from fetch, or are *Malformed or *Exceeded.
+// page must add entries or parts in proportion to its length, so that a root that names a page repeatedly cannot cost
+// more than the limits allow. Load verifies the digests of all chunks that it fetches, but the caller must still Check
+// the tree. Its errors come from fetch, or are *Malformed or *Exceeded.
 func Load(name Digest, l Limits, fetch func(Digest) ([]byte, error)) (*Manifest, error) {
 	data, err := fetch(name)
 	if data, err = verified(name, data, err); err != nil {

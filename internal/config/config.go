@@ -96,7 +96,7 @@ type Containers struct {
 	ReadOnly       bool     // the image's file system
 	Scratch        []string // writable paths in the container
 	Env            map[string]string
-	Secrets        []string // names of secret variables; a prefix NoSecret means the opposite
+	Secrets        []string // names of secret variables, or, after the prefix NoSecret, of public variables
 	Egress         []string // egressAll, egressNone, or hosts; see EgressHosts
 	Reachable      []string // address:port; see Doors
 	ProxyListen    string   // auto, or host:port

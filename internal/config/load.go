@@ -74,8 +74,8 @@ func read(name string, data []byte, env []string, overrides map[string]string) (
 	return l, l.problems.sorted()
 }
 
-// readFile reads at most most+1 bytes of a regular file, so that the caller can detect a longer file. Its errors omit
-// the path, because the caller's message contains it.
+// readFile reads a regular file up to most+1 bytes, so that the caller can detect a longer file. Its errors omit the
+// path, because the caller's message contains it.
 func readFile(path string, most int64) ([]byte, error) {
 	data, err := func() ([]byte, error) {
 		info, err := os.Stat(path)

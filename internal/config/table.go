@@ -111,7 +111,7 @@ var associations = []string{
 // stageOrder is the order in which stages run.
 var stageOrder = []string{"START", "CONTEXT_LOAD", "CODE", "VALIDATE", "DONE"}
 
-// unsupported maps keys of the original design that Retake does not support to the reason.
+// unsupported maps each key of the original design that Retake does not support to the reason.
 var unsupported = map[string]string{
 	"containers.scale_to_zero_idle_seconds": "containers are never idle: each ends with its attempt " +
 		"and is removed",

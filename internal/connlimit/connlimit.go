@@ -174,7 +174,7 @@ func (l *Limiter) longestWaiting(only *source) (found *conn) {
 }
 
 // newestOfMost returns the newest connection of the source with the most connections. It returns nil if that source has
-// fewer than least connections.
+// fewer connections than the minimum, least.
 func (l *Limiter) newestOfMost(least int) (found *conn) {
 	for _, s := range l.sources {
 		if len(s.open) < least || found != nil && len(s.open) < len(found.source.open) {

@@ -9,8 +9,8 @@ import (
 )
 
 // Tries limits events by source, such as wrong passwords. Each source has its own limit. Tries remembers at most
-// maxSources with recent events, and refuses any other source until one of them has paused. It is safe for concurrent
-// use.
+// maxSources sources with recent events. At this limit, it refuses new sources until the recent events of a remembered
+// source have expired. It is safe for concurrent use.
 type Tries struct {
 	each  rate.Limit
 	burst int
@@ -20,7 +20,7 @@ type Tries struct {
 	swept   time.Time                    // time of the last forget, which is slow
 }
 
-// NewTries returns a limit of burst events at once, and each events per second, from one source.
+// NewTries returns limits for each source: burst events at once, and otherwise the rate each, in events per second.
 func NewTries(each rate.Limit, burst int) *Tries {
 	return &Tries{each: each, burst: burst, sources: map[netip.Addr]*rate.Limiter{}}
 }

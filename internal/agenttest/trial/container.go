@@ -12,8 +12,8 @@ import (
 	"retake/internal/container"
 )
 
-// InContainer returns a function for Options.Start that runs jobs in containers, as for attempts. spec is the common
-// part of all containers.
+// InContainer returns a function for Options.Start that runs jobs in the same type of container as attempts. spec has
+// the settings that all these containers share.
 func InContainer(runtime container.Runtime, spec container.Spec, uid, gid int) func(context.Context, Job) error {
 	return func(ctx context.Context, j Job) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, j.Limit+time.Minute)

@@ -258,8 +258,9 @@ func hunt(args []string) (string, error) {
 	return out.String(), nil
 }
 
-// echoes TEXT asks a provider that repeats requests, in every way in which the proxy accepts a key, and searches the
-// answers for the key. The argument is the reversed key.
+// echoes TEXT sends requests through the proxy to a provider that repeats them, and searches the answers for the
+// provider's key. It sends its own key in each header or parameter in which the proxy accepts one. TEXT is the
+// provider's key, reversed.
 func echoes(args []string) (string, error) {
 	text := []byte(args[0])
 	slices.Reverse(text)

@@ -31,8 +31,9 @@ const (
 	perRequest = 4 << 10
 	// The chunks of a task may have twice the size limit of its checkout, plus spareChunks bytes.
 	spareChunks = 256 << 20
-	// A byte of a manifest counts as perManifestByte, because it is decoded, and read again when older manifests are
-	// removed. loadTimeout is also the time after which a worker repeats its request.
+	// The rate limit counts a byte of a manifest as perManifestByte bytes, because the director also decodes the
+	// manifest, and reads it again when it removes older manifests. loadTimeout is also the time after which a worker
+	// repeats its request.
 	perManifestByte = 4
 	loadTimeout     = time.Minute
 	// mostMissing is the maximum number of missing chunks that an answer lists.

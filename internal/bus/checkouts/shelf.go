@@ -78,8 +78,8 @@ func (s *Shelf) State(ctx context.Context, task string) (State, bool, error) {
 	return s.task(task).State(ctx)
 }
 
-// KeepRecord replaces the record of a task's stored checkout if over accepts the stored record. Otherwise it returns
-// ErrOlder. It does nothing if the task does not have a stored checkout.
+// KeepRecord replaces the record of a task's stored checkout. It passes the stored record to over, and returns ErrOlder
+// if over returns false. It does nothing if the task does not have a stored checkout.
 func (s *Shelf) KeepRecord(ctx context.Context, task string, record json.RawMessage,
 	over func(json.RawMessage) bool,
 ) error {

@@ -142,7 +142,7 @@ func (c *Store) Load(ctx context.Context, d checkpoint.Digest,
 	return m, err
 }
 
-// State returns the state of the checkout. there is false if nothing is stored for this task.
+// State returns the state of the checkout. If nothing is stored for this task, the second result is false.
 func (c *Store) State(ctx context.Context) (s State, there bool, err error) {
 	s, revision, err := c.state(ctx)
 	return s, revision > 0, err
@@ -222,8 +222,9 @@ func (c *Store) Open(ctx context.Context, o Opened, record json.RawMessage) erro
 	return err
 }
 
-// Replace makes a manifest the checkout and replaces the record, if over accepts the stored record. Otherwise it
-// returns ErrOlder. All chunks of the manifest must be stored. Replace fails while an attempt may write.
+// Replace makes a manifest the checkout and replaces the record. It first passes the stored record to over, and returns
+// ErrOlder without a change if over returns false. All chunks of the manifest must be stored. Replace fails while an
+// attempt may write.
 func (c *Store) Replace(ctx context.Context, root checkpoint.Digest, record json.RawMessage,
 	over func(json.RawMessage) bool,
 ) error {
@@ -249,7 +250,7 @@ func (c *Store) Replace(ctx context.Context, root checkpoint.Digest, record json
 	return err
 }
 
-// forget removes the chunks that belong to other checkouts than the current, the previous and s.Open.Start. It keeps
+// forget removes the chunks that the current checkout, the previous checkout and s.Open.Start do not contain. It keeps
 // the previous checkout, because a suspended director may run forget late, with an old state. It only logs errors,
 // because the next call removes the remaining chunks.
 func (c *Store) forget(ctx context.Context, s State) {

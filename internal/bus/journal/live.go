@@ -50,7 +50,7 @@ func (l *live) bounds(ctx context.Context) (first, last uint64, err error) {
 	return info.State.FirstSeq, info.State.LastSeq, nil
 }
 
-// beginning returns the head before the first live batch, or at if at is later.
+// beginning returns the later of two heads: at, and the head before the first live batch.
 func (l *live) beginning(ctx context.Context, at chain.Head) (chain.Head, error) {
 	first, _, err := l.bounds(ctx)
 	if err != nil || at.Seq+1 >= first {

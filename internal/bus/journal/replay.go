@@ -60,7 +60,7 @@ func (j *Journal) ended(ctx context.Context, last, known uint64) error {
 	if known > seq {
 		seq, by = known, "the snapshot"
 	}
-	if err == nil && len(snapshots) > 0 && snapshots[0] > seq { // its name suffices as evidence
+	if err == nil && len(snapshots) > 0 && snapshots[0] > seq { // the snapshot's name proves that its batches existed
 		seq, by = snapshots[0], "a snapshot"
 	}
 	if err == nil && last < seq {

@@ -75,10 +75,10 @@ func (s site) find(ctx context.Context, known string) (stream jetstream.Stream, 
 var errBegun = fmt.Errorf("journal: another director has created it: %w", ErrReplaced)
 
 // ensure creates or updates the journal's stream and the store of its snapshots. there is the existing stream, or nil.
-// If it is nil, but another process creates the stream first, ensure returns errBegun and leaves that stream unchanged.
-// NATS does not support conditional updates, so ensure updates a stream only if its configuration differs. If the
-// stream was replaced just before the update, ensure returns ErrReplaced. The update has then given the new stream the
-// identity of the old journal, so other directors do not treat it as a replacement.
+// If the stream was missing and another process creates it first, ensure returns errBegun and leaves that stream
+// unchanged. NATS does not support conditional updates, so ensure updates a stream only if its configuration differs.
+// If the stream was replaced just before the update, ensure returns ErrReplaced. The update has then given the new
+// stream the identity of the old journal, so other directors do not treat it as a replacement.
 func (s site) ensure(ctx context.Context, there jetstream.Stream,
 	i identity,
 ) (jetstream.Stream, jetstream.ObjectStore, error) {

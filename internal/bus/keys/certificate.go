@@ -20,8 +20,8 @@ import (
 	"retake/internal/safefile"
 )
 
-// Lifetimes of the certificates. The director, at its start, and `director bus init` renew the server's certificate
-// well before it expires.
+// Lifetimes of the certificates. The server's certificate is renewed well before it expires, by the director when it
+// starts, or by `director bus init`.
 const (
 	authorityLife   = 20 * 365 * 24 * time.Hour
 	certificateLife = 10 * 365 * 24 * time.Hour

@@ -59,8 +59,8 @@ func (d *Director) CA() string { return d.ca }
 // ErrThere if dir appears to have keys already.
 func Make(dir string, hosts []string) error { return makeWhole(dir, hosts, nil) }
 
-// makeWhole creates keys in a temporary directory, calls more, if not nil, to add files there, and then moves
-// everything to dir.
+// makeWhole creates keys in a temporary directory, and then moves everything to dir. Before the move, it calls more,
+// which may be nil, to add files to the temporary directory.
 func makeWhole(dir string, hosts []string, more func(temp string) error) error {
 	for _, sub := range []string{DirDirector, DirServer} {
 		if _, err := os.Lstat(filepath.Join(dir, sub)); !errors.Is(err, fs.ErrNotExist) {

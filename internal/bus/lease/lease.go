@@ -36,7 +36,7 @@ type Renewal struct {
 type Term struct {
 	Period time.Duration // positive, and the same for all processes
 
-	until  time.Duration // the process leads before this time; 0 if it does not lead
+	until  time.Duration // the process leads until this time; 0 if it does not lead
 	last   Renewal       // last renewal by another process
 	seenAt time.Duration // when last was first seen
 	seen   bool

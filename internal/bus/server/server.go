@@ -39,9 +39,9 @@ const (
 // authTimeout is the time within which a connection must sign in.
 const authTimeout = 2 * time.Second
 
-// The server disconnects a client that has more than maxPending unread bytes, or does not read for writeDeadline.
-// maxPending must be large although the director reads at once. While the director reads a snapshot, the stream's flow
-// control sends up to half of maxPending before it waits.
+// The server disconnects a client that has more than maxPending unread bytes, or does not read for writeDeadline. While
+// the director reads a snapshot, the stream's flow control sends up to half of maxPending before it waits. Therefore
+// maxPending must be large, although the director reads at once.
 const (
 	maxPending    = 16 << 20
 	writeDeadline = 10 * time.Second
