@@ -157,7 +157,7 @@ func CommentsOf(repo string) string { return repo + " comments" }
 
 // commentSeen decides about one comment. It returns false if it cannot decide now, and the comment must be read again.
 func (m *Machine) commentSeen(s CommentView) (decided bool) {
-	s.At = s.At.Round(0).UTC() // to the journal's precision, so that a repeated comment is recognized
+	s.At = s.At.Round(0).UTC() // as read from the journal, so that a repeated comment is recognized
 	if s.operators() {
 		s.At = time.Time{} // the id alone identifies a request
 	}

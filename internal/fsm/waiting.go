@@ -214,8 +214,8 @@ func (s *slots) claiming() (n int) {
 	return n
 }
 
-// Ahead estimates how many issues of the queue are claimed before this one. The repositories take turns. It returns
-// false if the task's turn depends on something else.
+// Ahead estimates the number of queued issues that the director claims before this task's issue. It assumes that the
+// repositories take turns. It returns false if the task is not waiting for its turn in the queue.
 func (m *agenda) Ahead(t *Task) (n int, queued bool) {
 	list := t.ready.list
 	if list == nil || !list.of.queued {

@@ -99,8 +99,8 @@ func (c *Client) MissingLabels(ctx context.Context, repo string) ([]string, erro
 	return tracker.Names(missing), err
 }
 
-// MayRead tries the reads of a repository and a branch that a director needs. It returns the names of the permissions
-// that the credential lacks, such as "pull_requests".
+// MayRead sends the types of read requests that a director needs, for a repository and a branch. It returns the names
+// of the permissions that the credential lacks, such as "pull_requests".
 func (c *Client) MayRead(ctx context.Context, repo, branch string) (lacks []string, err error) {
 	p, err := api.ParseRepo(repo)
 	if err != nil {

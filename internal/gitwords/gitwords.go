@@ -221,7 +221,7 @@ var Rows = []Row{
 			"fatal: git-http-push failed", " ! [remote failure] main -> main (remote failed to report status)",
 		},
 	},
-	// The reason is a transient one, because a server also sends these messages after an internal failure.
+	// The reason is transient, because a server also sends these messages after an internal failure.
 	{
 		Meaning: Unexplained, Reason: "network_transient",
 		Texts:    []string{"[remote rejected]", "[remote failure]", "remote unpack failed"},

@@ -261,7 +261,7 @@ func judgedByItsReport(d decision, e fsm.EffectEnded) string {
 
 // closedIsReleased checks that a claim is released if its delivery found the issue closed.
 func closedIsReleased(d decision, e fsm.EffectEnded) string {
-	if e.Claim == nil || e.Claim.Ours || !delivers(e.Effect) || len(d.facts) == 0 { // no facts mean a repetition
+	if e.Claim == nil || e.Claim.Ours || !delivers(e.Effect) || len(d.facts) == 0 { // a repeated outcome has no facts
 		return ""
 	}
 	for _, f := range d.facts {

@@ -192,7 +192,7 @@ func githubOpen(d decision) string {
 
 func withinBudget(r record, b fsm.AttemptBegan) string {
 	c := r.c
-	if afterSuccess(b.Next) { // the invariant about leavesValidation bounds these attempts
+	if afterSuccess(b.Next) { // the check leavesValidation limits these attempts
 		return ""
 	}
 	if c.last == nil {

@@ -82,7 +82,7 @@ type ending struct {
 type delivering struct {
 	failing time.Time // when the current delivery first failed; zero while it waits for a stated reset
 	failed  int       // consecutive failures
-	tries   int       // according to the last fact
+	tries   int       // number of tries, according to the last fact
 	doubted time.Time // when the push was first refused; zero after a wait for a stated reset
 	doubts  int       // consecutive doubtful refusals
 	kept    bool      // the last question was about the delivery, because the work is finished

@@ -352,7 +352,7 @@ func (w *world) foundAgain(known, m *fsm.Machine, f fsm.FoundTask) string {
 		return fmt.Sprintf("%s has no label, but is found %s", l.half[f.Nonce], t.State)
 	case i.labels == reviewLabel && f.Work.PullRequest > 0 && t.State != fsm.InReview && t.State != fsm.Delivering &&
 		!t.State.Info().Final && !planned(l.half[f.Nonce]):
-		// an incomplete question continues
+		// the director first completes an interrupted question
 		return fmt.Sprintf("%s is in review, but found %s", f.Key, t.State)
 	case i.labels == blockedLabel && asked == fmt.Sprint(f.Attempt) && i.asked != "" && plans(fsm.DoEscalate) &&
 		known.Task(f.Key) == nil:

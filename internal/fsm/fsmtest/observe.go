@@ -14,7 +14,7 @@ type softView struct {
 	late   time.Duration        // delay of the director, as last reported
 	heard  map[string]time.Time // by worker: time of its last message, even if the machine does not have it
 	last   time.Time            // time of the last step
-	listed map[string]time.Time // by attempt: the time of the last list with it
+	listed map[string]time.Time // by attempt: time of the last list that contains its container
 	probed map[string]time.Time // by attempt: when the last unanswered probe was sent
 	fenced map[string]time.Time // by unknown worker, or its container: when it was last answered
 

@@ -159,7 +159,7 @@ func (i *issue) standing() (s fsm.Standing) {
 // pull is a pull request on GitHub.
 type pull struct {
 	number   int
-	nonce    string // of the claim behind the work
+	nonce    string // nonce of the claim that made the work
 	state    string // open, merged or closed
 	head     int    // deliveries so far
 	settles  int64  // when all checks of the head have finished

@@ -172,7 +172,7 @@ var budgets = []policy.Limits{
 func retries(p *policy.Policy, r recovery.Reason, caller string) int {
 	row, ok := p.Row(r, caller)
 	if !ok || p.Name() != "director" {
-		return unlimited // the other presets also count by other units
+		return unlimited // the other presets also count per task, session or signature
 	}
 	n := 0
 	for _, rung := range row.Ladder {

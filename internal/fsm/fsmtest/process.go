@@ -350,7 +350,7 @@ func (w *directors) landed(p *process, b *fsm.Batch) {
 		w.crash(p, "crash after the append "+b.ID)
 		return
 	}
-	if w.fault(journalSilent) { // the shell looks it up by its id
+	if w.fault(journalSilent) { // the shell searches the journal for the batch's id
 		var ok bool
 		if seq, ok = w.journal.find(b.ID); !ok || w.choices.chance(journalSilent, 300) {
 			p.d.Stop()

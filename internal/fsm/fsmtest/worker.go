@@ -144,7 +144,7 @@ func (w *workers) send(b *container, r fsm.Report) {
 	if d := b.cut - w.now; d > 0 && !w.faultsStopped {
 		w.spool(b, r)
 		w.after(d, func() {
-			if b.alive() && !b.revoked { // otherwise it stays in the spool
+			if b.alive() && !b.revoked { // otherwise the report stays in the spool
 				w.publish(b.attempt, r)
 			}
 		})

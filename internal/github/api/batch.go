@@ -51,7 +51,7 @@ type Complaint struct {
 // results. An error of the whole request goes to all parts. After such an error, callers read their issues again and
 // repeat the missing changes.
 type part struct {
-	ctx       context.Context //nolint:containedctx // of the caller, which waits
+	ctx       context.Context //nolint:containedctx // context of the waiting caller
 	mutations []Mutation
 	done      chan changeResult // buffered, so that sendParts does not wait for a caller that has left
 }

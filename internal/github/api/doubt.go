@@ -18,7 +18,7 @@ type Doubt struct {
 	times int
 }
 
-// Again records one more such answer, and reports whether Retake accepts it now.
+// Again records that GitHub gave the answer once more, and reports whether Retake accepts the answer now.
 func (d Doubt) Again(now time.Time) (_ Doubt, sure bool) {
 	if d.times++; d.times == 1 {
 		d.since = now

@@ -248,7 +248,7 @@ func (t laneTransport) send(req *http.Request, target *url.URL) (answer, error) 
 	defer cancel()
 	out := req.Clone(ctx)
 	out.URL, out.Host = target, ""
-	if req.GetBody != nil { // set on go-github's requests
+	if req.GetBody != nil { // go-github sets it
 		body, err := req.GetBody()
 		if err != nil {
 			return answer{}, Transient("cannot read the request's own body", err)

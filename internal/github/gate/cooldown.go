@@ -115,7 +115,7 @@ func (g *Gate) Closed() (until time.Time, why string) {
 
 // Pace is the state of the gate.
 type Pace struct {
-	ChangesLeft int    // remaining in the hourly limit on new content
+	ChangesLeft int    // new content that the hourly limit still allows
 	Waiting     int    // requests waiting for their turn
 	Held        string // description of the limit that has delayed a request for heldAfter, or empty
 }

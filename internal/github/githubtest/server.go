@@ -15,7 +15,7 @@ import (
 // Options configure a Server. The zero value is valid.
 type Options struct {
 	Now       func() time.Time // default time.Now
-	DataDir   string           // directory of bare repositories; empty for no git
+	DataDir   string           // directory of bare repositories; empty disables git
 	Person    string           // login that acts on the pages, created on first use; default "octocat"
 	RateLimit int              // requests per hour and user; default 5000
 	Limits    bool             // enforce GitHub's secondary limits; see limits.go
