@@ -371,7 +371,7 @@ func (f *firewall) runFence(ctx context.Context, id string) (done fence.Done, er
 	return done, nil
 }
 
-// sweep removes containers of the firewall and file helpers that a killed process left.
+// sweep removes the firewall's containers and the file helpers that a killed process left behind.
 func (f *firewall) sweep(ctx context.Context) {
 	for _, label := range []string{LabelFence, labelHelper} {
 		old, err := f.api.ContainerList(ctx,

@@ -91,8 +91,8 @@ func (d *Docker) create(ctx context.Context, spec Spec) (id string, err error) {
 	return id, err
 }
 
-// createOnce returns the daemon's "not found" unwrapped. It can only mean that the image is missing, because the
-// daemon looks up all other objects later.
+// createOnce returns the daemon's "not found" unwrapped. This error can only mean that the image is missing,
+// because the daemon looks up all other objects later.
 func (d *Docker) createOnce(ctx context.Context, spec Spec) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.limits.operation)
 	defer cancel()

@@ -225,8 +225,9 @@ func (n *workerNetwork) used() networkInUse {
 	return n.inUse
 }
 
-// create creates the network with its last known addresses. After a conflict it returns nil, because another process
-// has created the network, or an error if others is set, because the existing networks have other addresses.
+// create creates the network with its last known addresses. A conflict means that another process has created the
+// network, so create returns nil. If others is set, the existing networks have other addresses, so a conflict is an
+// error.
 func (n *workerNetwork) create(ctx context.Context, others bool) error {
 	_, err := n.api.NetworkCreate(ctx, n.name, network.CreateOptions{
 		Driver: network.NetworkBridge, IPAM: n.used().subnet, Labels: map[string]string{LabelFleet: n.fleet},

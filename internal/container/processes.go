@@ -94,8 +94,8 @@ func readProcesses(o Options) (*Processes, error) {
 	return p, nil
 }
 
-// mend sets damaged files of an attempt's directory aside. It recreates the record, because later calls must find the
-// worker.
+// mend moves damaged files in an attempt's directory aside. It recreates a damaged record, because later calls must
+// find the worker.
 func (p *Processes) mend(dir string) error {
 	var r record
 	err := safefile.Load(filepath.Join(dir, recordFile), func(data []byte) error { return json.Unmarshal(data, &r) })

@@ -32,8 +32,8 @@ func CannotConfine(sameUser bool) []string {
 	return cannot
 }
 
-// CanKeepApart returns an error if this process cannot start workers as another user, hidden from its files and from
-// other processes.
+// CanKeepApart returns an error if this process cannot start workers as another user that cannot see the
+// director's files and other processes.
 func CanKeepApart() error {
 	var why error
 	if os.Geteuid() != 0 {

@@ -40,14 +40,14 @@ type Status struct {
 	Waiting   string // for StatePending, the runtime's reason
 }
 
-// Exit is the end of an attempt's container.
+// Exit describes how an attempt's container ended.
 type Exit struct {
 	Known    bool // the runtime knows how it ended; if false, only the streams may be set
 	ExitCode int  // of PID 1; 128+n if signal n ended it
 	// the kernel killed a process of the container, not necessarily PID 1, for lack of memory; kills may be missed
 	OOM        bool
 	Signal     string // name of the signal in ExitCode, such as "SIGKILL", or empty
-	Killed     bool   // the container ended by, or after, a signal of Stop
+	Killed     bool   // the container ended after a signal from Stop
 	StartError string // why the start failed
 	Stdout     []byte // newest 32 KiB, cut at a UTF-8 boundary
 	Stderr     []byte

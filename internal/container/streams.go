@@ -126,8 +126,8 @@ func (s *streamReaders) collect(ctx context.Context, a *attemptState, attemptID,
 	}
 }
 
-// longer returns the log file's tail, which is newer, unless the ring has more. The ring has more if the other stream
-// has pushed this one's lines out of the file.
+// longer returns the log file's tail, which is the newer one, unless the ring has more data. The ring has more if the
+// other stream has pushed this one's lines out of the file.
 func longer(logged, seen []byte) []byte {
 	if len(seen) > len(logged) {
 		return seen

@@ -131,7 +131,7 @@ func (s *world) goTool(ctx context.Context, dir string, args []string) error {
 	return nil
 }
 
-// widgetFiles returns the files of the repository that the issues are about.
+// widgetFiles returns the files of the demo's repository.
 func widgetFiles() map[string]string {
 	files := map[string]string{}
 	for _, f := range txtar.Parse(widgets).Files {

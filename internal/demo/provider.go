@@ -28,7 +28,8 @@ func openProvider(ctx context.Context, host string) (*agenttest.Server, error) {
 // refusals are the error statuses that the provider must send, in order.
 var refusals = []int{429, 529, 400}
 
-// checkLoop checks that the provider refused as expected, and that the director counted the tokens that it served.
+// checkLoop checks that the provider refused as expected, and that the director counted the tokens that the
+// provider served.
 func (r *result) checkLoop(history *taskHistory, served []agenttest.Served) {
 	var refused []int
 	tokens := int64(0)

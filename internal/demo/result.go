@@ -80,7 +80,7 @@ func (r *result) checkCauses(a *activeScenario, history *taskHistory, m *model, 
 	}
 }
 
-// heardWithin is the time in which a director on an idle machine notices that a worker has ended.
+// heardWithin is the maximum time until a director on an idle machine notices that a worker has ended.
 const heardWithin = 3 * time.Second
 
 // pauseJudge holds the conditions of the run that affect checkRateLimit.
@@ -89,9 +89,9 @@ type pauseJudge struct {
 	slowness float64 // result of run.slowness
 }
 
-// checkRateLimit checks that the issue offered during the limit was claimed after it. If a worker ended during the
-// limit, the director must have noticed before the limit ended, unless it may be late. On a busy machine, possibly no
-// worker ends during the limit.
+// checkRateLimit checks that the issue offered during the limit was claimed after the limit ended. If a worker ended
+// during the limit, the director must have accepted a report before the limit ended, unless the director was down. On
+// a busy machine, possibly no worker ends during the limit.
 func (r *result) checkRateLimit(history *taskHistory, histories map[string]*taskHistory, l rateLimit,
 	all []testbed.Event, j pauseJudge,
 ) {

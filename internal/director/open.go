@@ -42,7 +42,7 @@ import (
 )
 
 // take locks the data directory. If serves is false, the caller is a command, and the error for a taken lock advises
-// to stop the director.
+// the user to stop the director.
 func (d *daemon) take(ctx context.Context, serves bool) error {
 	err := d.lock.Take(ctx, d.config.Director.DataDir)
 	if !serves {

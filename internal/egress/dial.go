@@ -35,8 +35,8 @@ func (p *Proxy) dialAllowed(ctx context.Context, network, address string) (net.C
 	return conn, err
 }
 
-// dial looks up a host for which allows returns true, and connects to one of its addresses that is public or in
-// Options.Doors. If the host is an IP address, it must be in Options.Doors.
+// dial connects to an address. A host name must satisfy allows. Of the host's addresses, dial uses only public
+// ones and addresses in Options.Doors. An IP address must be in Options.Doors.
 func (p *Proxy) dial(ctx context.Context, network, address string,
 	allows func(host string, port uint16) bool,
 ) (net.Conn, error) {

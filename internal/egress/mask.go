@@ -19,8 +19,8 @@ var keyMethods = map[string]bool{
 	http.MethodPatch: true, http.MethodDelete: true, http.MethodOptions: true,
 }
 
-// unmaskable are the request headers that would let a provider answer with a part or an encoding of its text, in which
-// the key could not be found. An upgrade would replace HTTP by another protocol.
+// unmaskable lists request headers that would let a provider send a range of its text, or encoded text. The proxy
+// could not find the key in such an answer. An upgrade would replace HTTP by another protocol.
 var unmaskable = []string{"Range", "If-Range", "Te", "Upgrade", "Connection"}
 
 // maskKeys masks the keys in the answer of a provider. Some providers repeat the key, for example in a redirect or in a
@@ -90,7 +90,7 @@ type maskedBody struct {
 	stream redact.Stream
 	answer *http.Response
 	ready  []byte // masked text that Read has not returned yet
-	err    error  // of text, returned after ready
+	err    error  // first error from reading text, returned after ready
 	buffer [16 << 10]byte
 }
 

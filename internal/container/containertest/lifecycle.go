@@ -267,7 +267,7 @@ func stopAbsent(s harness) {
 	}
 }
 
-// A second Stop after a timeout must return the complete end.
+// If a Stop times out, a second Stop must return the complete Exit.
 func stopCancelledIsResumed(s harness) {
 	spec := s.spec("ignore")
 	s.ensure(spec)

@@ -33,7 +33,7 @@ func (p *printed) out() string {
 	return p.stdout.String()
 }
 
-// A reader that starts late gets the same output as a reader from the beginning, and both get the end.
+// A reader that starts late gets the same output as an early reader, and both receive the last line.
 func outputIsFollowedFromTheBeginning(s harness) {
 	spec := s.spec("obey")
 	s.ensure(spec)
@@ -73,7 +73,7 @@ func outputIsFollowedFromTheBeginning(s harness) {
 	}
 }
 
-// The runtime keeps at least the newest MiB of an attempt's output until its stop, in complete lines.
+// The runtime keeps at least the newest MiB of an attempt's output until Stop, in complete lines.
 func outputOfAnEndedAttempt(s harness) {
 	spec := s.spec("flood", fmt.Sprint(floodLines))
 	s.ensure(spec)

@@ -41,7 +41,7 @@ func (s harness) watch() <-chan struct{} {
 	return changes
 }
 
-// awaitChange waits until a condition holds after a call of Watch.
+// awaitChange checks a condition after each call by Watch, and returns once it holds.
 func (s harness) awaitChange(changes <-chan struct{}, what string, ok func() bool) {
 	s.Helper()
 	deadline := time.After(patience)
@@ -357,7 +357,7 @@ func imageMissing(s harness) {
 	}
 }
 
-// If the node pulls images only later, the attempt waits and shows the node's message.
+// If the node pulls the image only after Ensure, the attempt stays pending and shows the node's message.
 func imageMissingIsSeenLater(s harness) {
 	spec := s.spec("exit", "0")
 	spec.Image = "localhost/" + Name("retake-no-such-image") + ":none"

@@ -1,5 +1,6 @@
-// Package fence passes firewall rules to the kernel, from a short-lived container in the host's network. It is a
-// command of the worker's program, like package probe. It does not interpret the rules, which come from its caller.
+// Package fence passes firewall rules to the kernel, from a short-lived container in the host's network. The
+// worker's program runs it as a command, like package probe. It does not interpret the rules, which come from its
+// caller.
 //
 // The kernel applies a batch completely or not at all. The package imports only the standard library.
 package fence
@@ -31,7 +32,7 @@ type Done struct {
 	Nameservers []string `json:"nameservers,omitempty"` // from this machine's resolv.conf
 }
 
-// Args returns the arguments that follow Command. Main applies the first of the batches that the kernel accepts. A
+// Args returns the arguments that follow Command. Main tries the batches in order, until the kernel accepts one. A
 // batch consists of netlink messages in wire format.
 func Args(batches ...[]byte) (args []string) {
 	for _, b := range batches {

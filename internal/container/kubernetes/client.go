@@ -45,8 +45,8 @@ func init() {
 	}
 }
 
-// Requests per second, and in a burst. The API enforces fairness itself, so these limits only guard against a bug
-// in this package.
+// Limits on the requests per second, and on the requests in a burst. The API enforces fairness itself, so these
+// limits only guard against a bug in this package.
 const (
 	requestRate  = 50
 	requestBurst = 100

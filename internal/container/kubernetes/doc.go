@@ -69,6 +69,6 @@
 // # Failure policy
 //
 // It is the same as in package container. ErrCluster (transient) covers an API that does not answer, and unclassified
-// errors. A missing right, or a policy that refuses the Job, is ErrSpec with its name. An exhausted quota for Jobs is
-// ErrNoRoom (transient).
+// errors. If a right is missing or a policy refuses the Job, the error is ErrSpec and names the right or the policy.
+// An exhausted quota for Jobs causes ErrNoRoom (transient).
 package kubernetes

@@ -123,7 +123,8 @@ func (g *logs) seen(a *attempt) []byte {
 	return a.tail.bytes()
 }
 
-// keep waits for the end of a deleted pod's log and keeps the longer of its tail and the previous tail.
+// keep waits for the end of a deleted pod's log. It then replaces the attempt's tail with t, unless the old tail is
+// longer.
 func (g *logs) keep(a *attempt, t *tail) {
 	select {
 	case <-t.done:
@@ -165,7 +166,7 @@ func (g *logs) read(ctx context.Context, p *corev1.Pod) ([]byte, error) {
 	return nil, errNoLog
 }
 
-// truncated replaces the beginning of a log that the node has discarded.
+// truncated is shown in place of a log's beginning if the node has discarded the beginning.
 const truncated = "(Retake: the node has kept only the newest part of this output.)\n"
 
 // FollowOutput calls take with the output of an attempt, beginning with the oldest part that its node still has, until

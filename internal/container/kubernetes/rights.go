@@ -66,7 +66,7 @@ func (s *Seen) RuntimeClass() string {
 	return ""
 }
 
-// HostUsers reports whether users in a pod are users of its node.
+// HostUsers reports whether pods share the user IDs of their node, because they have no user namespace.
 func (s *Seen) HostUsers() bool {
 	return s.objects.template.Spec.HostUsers == nil || *s.objects.template.Spec.HostUsers
 }

@@ -97,7 +97,7 @@ func said(reason, message string) string {
 	return reason + ": " + message
 }
 
-// disruptions maps the reasons of a pod's condition DisruptionTarget.
+// disruptions maps the reasons in a pod's condition DisruptionTarget to causes.
 var disruptions = map[string]container.EndCause{
 	"PreemptionByScheduler":  container.EndPreempted,
 	"DeletionByTaintManager": container.EndNodeLost,
@@ -106,8 +106,8 @@ var disruptions = map[string]container.EndCause{
 	"TerminationByKubelet":   container.EndEvicted,
 }
 
-// podReasons maps the reasons of a failed pod for which the cluster ended its worker. With any other reason, the node
-// refused the pod.
+// podReasons maps a failed pod's reason to the cause, if the cluster ended the worker. With any other reason, the
+// node refused the pod.
 var podReasons = map[string]container.EndCause{
 	"Evicted":          container.EndEvicted,
 	"Preempting":       container.EndPreempted,

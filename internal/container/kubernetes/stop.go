@@ -296,8 +296,8 @@ func (s *stopping) remove(ctx context.Context) error {
 			s.view.forget(j, p)
 			return nil
 		case !found:
-			// The controller may be creating a pod at this moment, which is soon removed because its Secret and
-			// owner are gone. So check again.
+			// The controller may be creating a pod right now. The cluster soon removes that pod, because its
+			// Secret and owner are gone, so check again.
 			never = false
 		case time.Now().After(end):
 			return unconfirmed(s.id, s.notGoneAtAll(limit))

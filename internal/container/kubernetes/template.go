@@ -56,7 +56,7 @@ func strictly(data []byte, into any) error {
 
 func isSet[T comparable](p *T, other T) bool { return p != nil && *p != other }
 
-// parts are the parts of a template that rules refer to. Absent ones are empty.
+// parts holds the sections of a template that the rules check. A section that the template lacks is empty.
 type parts struct {
 	spec     corev1.PodSpec
 	pod      corev1.PodSecurityContext

@@ -1,5 +1,5 @@
-// Package probe inspects a container's environment before an attempt runs in it. It is a command of the worker's
-// program, like package supervisor.
+// Package probe inspects a container's environment before an attempt runs in it. The worker's program runs it as
+// a command, like package supervisor.
 //
 // The inspection has no effects. It connects to addresses without sending data, at most five seconds for each, and
 // searches for programs in PATH. The package imports only the standard library.

@@ -1,5 +1,5 @@
-// Package supervisor is the parent of a worker that runs as a plain process, like a container engine for a container.
-// The worker's program runs it with "supervise FOLDER"; see Main.
+// Package supervisor runs the parent process of a worker that is a plain process, and replaces the container
+// engine for this worker. The worker's program runs it with "supervise FOLDER"; see Main.
 //
 //	director ──order──▶ supervisor ──fork──▶ worker ──▶ stages
 //	            (pipe)      │  ▲               │          │

@@ -54,7 +54,7 @@ type Started struct {
 	Worker     procfs.ID `json:"worker"`
 }
 
-// Ended is the end of the worker.
+// Ended records how the worker ended.
 type Ended struct {
 	ExitCode   int    `json:"exit_code"`             // 128+n if it died of signal n
 	StartError string `json:"start_error,omitempty"` // why it never ran; ExitCode is 126 or 127, as in a shell
@@ -67,7 +67,7 @@ func ReadStarted(dir string) (*Started, error) { return read[Started](filepath.J
 // ReadEnded returns nil if the file does not exist.
 func ReadEnded(dir string) (*Ended, error) { return read[Ended](filepath.Join(dir, endedFile)) }
 
-// Mend sets damaged records aside.
+// Mend moves damaged records aside.
 func Mend(dir string) (damaged []*safefile.Damaged, err error) {
 	for name, v := range map[string]any{startedFile: &Started{}, endedFile: &Ended{}} {
 		loaded := safefile.Load(filepath.Join(dir, name), func(data []byte) error { return json.Unmarshal(data, v) })

@@ -42,8 +42,8 @@ func Main(args []string) int {
 
 func supervise(dir string) error {
 	syscall.CloseOnExec(LockFD)
-	// A child would inherit that a signal is ignored, so catch these signals instead. Only the worker or the
-	// director ends an attempt.
+	// Catch these signals instead of ignoring them, because a child inherits ignored signals. Only the
+	// worker or the director ends an attempt.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE,
 		syscall.SIGQUIT)
 	// The order contains secrets, and without root the worker has the same user.

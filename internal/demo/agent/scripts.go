@@ -171,8 +171,8 @@ const (
 	formatQuestion = `Which format does the warehouse read: format A ("3,150") or format B ("3;150")?`
 )
 
-// asks returns a script that asks about an unclear point of the issue and follows the answer. If the answer has the
-// n-th of words, the script writes its n-th version.
+// asks returns a script that asks about an unclear point of the issue and follows the answer. If the answer
+// contains words[i], the script writes its version i+1.
 func asks(script, question string, words ...string) func(round) error {
 	return func(r round) error {
 		if len(r.attempt.Hints) == 0 {

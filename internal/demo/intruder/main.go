@@ -257,7 +257,7 @@ func credentials() (said []string) {
 	return append(said, fmt.Sprintf("searched %d files and %d processes", looked, len(processes)))
 }
 
-// flood opens connections to the bus as fast as possible, half of them with junk before the sign-in.
+// flood opens connections to the bus as fast as possible. On half of them, it sends junk instead of signing in.
 func flood(during time.Duration) []string {
 	var opened, held atomic.Int64
 	var all sync.WaitGroup

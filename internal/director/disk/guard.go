@@ -83,9 +83,9 @@ func (l State) After(last State) State {
 	return l
 }
 
-// look checks the disk of the data directory, and the free space of the checkouts' disk if that is another one. It
-// makes a test write if write is set or the disk is fuller than the watermark. It also maintains the reserve. It blocks
-// while the disk hangs.
+// look checks the disk of the data directory. If the checkouts are in another directory, it also checks the free space
+// there. It makes a test write if write is set or the disk is fuller than the watermark. It also maintains the reserve.
+// It blocks while the disk hangs.
 func (g *Guard) look(write bool) (l State) {
 	dir, watermark := g.Dir, g.Watermark()
 	if err := g.Renew(); err != nil {

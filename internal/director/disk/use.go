@@ -13,11 +13,12 @@ const (
 	kinds
 )
 
-// Use is the used and free amount of each kind on a file system, as df shows it to users other than root.
+// Use holds the used and free bytes and inodes of a file system, as df shows them to users other than root.
 type Use [kinds]struct{ Used, Free int64 }
 
 // limits has thresholds for bytes and for inodes. A disk with more than room left does not count as full, even above
-// the watermark. growth is the smallest increase that matters. On a small disk, a hundredth of its size is enough.
+// the watermark. growth is the smallest increase that matters. On a small disk, an increase by a hundredth of the
+// disk's size already matters.
 var limits = [kinds]struct{ room, growth int64 }{{8 << 30, 1 << 30}, {500_000, 50_000}}
 
 // UseOf returns the use of the file system that holds dir.
@@ -33,19 +34,19 @@ func UseOf(dir string) (u Use, err error) {
 	return u, nil
 }
 
-// Room returns how much of a kind may still be used before the disk is full, at most 0 for a full disk. A disk is
-// full if it is past the watermark and has less than limits.room left.
+// Room returns the number of bytes or inodes that may still be used before the disk is full. The result is at
+// most 0 for a full disk. A disk is full if it is past the watermark and has less than limits.room left.
 func (u Use) Room(kind int, watermark float64) int64 {
 	k := u[kind]
 	return max(int64(float64(k.Used+k.Free)*watermark/100)-k.Used, k.Free-limits[kind].room)
 }
 
-// growth returns the smallest increase of a kind that matters.
+// growth returns the smallest increase in bytes or inodes that matters.
 func (u Use) growth(kind int) int64 {
 	return max(1, min(limits[kind].growth, (u[kind].Used+u[kind].Free)/100))
 }
 
-// Percent returns the used part of a kind, from 0 to 100.
+// Percent returns the used part of the bytes or inodes, from 0 to 100.
 func (u Use) Percent(kind int) float64 {
 	return 100 * float64(u[kind].Used) / max(1, float64(u[kind].Used+u[kind].Free))
 }

@@ -276,8 +276,8 @@ func (c *Checkouts) LostWork(ctx context.Context, worker string) string {
 	return lostSince(state.At, state.Attempt == "", time.Now())
 }
 
-// lostSince describes the loss in a sentence for people. at is the time of the last checkpoint, or the attempt's start
-// if none is set, which means that this attempt has not sent a checkpoint.
+// lostSince describes the loss in a sentence for people. none means that the attempt has not sent a checkpoint. at is
+// the time of the last checkpoint or, if none is set, of the attempt's start.
 func lostSince(at time.Time, none bool, now time.Time) string {
 	minutes := max(1, int(math.Ceil(now.Sub(at).Minutes())))
 	unit := "minutes"

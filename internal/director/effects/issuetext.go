@@ -23,7 +23,7 @@ type IssueTexts struct {
 	log    *zap.Logger
 
 	mu     sync.Mutex
-	edited map[string]time.Time // by issue: the time of the last approval for which a later edit was reported
+	edited map[string]time.Time // by issue: the time of the last approval that was followed by a reported edit
 }
 
 // NewIssueTexts returns an IssueTexts without reported edits.

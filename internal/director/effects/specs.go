@@ -40,9 +40,9 @@ func (s *Specs) Of(in *inforce.Setup, e fsm.Effect, checkout string) container.S
 }
 
 // Clean returns the specification for an attempt that only validates. Its container must not contain other files that
-// an agent may have written, so it gets a copy of the work to deliver instead of the checkout. An empty directory
-// replaces each mount that workers can write to. The container gets only the variables of containers.env, and none from
-// the director's environment.
+// an agent may have written, so it mounts a copy of the work that will be delivered, not the checkout. An empty
+// directory replaces each mount that workers can write to. The container gets only the variables of containers.env, and
+// none from the director's environment.
 func (s *Specs) Clean(ctx context.Context, in *inforce.Setup, e fsm.Effect) (container.Spec, error) {
 	copied, _, err := s.Workspace.Validation(ctx, e.Nonce, e.Worker)
 	if err != nil {

@@ -49,7 +49,7 @@ type Proxy interface {
 	Dismiss(attempt string)
 	// Secrets returns the attempt's secrets that are valid until it ends.
 	Secrets(attempt string) []string
-	// Environ returns before, extended by the variables that make an attempt's programs use the proxy.
+	// Environ extends the list before by the variables that make an attempt's programs use the proxy.
 	Environ(attempt string, before []string, agent bool) []string
 }
 

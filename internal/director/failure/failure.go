@@ -102,7 +102,7 @@ func ofGitHub(gh *api.Error, f fsm.EffectError) fsm.EffectError {
 	row := githubFailures[gh.Kind]
 	f.Reason, f.Transient, f.Until, f.Resource = row.reason, row.transient, gh.Until, recovery.GitHubAPI
 	f.Text, f.Closed = cmp.Or(gh.Detail(), f.Text), gh.Resource
-	// one of GitHub's servers that lags behind may answer 403 by mistake, like 401 and 404
+	// a GitHub server that lags behind may answer 403 by mistake, just as it may answer 401 or 404
 	f.Doubtful = gh.Kind == api.KindPermanent && gh.Status == http.StatusForbidden
 	if gh.Doubtful || gh.Reserved() { // GitHub serves other requests, so do not close the API for all tasks
 		f.Resource = ""

@@ -9,15 +9,15 @@ import (
 	"retake/internal/fsm"
 )
 
-// Pauses returns pauses that double from first to most.
+// Pauses returns a backoff that starts with the pause first, and doubles it up to the pause most.
 func Pauses(first, most time.Duration) *backoff.ExponentialBackOff {
 	p := backoff.NewExponentialBackOff()
 	p.InitialInterval, p.MaxInterval, p.Multiplier, p.RandomizationFactor = first, most, 2, 0
 	return p
 }
 
-// Retry calls do until do succeeds or returns a backoff.Permanent error, ctx is done, or the next pause would exceed
-// patience. A patience of 0 means no limit. Retry calls waits before each pause.
+// Retry calls do until it succeeds or returns a backoff.Permanent error, ctx is done, or the next pause would exceed
+// patience. A patience of 0 means no limit. Before each pause, Retry calls the function waits.
 func Retry(ctx context.Context, pauses backoff.BackOff, patience time.Duration, do func() error,
 	waits backoff.Notify,
 ) error {

@@ -17,8 +17,9 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// untrustedPerPoll limits the reactions in one poll to commands by people without write access. A reaction shows that
-// the command was ignored. With the limit, a flood of such comments does not cause a flood of reactions.
+// untrustedPerPoll is the maximum number of reactions that a poll adds to commands by people without write access.
+// A reaction shows that the command was ignored. With the limit, a flood of such comments does not cause a flood of
+// reactions.
 const untrustedPerPoll = 3
 
 // Comments reads comments on issues and pull requests.

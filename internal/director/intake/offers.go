@@ -102,7 +102,7 @@ func (o *Offers) whyLeftAlone(ctx context.Context, i tracker.Issue) (string, err
 	return o.GitHub.OfferedByUntrusted(ctx, i)
 }
 
-// notTrusted is the end of the reason for issues that a label cannot make acceptable.
+// notTrusted ends the reason why an issue is ignored, if even a label by a trusted person would not change that.
 const notTrusted = ", the author, is not in github.trusted_authors (github.issue_authors)"
 
 // explainedPerHour limits the comments about ignored issues, because untrusted authors may open many issues.

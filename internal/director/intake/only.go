@@ -142,7 +142,7 @@ func (s *OnlyWatch) Run(ctx context.Context) error {
 	}
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	var since time.Time // since when all issues are over
+	var since time.Time // when the last open issue was over; zero while an issue is open
 	for {
 		now, err := loop.Look(ctx, s.Owner, func(d *fsm.Driver) onlyState { return s.Only.state(d.Machine()) })
 		switch {

@@ -216,7 +216,7 @@ func (p *poll) list(ctx context.Context, cursor string, advance bool) (later int
 // seen converts a list for the machine. later is the number of issues that wait for a lookup.
 func (p *poll) seen(ctx context.Context, asked time.Time, page inbox.Page) (seen fsm.IssuesSeen, later int) {
 	seen = fsm.IssuesSeen{Repo: p.repo, Cursor: page.Cursor, AskedAt: asked}
-	for _, key := range page.Closed { // the machine must know them, because other issues may depend on them
+	for _, key := range page.Closed { // other issues may depend on a closed issue
 		p.Offers.Closed(key)
 		seen.Issues = append(seen.Issues, fsm.IssueView{Key: fsm.IssueKey(key)})
 	}

@@ -16,7 +16,7 @@ type Postponed struct {
 	fresh func(tracker.Issue) bool // reports whether an issue asks for new work; nil means always
 	mu    sync.Mutex
 	last  map[string]postponement
-	full  map[string]time.Time // by repository: until when fresh issues wait because last was full
+	full  map[string]time.Time // by repository: the time until which fresh issues wait, because last was full
 }
 
 type postponement struct {
@@ -48,8 +48,8 @@ func (p *Postponed) Note(key string) {
 	p.last[key] = postponement{until: until}
 }
 
-// evict removes the oldest postponement if it has expired, and returns true in that case. It records the repository in
-// full, so that Lapsed still reports the expiry. The caller must hold mu.
+// evict removes the oldest postponement if it has expired, and returns true in that case. It enters the repository
+// in p.full, so that Lapsed still reports the expiry. The caller must hold mu.
 func (p *Postponed) evict() bool {
 	oldest, found := "", false
 	for key, x := range p.last {

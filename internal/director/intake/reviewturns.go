@@ -43,8 +43,8 @@ type watchedPull struct {
 
 func newReviewTurns() *reviewTurns { return &reviewTurns{pulls: map[fsm.IssueKey]*watchedPull{}} }
 
-// wake schedules a task's pull request for the next round, and returns true, if GitHub's time of its last update has
-// changed.
+// wake stores GitHub's time of a pull request's last update. If the time is new, wake schedules the pull request
+// for the next round and returns true.
 func (w *reviewTurns) wake(k fsm.IssueKey, changed time.Time) (woken bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

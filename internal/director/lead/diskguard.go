@@ -33,7 +33,7 @@ func (g *DiskGuard) Run(ctx context.Context) error {
 	tick := time.NewTicker(guardEvery)
 	defer tick.Stop()
 	var probed, held time.Time
-	last, closed := disk.State{}, true // an earlier session may have closed the resource
+	last, closed := disk.State{}, true // an earlier session may have closed recovery.Host
 	for {
 		write := last.Problem() != "" || time.Since(probed) >= disk.ProbeEvery
 		now := g.Disk.Ask(ctx, write, disk.Slow).After(last)

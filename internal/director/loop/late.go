@@ -57,7 +57,7 @@ type throttle struct {
 	total time.Duration
 }
 
-// least returns the lateness up to which the director counts as on time.
+// least returns the greatest delay with which the director still counts as on time.
 func (l *lag) least() time.Duration { return min(250*time.Millisecond, l.ttl/4) }
 
 // add records a delay.

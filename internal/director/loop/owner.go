@@ -276,7 +276,7 @@ func (o *Owner) handle(in input) error {
 			return err
 		}
 	}
-	if in.body == nil || o.driver.Machine().Due(at) { // before a deadline is decided or the machine is read
+	if in.body == nil || o.driver.Machine().Due(at) { // the machine decides about a deadline, or is read
 		if err := o.reportLateness(at); err != nil {
 			return err
 		}

@@ -52,7 +52,7 @@ func commentLane(k fsm.IssueKey) string { return "comment on " + string(k) }
 // Submit starts an effect, or queues it in its lane, and returns at once.
 func (r *Runner) Submit(e fsm.Effect) {
 	if r.ctx.Err() != nil {
-		return // the journal still has a durable effect, and a soft one may be lost
+		return // a durable effect is still in the journal, and a soft effect may be lost
 	}
 	lane, comment, ordered := fmt.Sprint(e.ID, e.Token, " ", e.Unheard), e.Kind == fsm.DoProgress, e.Kind.Durable() ||
 		e.Kind == fsm.DoForget

@@ -23,8 +23,9 @@ func (w Wake) Signal() {
 	}
 }
 
-// Await returns false after most, or when ctx ends. If mayWake is set, it returns true WakeDelay after a signal, or
-// after most if that is shorter. Signals during that delay wake the next Await.
+// Await waits for a signal, and returns false if none arrives within the time most, or if ctx ends first. If
+// mayWake is false, it ignores signals. After a signal it waits for WakeDelay, but at most for the time most, and
+// returns true. Signals during that delay wake the next Await.
 func (w Wake) Await(ctx context.Context, most time.Duration, mayWake bool) (woken bool) {
 	signal := w
 	if !mayWake {

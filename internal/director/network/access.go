@@ -60,8 +60,8 @@ func (a *Access) Denied(attempt string) (lines []string) {
 	return lines
 }
 
-// Environ returns before, extended by the variables that make an attempt's programs use the proxy. If agent is set, it
-// also adds placeholders for the keys that the proxy inserts.
+// Environ extends the list before by the variables that make an attempt's programs use the proxy. If agent is set,
+// it also adds placeholders for the keys that the proxy inserts.
 func (a *Access) Environ(attempt string, before []string, agent bool) []string {
 	if a == nil {
 		return before
@@ -91,8 +91,7 @@ func (a *Access) Environ(attempt string, before []string, agent bool) []string {
 	return replacing(before, ours)
 }
 
-// replacing returns the variables of before and more. A variable of more replaces a variable of before with the same
-// name.
+// replacing joins two lists of variables. For a name in both lists, it keeps the variable in more.
 func replacing(before, more []string) []string {
 	names := map[string]bool{}
 	for _, v := range more {

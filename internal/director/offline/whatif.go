@@ -24,8 +24,8 @@ type WhatIf struct {
 	Config config.Config // the configuration of the journal's director
 	Export string        // a file of `director journal export` to read instead of the journal
 	Other  config.Config // the configuration to decide by
-	// Today is the current configuration. The report marks each case that Today would decide like Other, because such
-	// a case does not result from the alternatives in Other. Nil skips this comparison.
+	// Today is the current configuration. The report marks each case that Today would decide like Other, because the
+	// differences between Other and Today did not cause such a case. Nil skips this comparison.
 	Today  *config.Config
 	Reread bool      // classify stored reports again by Other's rules; exports have no reports
 	Since  time.Time // report only verdicts since then; zero reports all

@@ -185,7 +185,7 @@ func NewRequestID() string { return rand.Text() }
 // ViewTime limits how long a view waits for the read model.
 const ViewTime = 10 * time.Second
 
-// NoTask returns the message, with advice, that the journal does not know an issue.
+// NoTask returns a message, with advice, for an issue that the journal does not know.
 func NoTask(k fsm.IssueKey) string {
 	return fmt.Sprintf("the journal has no record of %s: does it have the task label? director tasks lists "+
 		"all known tasks", k)

@@ -43,7 +43,8 @@ func (r *Reader) readFiles() (next config.Config, problems config.Problems) {
 	return next, problems
 }
 
-// sumOf returns the checksum of the files' contents. Unreadable files also contribute.
+// sumOf returns the checksum of the files' contents. It also covers the names of the files, and which of them are
+// unreadable.
 func sumOf(files []string) string {
 	sum := sha256.New()
 	for _, name := range files {

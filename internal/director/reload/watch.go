@@ -100,7 +100,7 @@ func newFileWatch(files []string) *fileWatch {
 	return w
 }
 
-// follow watches the directories of the files, and stops watching others.
+// follow watches the directories of the files, and stops watching all other directories.
 func (w *fileWatch) follow(files []string) {
 	if w.notify == nil {
 		if w.notify, w.err = fsnotify.NewWatcher(); w.err != nil {

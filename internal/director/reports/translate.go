@@ -20,7 +20,8 @@ func Translate(r bus.Report) fsm.Report {
 		out.Exit = r.Own && b.ErrorID == bus.ExitID(r.Worker)
 		out.Evidence = Evidence(b, r.Received)
 		out.Issue, out.N, out.Persons = b.IssueNumber, b.Attempt, !r.Own && !r.Signed
-		// the worker program signs its reports and derives the flags, so signed flags are explicit only if they differ
+		// The worker's program derives the flags from the error's type before it signs. The flags of a signed
+		// report are therefore explicit only if they differ from the derived flags.
 		said := &out.Evidence.Assertion
 		said.Explicit = !r.Own && (!r.Signed || said.Differs())
 		if r.Own && b.ErrorID == bus.OffenceID(r.Worker) {

@@ -203,7 +203,7 @@ func (r *Restorer) listenFrom(ctx context.Context, e *evidence, repo string) err
 func (r *Restorer) findOnGitHub(ctx context.Context, e *evidence,
 	repo string,
 ) (found []inbox.Found, unread []int, err error) {
-	since := time.Time{} // since when only single issues could not be read; zero after any other failure
+	since := time.Time{} // when the reads began to fail only for single issues; zero after any other failure
 	patience := r.Patience
 	for retry := min(findRetry, patience/10); ; retry = min(2*retry, findRetryMost) {
 		err := r.listenFrom(ctx, e, repo)

@@ -36,8 +36,8 @@ type FleetFile struct {
 type FleetState struct {
 	Fleet      string   `json:"fleet"`
 	Unfinished []string `json:"unfinished,omitempty"` // issues with a claim when the file was written
-	// Labels has the names that labels on these issues may have, newest last. If the journal is lost, only this file
-	// has the earlier names.
+	// Labels lists the sets of label names that these issues may carry, newest last. If the journal is lost, only
+	// this file has the earlier names.
 	Labels []fsm.LabelNames `json:"labels,omitempty"`
 }
 

@@ -43,8 +43,9 @@ func (r *Restorer) Rebuild(ctx context.Context) (tasks []Rebuilt, aside string, 
 	return r.rebuild(ctx, known, why)
 }
 
-// unsound returns why the journal must be rebuilt, or "", and the known state. h and found are the results of read.
-// changed reports that a director has already started to replace the journal, so the rebuild must be completed.
+// unsound returns why the journal must be rebuilt, and the known state. For a sound journal, it returns "" and
+// nil. h and found are the results of read. changed reports that a director has already started to replace the
+// journal, so the rebuild must be completed.
 func (r *Restorer) unsound(ctx context.Context, h *State, found error) (
 	known *fsm.Machine, why string, changed bool, err error,
 ) {

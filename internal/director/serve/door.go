@@ -45,7 +45,7 @@ func (d Door) mayScrape(r *http.Request) bool {
 		subtle.ConstantTimeCompare([]byte(strings.TrimSpace(given)), []byte(token)) == 1
 }
 
-// none reports whether no token is configured. An unreadable token is configured.
+// none reports whether no token is configured. A token that cannot be read counts as configured.
 func none(token func() (string, error)) bool {
 	value, err := token()
 	return err == nil && value == ""

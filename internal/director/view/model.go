@@ -186,8 +186,9 @@ func (v *Model) readAgain(ctx context.Context, config fsm.Config, state []byte, 
 	}
 }
 
-// takeQueue adds the queued batches to the book and publishes it. It reads batches that the queue dropped from the
-// journal. If that fails, the book stays behind, and late fires when it is time to retry.
+// takeQueue adds the queued batches to the book and publishes it. If the queue has dropped batches, takeQueue
+// reads the batches from the journal. If that fails, the book stays behind, and late fires when it is time to
+// retry.
 func (v *Model) takeQueue(ctx context.Context, book *timeline.Book) (late <-chan time.Time) {
 	v.queueMu.Lock()
 	queue, newest, decides := v.queue, v.newest, v.decides
@@ -310,7 +311,8 @@ func Before(book *timeline.Book, at time.Time) feed.Take {
 }
 
 // Events passes past events to each, one list at a time, at least up to sequence seq. With Follow, it continues with
-// new events until ctx is done. It reads events that the book has dropped from the journal, so the list is complete.
+// new events until ctx is done. If the book has dropped events, it reads them from the journal, so the list is
+// complete.
 func (v *Model) Events(
 	ctx context.Context, seq uint64, f operator.EventFilter, each func([]timeline.Event) error,
 ) error {

@@ -35,7 +35,7 @@ type waitingHello struct {
 	answer chan wire.Payload // with room for one
 }
 
-// lateAnswer is an answer to a request of a worker that had already timed out.
+// lateAnswer is an answer that came after the worker's request had timed out.
 type lateAnswer struct {
 	payload wire.Payload
 	at      time.Time
