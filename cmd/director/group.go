@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// group makes c and all its subcommands that have subcommands behave like cobra's root: without an argument they
-// print help, and they reject an unknown subcommand.
+// group makes c, and each of its subcommands that has subcommands, behave like cobra's root. Such a command prints its
+// help if it has no argument, and rejects an unknown subcommand.
 func group(c *cobra.Command) {
 	if !c.HasSubCommands() {
 		return

@@ -56,8 +56,8 @@ func showReplay(to io.Writer, r *whatif.Report, reread bool) error {
 	return nil
 }
 
-// alone returns the note that the policy, without the incident, would have decided n cases differently. It returns ""
-// if n is 0.
+// alone returns the note that the policy would decide n cases differently if there were no incident. It returns "" if n
+// is 0.
 func alone(n int) string {
 	if n == 0 {
 		return ""

@@ -149,7 +149,8 @@ const incidentPrefix = "incident/"
 
 func isIncident(c wire.SnapshotCooldown) bool { return strings.HasPrefix(c.Resource, incidentPrefix) }
 
-// cooldownLine describes a closed resource: how long and why. For an incident, it also lists the affected issues.
+// cooldownLine describes a closed resource, with the end and the reason of its cooldown. For an incident, it also lists
+// the affected issues.
 func cooldownLine(c wire.SnapshotCooldown) string {
 	until := " until " + c.Until.Format(time.TimeOnly)
 	if !isIncident(c) {

@@ -30,8 +30,8 @@ type failure struct {
 	transient, retry, escalate *bool // flags of a report; nil if absent
 }
 
-// said returns the flags of the report, or nil if both are absent. A missing flag counts as agreement with the
-// policy.
+// said returns the flags of the report, or nil if both are absent. A missing flag does not object to the policy's
+// verdict.
 func (x *failure) said() *recovery.Assertion {
 	if x.retry == nil && x.escalate == nil {
 		return nil

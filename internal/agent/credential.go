@@ -83,8 +83,8 @@ var refusers = []struct {
 }
 
 // Refuser returns the provider that an exception in a program's output names. It returns "" if the output names several
-// providers or none. Programs also use OpenAI's SDK for other providers, so its exceptions count only with OpenAI's
-// address.
+// providers or none. Programs also use OpenAI's SDK for other providers, so Refuser recognises exceptions of this SDK
+// only if they contain OpenAI's address.
 func Refuser(text string) string {
 	found := ""
 	for _, r := range refusers {

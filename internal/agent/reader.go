@@ -164,7 +164,7 @@ func (r *Reader) endDocument() {
 }
 
 // object reads one event. After the result, an event that begins a turn means that the agent has resumed. Any other
-// event means that the stream is not at its end, unless the format allows the event there.
+// event shows that the stream continues, unless the format allows this event after the result.
 func (r *Reader) object(o object) {
 	kind := o.text("type")
 	r.atEnd = r.atEnd && slices.Contains(r.format.trailing, kind)

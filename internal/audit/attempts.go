@@ -81,8 +81,8 @@ func (a *attempts) update(id string, change func(*Meta)) (path string, err error
 	return path, a.enter(m)
 }
 
-// maxTransitions is the maximum size of transitions.jsonl, in bytes. Even a worker that goes silent and returns all day
-// long does not reach it.
+// maxTransitions is the maximum size of transitions.jsonl, in bytes. It is high enough even for a worker that stops and
+// resumes its heartbeats for a whole day.
 const maxTransitions = 1 << 20
 
 func (a *attempts) transition(t Transition) (path string, err error) {

@@ -163,8 +163,8 @@ const (
 // gaveUp lists the actions that require a person before any retry.
 var gaveUp = []string{"escalate", "skip", "stop", "abort"}
 
-// standingOf returns the category of a task. A task with a released claim is failed if its last verdict gave up. It is
-// givenBack if, for example, its issue was closed while the task waited for a retry.
+// standingOf returns the category of a task. If the claim was released, the task is failed if its last verdict gave up,
+// and otherwise givenBack, for example because its issue was closed while the task waited for a retry.
 func standingOf(s Stats, last *LastFailure) standing {
 	switch s.State {
 	case "Done":

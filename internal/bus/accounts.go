@@ -28,7 +28,7 @@ const (
 	maxClaims     = 1 << 20        // bytes; the maximum length of claims in NATS
 	updateSubject = "$SYS.REQ.CLAIMS.UPDATE"
 	updateTimeout = 3 * time.Second
-	unknownLife   = 8 * 24 * time.Hour // assumed longest life of a credential: the watchdog's limit and a day
+	unknownLife   = 8 * 24 * time.Hour // assumed longest life of a credential: the watchdog's limit plus a day
 	lookEvery     = 30 * time.Second   // interval of reads of the shared bucket
 )
 

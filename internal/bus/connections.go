@@ -25,10 +25,10 @@ type connections struct {
 	// reconnects is the number of reconnects of sys when open was last cleared. A different number means that events
 	// were missed.
 	reconnects uint64
-	open       map[string]map[string]bool // server and number of each connection, by worker
+	open       map[string]map[string]bool // maps a worker to its connections, each as server and number
 
 	mu      sync.Mutex
-	workers map[uint64]string // by number of the connection to the embedded server
+	workers map[uint64]string // maps the number of a connection to the embedded server to its worker
 }
 
 // connectionEvent has the fields of a NATS connect or disconnect event that this package uses.

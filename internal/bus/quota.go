@@ -134,7 +134,7 @@ func (m *meter) take(now time.Time, n int) measure {
 	return inQuota
 }
 
-// within describes the duration of the burst.
+// within returns a phrase with the duration of the current burst, such as "within 2s".
 func (m *meter) within(now time.Time) string {
 	if took := now.Sub(m.since).Round(time.Millisecond); took > 0 {
 		return "within " + took.String()

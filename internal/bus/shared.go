@@ -25,7 +25,7 @@ const (
 	everybody     = "*"       // wildcard in NATS claims for the public keys of all users
 	maxRevoked    = 8192      // maximum number of individual revocations, so that the claims fit in a message of 1 MiB
 	keptOnSummary = maxRevoked / 2
-	sparedBySum   = 10 * time.Minute // summarise first spares newer credentials, which other directors may not know
+	sparedBySum   = 10 * time.Minute // summarise first spares newer credentials, which may be unknown to some directors
 )
 
 // credentials records when workers' credentials were issued and revoked, in Unix seconds. Directors can merge their

@@ -22,8 +22,8 @@ import (
 // same time as the change before it.
 const tellable = time.Second
 
-// deadBytes is the number of bytes by which the unused bytes in a tree's chunks may exceed the used bytes. Above that,
-// the scanner packs small files into new chunks.
+// deadBytes limits the waste in a tree's chunks. If the unused bytes exceed the used bytes by more than deadBytes, the
+// scanner packs small files into new chunks.
 const deadBytes = 16 << 20
 
 // Scanner reads one directory repeatedly. It is not safe for concurrent use.

@@ -79,7 +79,8 @@ func baseOf(name string) (base, here string, same bool) {
 	return base, here, err == nil && err2 == nil && os.SameFile(one, two)
 }
 
-// ofAnother reports whether a state directory belongs to another configuration, LocalFile in the working directory.
+// ofAnother reports whether dir is the state directory of another configuration, which is LocalFile in the working
+// directory.
 func ofAnother(key, dir string) bool {
 	if !stateFolders[key] || !present(LocalFile) {
 		return false

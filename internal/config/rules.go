@@ -22,7 +22,7 @@ type rule struct {
 // order requires that one duration exceeds another, possibly by a factor.
 type order struct {
 	key    string
-	times  int // minimum factor; with 0, the other duration must only be shorter
+	times  int // minimum factor; 0 means that the other duration must be shorter by any amount
 	other  string
 	reason string
 }

@@ -212,8 +212,8 @@ func readPrivate(path string) ([]byte, error) {
 	return data, nil
 }
 
-// lent reports whether a file belongs to root, and can otherwise be read only by this process's group. Kubernetes
-// mounts a Secret this way for a pod with fsGroup.
+// lent reports whether a file belongs to root, and other users can read it only as members of this process's group.
+// Kubernetes mounts a Secret this way for a pod with fsGroup.
 func lent(info os.FileInfo, gid int) bool {
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	return ok && owner.Uid == 0 && gid != 0 && int(owner.Gid) == gid && info.Mode().Perm()&0o037 == 0

@@ -118,7 +118,7 @@ type PlanAgent struct {
 	Provider string `json:"provider,omitempty" toml:"provider"`
 	// replaces {model} in Run if there is a model
 	ModelArgs []string `json:"model_args,omitempty" toml:"model_args"`
-	// NAME=value, for variables that are not set otherwise
+	// variables to set unless they are already set, as NAME=value
 	Env  []string `json:"env,omitempty" toml:"env"`
 	Keys []string `json:"keys,omitempty" toml:"keys"` // variables that may hold the agent's API key
 	// files that the worker writes below .retake/agent before the agent starts
