@@ -64,8 +64,8 @@ const (
 	Drain  OperatorCommand = "drain"
 )
 
-// QuestionAnswered contains the comments on a blocked task's question by people with write access. By is empty if none
-// of the comments asks the task to continue.
+// QuestionAnswered contains the comments that people with write access wrote on the question of a blocked task. By is
+// empty if none of the comments asks the task to continue.
 type QuestionAnswered struct {
 	Task    IssueKey `json:"task"`
 	By      string   `json:"by,omitempty"`
@@ -75,8 +75,8 @@ type QuestionAnswered struct {
 	Hints []Hint `json:"hints,omitempty"`
 }
 
-// CommentsSeen contains the comments from one poll of a repository, by people with write access. The cursor does not
-// advance while the machine cannot decide about one of the comments.
+// CommentsSeen contains the comments by people with write access that one poll of a repository has found. The cursor
+// does not advance while the machine cannot decide about one of the comments.
 type CommentsSeen struct {
 	Repo     string        `json:"repo"`
 	Cursor   string        `json:"cursor,omitempty"` // empty if unchanged
@@ -343,8 +343,8 @@ type StopResult struct {
 	Reports []Report `json:"reports,omitempty"`
 }
 
-// DeliverResult describes a push. Without a push, one flag is set. Nothing means that the work tree equals the base,
-// Merged that the merged base needs validation, and Changed that the work differs from the validated work.
+// DeliverResult describes a push. Otherwise one flag is set. Nothing means that the work tree equals the base, Merged
+// means that the merged base needs validation, and Changed means that the work differs from the validated work.
 type DeliverResult struct {
 	Nothing     bool   `json:"nothing,omitempty"`
 	Merged      bool   `json:"merged,omitempty"`

@@ -28,8 +28,8 @@ type RunBegan struct {
 	Settings *Settings `json:"settings,omitempty"` // nil in old journals
 }
 
-// SettingsChanged means that a running director read its configuration again. Later decisions use the new one. Running
-// attempts keep the plan that they began with.
+// SettingsChanged means that a running director read its configuration again. Later decisions use the new
+// configuration. Running attempts keep the plan that they began with.
 type SettingsChanged struct {
 	By     string `json:"by"`     // the trigger, such as a signal, a command or a changed file
 	Digest string `json:"digest"` // digest of the new configuration and the files that it names
@@ -125,8 +125,8 @@ type Moved struct {
 	Turn bool `json:"turn,omitempty"`
 }
 
-// AttemptBegan begins an attempt with a new number. The verdict before it has charged the tally, and the move to
-// Starting follows.
+// AttemptBegan begins an attempt with a new number. The preceding verdict has already charged the tally. The move to
+// Starting is a separate fact, which follows.
 type AttemptBegan struct {
 	OfTask
 	N          int       `json:"n"`

@@ -158,8 +158,8 @@ func (h Hello) step(m *Machine) {
 	m.syncPause(t)
 }
 
-// ProbeUnanswered means that a worker did not answer a probe in time. The shell must not offer it if the probe may not
-// have arrived, or an answer may be unread.
+// ProbeUnanswered means that a worker did not answer a probe in time. The shell offers it only if the probe certainly
+// arrived, and every answer that has arrived was read.
 type ProbeUnanswered struct {
 	Worker string    `json:"worker"`
 	SentAt time.Time `json:"sent_at"`

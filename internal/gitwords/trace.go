@@ -2,8 +2,8 @@ package gitwords
 
 import "strings"
 
-// LimitAnswer reads the trace that git writes with GIT_TRACE_CURL. It reports whether the server's last response was a
-// rate limit, and returns the response's Retry-After header. A 403 without this header means a missing permission.
+// LimitAnswer reads the trace that git writes with GIT_TRACE_CURL. It reports whether the server's last response stated
+// a rate limit, and returns the response's Retry-After header. A 403 without this header means a missing permission.
 func LimitAnswer(trace string) (retryAfter string, limited bool) {
 	status := ""
 	for line := range strings.Lines(trace) {

@@ -161,8 +161,8 @@ func fencedStaysBack(r record, f fsm.Moved) string {
 	return ""
 }
 
-// countsNothing checks that messages of fenced workers are answered without any other effect, and that the journal
-// contains the fact that fenced the worker.
+// countsNothing checks that messages of fenced workers have no effect except an answer, and that the journal contains
+// the fact that fenced the worker.
 func countsNothing(d decision) string {
 	if e, ok := d.body.(fsm.EffectEnded); ok && e.Stop != nil {
 		var ended, fenced bool

@@ -43,7 +43,7 @@ func resourceOf(h http.Header) string {
 	return ""
 }
 
-// readLimit reports whether an answer is a rate limit. It treats 403 and 429 equally, except that a 403 without any
+// readLimit reports whether an answer states a rate limit. It treats 403 and 429 equally, except that a 403 without any
 // indication of a limit means a missing permission. GraphQL can report a limit with status 200. As GitHub documents,
 // the wait is in Retry-After, or else it lasts until the reset if X-Ratelimit-Remaining is 0. Otherwise it is not
 // stated.

@@ -117,8 +117,8 @@ func (d document) codeText(n ast.Node) string {
 	return b.String()
 }
 
-// Visible removes invisible characters and characters that change the direction of text. It replaces control characters
-// other than line feeds and tabs by spaces. It keeps the zero-width joiners that emoji and some scripts need.
+// Visible removes invisible characters and characters that change the direction of text. It replaces each control
+// character by a space, except line feeds and tabs. It keeps the zero-width joiners that emoji and some scripts need.
 func Visible(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

@@ -134,7 +134,7 @@ func (c *Writer) DropLabel(ctx context.Context, l gate.Lane, t Thread, label str
 }
 
 // RemoveLabel removes a label and returns the issue with its remaining labels. It returns nil if another client has
-// already removed the label (404). It does not use go-github's method, which does not return the labels.
+// already removed the label (404). It does not use go-github's method, because that method does not return them.
 func (c *Writer) RemoveLabel(ctx context.Context, l gate.Lane, t Thread, name string) (*Issue, error) {
 	path := fmt.Sprintf("repos/%s/%s/issues/%d/labels/%s", t.Owner, t.Repo, t.Number, url.PathEscape(name))
 	var left []gh.Label
