@@ -22,8 +22,8 @@ type lockEntry struct {
 	state attemptState  // owned by the holder
 }
 
-// acquire locks one attempt, or returns the error of ctx. release unlocks the attempt. With forget, it also drops the
-// state.
+// acquire locks one attempt, or returns the error of ctx. release unlocks the attempt, and also drops the attempt's
+// state if forget is true.
 func (l *keyedLock) acquire(ctx context.Context,
 	attemptID string,
 ) (state *attemptState, release func(forget bool), err error) {

@@ -14,7 +14,7 @@ import (
 const runtimeKubernetes = "kubernetes"
 
 // host gives the demo access to the workers without the director. It installs the agent, injects faults, observes the
-// workers and cleans up. The objects of a run carry the fleet's name.
+// workers and cleans up. All objects that a run creates carry the fleet's name.
 type host interface {
 	// See testbed.Host for these methods.
 	Install(ctx context.Context, agent string) (path string, err error)

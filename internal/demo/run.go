@@ -37,7 +37,7 @@ var running = fsm.Running.String()
 // activeScenario is one scenario while it runs.
 type activeScenario struct {
 	scenario
-	state        string        // its last state known to the director
+	state        string        // its last state in the director's log
 	attempt      int           // number of its current attempt
 	stage        string        // current stage of its worker
 	since        time.Time     // when that stage was first seen

@@ -49,7 +49,7 @@ type Disk struct {
 	FreeBytes   int64
 	FreeFiles   int64   // number of files that can still be created
 	UsedFiles   int64   // number of existing files; both are 0 if the file system does not count files
-	UsedPercent float64 // of bytes or, if higher, of files
+	UsedPercent float64 // used part of the bytes or of the files, whichever is higher
 	Full        bool    // above director.disk_watermark, so no attempt starts
 }
 

@@ -16,8 +16,8 @@
 //	        running      -> ended, collected, recorded, removed
 //	        ended        -> collected, recorded, removed
 //
-// An interruption never leaves permanent objects. The cluster deletes Secrets with their Job. The deadline Spec.Life
-// ends a pod that never starts or never ends, and the Job is then removed after its time to live.
+// An interrupted operation never leaves permanent objects. The cluster deletes Secrets with their Job. The deadline
+// Spec.Life ends a pod that never starts or never ends, and the Job is then removed after its time to live.
 //
 // # Ending a pod
 //

@@ -124,8 +124,8 @@ func (s *stopping) look(ctx context.Context) (found bool, err error) {
 	return found, nil
 }
 
-// soFar returns how an attempt ended or the reason of its wait, and whether its processes may run. A pod on a node may
-// run up to a second before the API reports it.
+// soFar returns how an attempt ended or why it waits, and whether its processes may run. A pod on a node may run up to
+// a second before the API reports it.
 func (s *stopping) soFar() (x container.Exit, mayRun bool) {
 	s.view.mu.Lock()
 	defer s.view.mu.Unlock()

@@ -55,7 +55,7 @@ func (d *Disk) Await(run loop.Executor) loop.Executor {
 const nearlyNothing = 5
 
 // QuotaUsedUp returns a message for people if a task has used up its checkout's quota, or else "". A used-up quota
-// concerns only that task, even if the host's disk has free space.
+// affects only that task, because the host's disk may have free space.
 func (d *Disk) QuotaUsedUp(nonce string) (cause string) {
 	dir := d.Workspace.Quota(nonce)
 	if dir == "" {
@@ -75,7 +75,8 @@ func (d *Disk) QuotaUsedUp(nonce string) (cause string) {
 	return ""
 }
 
-// WithinQuota returns an executor that blames an exhausted quota on the task, rather than on a full disk of the host.
+// WithinQuota returns an executor that changes the reason of a failure from a full disk of the host to the task's
+// quota, if that quota is used up.
 func (d *Disk) WithinQuota(run loop.Executor) loop.Executor {
 	return func(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		out := run(ctx, e)

@@ -27,7 +27,7 @@ func (c *Credentials) ShutOut(ctx context.Context, worker string) error {
 	return failure.OnBus(c.Bus.Revoke(ctx, worker))
 }
 
-// Revoke is like ShutOut, for a worker that is gone. It only logs an error.
+// Revoke revokes the credential of a worker that is gone. It logs an error instead of returning it.
 func (c *Credentials) Revoke(ctx context.Context, worker string) {
 	if err := c.ShutOut(ctx, worker); err != nil {
 		c.Log.Warn("credential of a worker not revoked yet; retrying", zap.String("worker", worker), zap.Error(err))

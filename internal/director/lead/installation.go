@@ -30,7 +30,7 @@ func Installation(dir string, log *zap.Logger) (string, error) {
 	}
 	if errors.Is(err, os.ErrNotExist) {
 		name = loop.NewNonce()
-		// another director that shares the directory came first
+		// another director that shares the directory has just created the file
 		if err = safefile.WriteNew(path, 0o600, []byte(name)); errors.Is(err, os.ErrExist) {
 			return Installation(dir, log)
 		}

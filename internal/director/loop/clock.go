@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// lateAfter returns the pause between two turns of the owner above which the pause counts as a gap. It is shorter than
+// lateAfter returns the longest pause between two turns of the owner that does not count as a gap. It is shorter than
 // the heartbeat TTL, because the owner has not read the heartbeats that arrived during the gap.
 func lateAfter(heartbeatTTL time.Duration) time.Duration { return min(5*time.Second, heartbeatTTL/2) }
 

@@ -35,8 +35,8 @@ type Lateness struct {
 	Cause Delay         // the longest delay
 }
 
-// lag measures by how much the director is late. A delay counts for one heartbeat TTL, because every running worker
-// sends a heartbeat in that time. lag is safe for concurrent use.
+// lag measures by how much the director is late. It remembers a delay for one heartbeat TTL, because every running
+// worker sends a heartbeat within that time. lag is safe for concurrent use.
 type lag struct {
 	ttl       time.Duration
 	throttled func() (total time.Duration, ok bool) // see Owner.Throttled

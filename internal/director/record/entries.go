@@ -177,7 +177,8 @@ func (c *Recorder) judged(at time.Time, f fsm.VerdictMade) {
 	c.judgments = append(c.judgments, judgment{s, last})
 }
 
-// pronounce writes the verdicts that judged has collected from one record, with the state after the record.
+// pronounce writes the verdicts that judged has collected from one record. It first updates them with the task's
+// state after that record.
 func (c *Recorder) pronounce(at time.Time) {
 	for _, j := range c.judgments {
 		if t := c.state.Task(fsm.IssueKey(j.stats.Issue)); t != nil {

@@ -29,7 +29,7 @@ type Recorder struct {
 
 	ends    sync.Map // by attempt: its attemptEnd, until the next attempt begins or the task is over
 	courses sync.Map // by attempt: its course, kept as long as in ends; missing if an earlier process began the attempt
-	unread  sync.Map // by unreadable repository or issue: the recorded reasons; each key has one caller
+	unread  sync.Map // by name of an unreadable repository or issue: the reasons recorded so far
 }
 
 // course is the sequence of an attempt's stages.

@@ -92,7 +92,7 @@ func machineSnapshot(m *fsm.Machine, tasks []*fsm.Task, seen seenNow) (out wire.
 	}
 	for _, i := range m.Incidents() {
 		until := i.Breaker.NextDeadline(seen.at)
-		if until.IsZero() { // the end depends on the canary, or does not delay a task
+		if until.IsZero() { // the outage ends when a canary succeeds, or it no longer delays tasks
 			until = seen.at
 		}
 		row := wire.SnapshotCooldown{

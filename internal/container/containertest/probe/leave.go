@@ -20,8 +20,8 @@ func detach(args []string) int { return leave([]string{}, true, args[0]) }
 // mark WHAT works like detach, but its child keeps the environment.
 func mark(args []string) int { return leave(os.Environ(), true, args[0]) }
 
-// session starts a child that keeps only the session, and another that also keeps the environment and waits forever for
-// the first child's lock. Then it ignores SIGTERM.
+// session starts a child with an empty environment in the same session. It then starts a second child, which keeps the
+// environment and waits forever for the first child's lock. Then session ignores SIGTERM.
 func session([]string) int {
 	if code := leave([]string{}, false, "leave"); code != 0 {
 		return code
@@ -113,7 +113,8 @@ func reach(args []string) int {
 	return emit([]byte(strings.Join(said, "\n") + "\n"))
 }
 
-// word exchanges a byte with an address. Over UDP, only an answer proves that the address is reachable.
+// word sends a byte to an address and waits for an answer. Over UDP, only an answer proves that the address is
+// reachable.
 func word(network, address string) error {
 	c, err := net.DialTimeout(network, address, time.Second)
 	if err != nil {
