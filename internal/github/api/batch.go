@@ -118,7 +118,7 @@ func (c *Conn) sendParts(l gate.Lane, r *gate.Request) {
 // alias is the name of a mutation in the request, for its variable and its result.
 func alias(part int, m Mutation) string { return fmt.Sprintf("p%d%s", part, m.Name) }
 
-// document returns the text of a GraphQL request with the mutations of all parts, and the variables of the request.
+// document returns the text and the variables of a GraphQL request with the mutations of all parts.
 func document(parts []*part) (text string, input map[string]any) {
 	var declared, fields []string
 	input = map[string]any{}

@@ -35,7 +35,7 @@ const (
 
 var resourceName = regexp.MustCompile(`^[a-z_]{1,40}$`)
 
-// resourceOf returns the gate's name of the rate limit in the header of an answer, or "" for the limit of REST.
+// resourceOf returns the gate's name for the rate limit that an answer's header states, or "" for the limit of REST.
 func resourceOf(h http.Header) string {
 	if r := h.Get("X-Ratelimit-Resource"); r != coreResource && resourceName.MatchString(r) {
 		return "github." + r

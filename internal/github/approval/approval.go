@@ -155,7 +155,7 @@ func (c *Approvals) approval(ctx context.Context, p api.Place, i tracker.Issue, 
 	return -1, notApproved("GitHub does not show who added the label %s", h.Labels.Task)
 }
 
-// orGhost returns a login, or "ghost" for a deleted account, like GitHub.
+// orGhost returns the login, or "ghost" for a deleted account, as GitHub's pages show it.
 func orGhost(login string) string {
 	if login == "" {
 		return "ghost"

@@ -25,7 +25,7 @@ type ReminderPage struct {
 	RemindRequest
 	Asked    time.Time
 	Page     string // address of the question
-	Question string // the agent's question as the comment with the question shows it, or empty
+	Question string // the agent's question, as shown in the question's comment; may be empty
 }
 
 // Remind writes one short comment with a link to a question. It does nothing if the issue is closed or no longer
