@@ -20,7 +20,7 @@
 //
 // # Excuses
 //
-// If work finished less than excuse before its worker or machine ended, the report may be missing, so doing the work
-// again is not a fault. The table counts such runs separately. Each change of an issue by a person excuses one restart
-// of its work.
+// If a worker or its machine ends less than a second (excuse) after the work finished, the report may be missing, so
+// doing the work again is not a fault. The table counts such runs separately. Each change of an issue by a person
+// excuses one restart of its work.
 package chaos

@@ -66,8 +66,8 @@ func (w auditor) askedAgain(i *issue, asked []githubtest.Comment) map[string]int
 }
 
 // unknownTo reports whether a person deleted the first comment before the director wrote the second, and the director
-// was killed in between. The kill must be at most excuse after the director set the labels of a question. The
-// stand-in's times have a resolution of a second.
+// was killed in between. The kill must follow within the duration excuse after the director set the labels of a
+// question. The stand-in's times have a resolution of a second.
 func unknownTo(kills []time.Time, events []githubtest.Event, first, second int64) bool {
 	at := func(event string, comment int64) int {
 		return slices.IndexFunc(events, func(e githubtest.Event) bool {

@@ -92,7 +92,7 @@ func follows(leader, i int) bool { return i != leader }
 
 func stopRunning(p *testbed.Process) { p.Signal(syscall.SIGSTOP) }
 
-// oneServer ends or stops the leader of the journal, or a random follower, for a while.
+// oneServer returns a throw that ends or suspends one server for a while. It picks a random server that part accepts.
 func oneServer(part func(leader, i int) bool, end func(*testbed.Process)) func(context.Context, *world,
 	*rand.Rand) (string, error) {
 	return func(ctx context.Context, w *world, r *rand.Rand) (string, error) {

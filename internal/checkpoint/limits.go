@@ -26,7 +26,7 @@ type Exceeded struct{ Text string }
 
 func (e *Exceeded) Error() string { return "checkpoint: " + e.Text }
 
-// Seen holds the counts of a directory up to the last entry, and that entry.
+// Seen holds the totals of a walk so far, and the properties of the last entry.
 type Seen struct {
 	Files    int
 	InFolder int // entries of the directory that the entry is in

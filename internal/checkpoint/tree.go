@@ -55,7 +55,7 @@ type Entry struct {
 	Time   int64  // time of a file's last change, in ns since 1970
 	Size   int64  // size of a file
 	Sum    Digest // digest of a file's content if one chunk holds it; else zero
-	Parts  []Part // parts of a file's content, in order; together Size
+	Parts  []Part // parts of a file's content, in order; the sum of their lengths is Size
 	Target string // target of a link
 }
 

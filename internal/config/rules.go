@@ -22,7 +22,7 @@ type rule struct {
 // order requires that one duration exceeds another, possibly by a factor.
 type order struct {
 	key    string
-	times  int // minimum factor; 0 means that the other duration must be shorter by any amount
+	times  int // minimum factor; 0 means that the other duration only needs to be shorter
 	other  string
 	reason string
 }

@@ -76,7 +76,7 @@ func originOf(at Problem) (Origin, string) {
 	return FromFile, fmt.Sprintf("%s:%d", file, at.line)
 }
 
-// boundKeys maps each key that a policy also sets to a function that returns the policy's value.
+// boundKeys lists the keys that a policy can also set, each with a function that returns the policy's value.
 var boundKeys = map[string]func(policy.Guards, recovery.Backoff) any{
 	"director.max_retries":            func(g policy.Guards, _ recovery.Backoff) any { return g.MaxRetries },
 	"recovery.max_consecutive_errors": func(g policy.Guards, _ recovery.Backoff) any { return g.MaxConsecutiveErrors },

@@ -20,7 +20,7 @@ type Tries struct {
 	swept   time.Time                    // time of the last forget, which is slow
 }
 
-// NewTries returns limits for each source: burst events at once, and otherwise the rate each, in events per second.
+// NewTries returns a limit for each source. burst is the number of events at once, and each is the rate per second.
 func NewTries(each rate.Limit, burst int) *Tries {
 	return &Tries{each: each, burst: burst, sources: map[netip.Addr]*rate.Limiter{}}
 }

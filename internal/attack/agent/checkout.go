@@ -115,7 +115,7 @@ func nested(args []string) (string, error) {
 	return "", os.WriteFile("bottom", nil, 0o644)
 }
 
-// links SECRET makes links that lead out of the tree.
+// links SECRET makes links that lead out of the tree, some of them to the file SECRET.
 func links(args []string) (string, error) {
 	secret := args[0]
 	err := os.RemoveAll(".retake")

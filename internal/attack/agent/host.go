@@ -17,7 +17,7 @@ import (
 var onHost = map[string]func(args []string) (string, error){"root": root, "beside": beside, "files": files}
 
 // root PATH... tries to write to the root file system, to the agent's program and to the worker's program. The paths
-// are world-writable files in world-writable directories, which only a read-only root protects.
+// are world-writable files in world-writable directories, so only a read-only root file system protects them.
 func root(paths []string) (string, error) {
 	var out strings.Builder
 	readonly, others := 0, 0
