@@ -147,7 +147,7 @@ func (p *Processes) Close() error { return nil }
 // Adopt does nothing, because the supervisor writes the streams to files.
 func (p *Processes) Adopt(context.Context, string) error { return nil }
 
-// process is the state of an attempt in its directory.
+// process is an attempt's state, as read from the attempt's directory.
 type process struct {
 	record
 	dir        string

@@ -69,11 +69,11 @@ func (s *programs) of(spec Spec) (program, error) {
 	return program{b.path, name}, nil
 }
 
-// prefix begins the names of the fleet's volumes.
+// prefix returns the common prefix of the fleet's volume names.
 func (s *programs) prefix() string { return "retake-worker-" + s.fleet + "-" }
 
-// mount returns a mount of the program's volume at Dir. NoCopy keeps the image's content of Dir out of the volume. A
-// read-only mount prevents workers from filling the disk there.
+// mount returns a mount of the program's volume at Dir. NoCopy prevents the daemon from copying the image's files in
+// Dir into the volume. A read-only mount prevents workers from filling the disk there.
 func (p program) mount(fleet string, readOnly bool) mount.Mount {
 	return mount.Mount{
 		Type: mount.TypeVolume, Source: p.volume, Target: Dir, ReadOnly: readOnly,

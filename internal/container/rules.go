@@ -153,7 +153,8 @@ func (r rules) write(c *nftables.Conn, fromBridge [][]expr.Any, no expr.Any) {
 	}
 }
 
-// hook is a pair of chains at one hook of the kernel. The first marks packets, the last drops unmarked ones.
+// hook is a pair of chains at one hook of the kernel. Rules in the first chain mark packets, and rules in the last
+// chain drop unmarked packets.
 type hook struct {
 	c           *nftables.Conn
 	first, last *nftables.Chain

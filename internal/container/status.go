@@ -56,7 +56,7 @@ type Exit struct {
 	Words string   // the runtime's message about Cause
 }
 
-// EndCause classifies the end of an attempt that a runtime such as Kubernetes ended by itself or refused to start.
+// EndCause is the reason why a runtime, such as Kubernetes, ended an attempt by itself or refused to start it.
 type EndCause string
 
 // The causes.

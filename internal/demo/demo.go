@@ -187,7 +187,7 @@ func (s *world) results(ctx context.Context, p *run) ([]result, []check, error) 
 	return results, s.checks(ctx, all, gap, p.slowness()), nil
 }
 
-// endOf returns the time when a scenario ended, or a late time if it never began.
+// endOf returns the time when a scenario ended, or a time in the far future if it never began.
 func endOf(histories map[string]*taskHistory, a *activeScenario) time.Time {
 	if s := histories[a.key()]; s != nil {
 		return s.ended

@@ -24,7 +24,7 @@ func (n *progressLog) printFor(issue, format string, args ...any) {
 	fmt.Fprintf(n.out, "%6.1fs  %-3s  %s\n", time.Since(n.began).Seconds(), number, fmt.Sprintf(format, args...))
 }
 
-// move is a transition of the director. An empty field matches any value.
+// move is a pattern for the director's transitions. An empty field matches any value.
 type move struct{ from, to, event string }
 
 // transitionTexts describes transitions for people. The first entry that matches applies. Other transitions are not

@@ -41,7 +41,7 @@ const leastLife = 8 * 24 * time.Hour
 
 func to[T any](v T) *T { return &v }
 
-// place is a directory of a volume that is mounted for the attempt.
+// place is a directory of a volume, and the path at which the attempt's container mounts it.
 type place struct{ volume, folder, at string }
 
 // places returns the directories that a worker can write to.

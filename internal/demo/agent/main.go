@@ -103,7 +103,7 @@ func write(path, text string) error {
 	return os.WriteFile(path, []byte(text), 0o644)
 }
 
-// put writes the files of version try of a script's work, from tries.txtar.
+// put writes the files of one try of a script into the checkout. It takes them from tries.txtar.
 func put(r round, script string, try int) error {
 	prefix := fmt.Sprintf("%s/%d/", script, try)
 	for _, f := range txtar.Parse(tries).Files {

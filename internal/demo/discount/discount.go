@@ -10,7 +10,7 @@ import (
 //go:embed discount.txt
 var content string
 
-// Task returns the scripted model's task, which reads the existing files, writes the missing code, and runs a check.
+// Task describes the scripted model's work: the file to read, the code to write, and the check to run.
 func Task(check string) agenttest.Task {
 	return agenttest.Task{
 		Read: "price/price.go", Write: "price/discount.go", Content: content, Check: check,

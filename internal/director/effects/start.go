@@ -99,8 +99,8 @@ func (s *Starter) runsAlready(ctx context.Context, worker string) (bool, error) 
 	return runs, nil
 }
 
-// lists reports whether the runtime lists a worker in a state that state accepts. It returns false if the runtime
-// does not answer.
+// lists reports whether the runtime lists a worker, and state returns true for the worker's state. It returns
+// false if the runtime does not answer.
 func lists(ctx context.Context, r container.Runtime, worker string, state func(container.State) bool) bool {
 	c, found, err := r.Find(ctx, worker)
 	return err == nil && found && state(c.State)

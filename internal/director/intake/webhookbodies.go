@@ -16,7 +16,7 @@ type bodies struct {
 	slots chan struct{}
 
 	mu     sync.Mutex
-	inside int            // bodies that wait or are read
+	inside int            // number of bodies that wait or are being read
 	by     map[string]int // like inside, by source address
 	open   []*body
 }

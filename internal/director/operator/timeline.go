@@ -37,8 +37,8 @@ func AskTask(ctx context.Context, dataDir string, k fsm.IssueKey, at time.Time) 
 	return told, err
 }
 
-// AskEvents passes the events that the filter selects to each. With Follow, it returns only when ctx is done, each
-// fails or the connection ends.
+// AskEvents calls each with the events that the filter selects. With Follow, it returns only when ctx is done,
+// each returns an error, or the connection ends.
 func AskEvents(ctx context.Context, dataDir string, f EventFilter, each func(timeline.Event) error) error {
 	resp, err := question{method: http.MethodGet, path: "/events?" + f.query()}.send(ctx, dataDir)
 	if err != nil {

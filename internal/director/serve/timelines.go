@@ -175,8 +175,8 @@ func (s *Timelines) listEvents(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Events passes past events to each, in order, one list at a time. With Follow, it continues with new events until
-// ctx is done.
+// Events calls each with lists of past events, in order. With Follow, it continues with new events until ctx is
+// done.
 func (s *Timelines) Events(ctx context.Context, f operator.EventFilter, each func([]timeline.Event) error) error {
 	soon, cancel := context.WithTimeout(ctx, operator.ViewTime)
 	seq, err := loop.Look(soon, s.Owner, func(d *fsm.Driver) uint64 { return d.Last() })

@@ -161,7 +161,7 @@ func (v *Model) load(ctx context.Context, config fsm.Config, state []byte) (book
 }
 
 // readAgain retries load until it succeeds, ctx is done, or the journal turns out to be damaged. After a success, it
-// sends the book to into.
+// sends the book to the channel into.
 func (v *Model) readAgain(ctx context.Context, config fsm.Config, state []byte, into chan<- *timeline.Book) {
 	var book *timeline.Book
 	select {
@@ -310,9 +310,8 @@ func Before(book *timeline.Book, at time.Time) feed.Take {
 	}
 }
 
-// Events passes past events to each, one list at a time, at least up to sequence seq. With Follow, it continues with
-// new events until ctx is done. If the book has dropped events, it reads them from the journal, so the list is
-// complete.
+// Events calls each with lists of past events, at least up to sequence seq. With Follow, it continues with new
+// events until ctx is done. If the book has dropped events, it reads them from the journal, so the list is complete.
 func (v *Model) Events(
 	ctx context.Context, seq uint64, f operator.EventFilter, each func([]timeline.Event) error,
 ) error {
