@@ -62,7 +62,7 @@ type poll struct {
 	setup   *inforce.Setup // the setup in force at the last poll
 	whole   bool           // a full list is due
 	looked  time.Time      // when the last full list was read
-	quiet   bool           // comments were read since the last change, so they can be skipped until the next one
+	quiet   bool           // comments were read since the last change, so they are due only after CommentsEvery
 	heard   time.Time      // when comments were last read
 	rang    bool           // a wake triggered this poll
 	lookups lookups

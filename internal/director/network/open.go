@@ -75,8 +75,8 @@ func Open(ctx context.Context, o Options) (a *Access, err error) {
 	return a, nil
 }
 
-// doors returns the addresses that workers may always reach, which are the configured ones and those of the bus. It
-// also returns the bus's ports, which workers may reach on other members of their network, such as a relay.
+// doors returns the addresses that workers may always reach: the configured addresses and the addresses of the bus.
+// It also returns the bus's ports, which workers may reach on other members of their network, such as a relay.
 func (o *Options) doors(ctx context.Context) (doors []netip.AddrPort, ports []uint16, err error) {
 	doors = o.Config.Containers.Doors()
 	for one := range strings.SplitSeq(o.BusURL, ",") {

@@ -8,8 +8,8 @@ import (
 	"retake/internal/page"
 )
 
-// Door decides which requests at director.http_listen may read. A request through a proxy on this machine looks like a
-// local request. If a token is configured, Door therefore requires it for every request.
+// Door decides which requests at director.http_listen may read the page and the metrics. A request through a proxy on
+// this machine looks like a local request. If a token is configured, Door therefore requires it for every request.
 type Door struct {
 	Address       string
 	Page, Metrics func() (token string, err error) // return "" if no token is configured

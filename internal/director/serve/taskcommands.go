@@ -25,8 +25,8 @@ type TaskCommands struct {
 	Offer func(ctx context.Context, key fsm.IssueKey, by, id string, again bool) (status int, problem string)
 }
 
-// commandPatience limits the wait for a running effect on the issue, which must end before any other decision. The
-// client then repeats the request.
+// commandPatience limits the wait for a running effect on the issue, which must end before any other decision.
+// After a longer wait, the client repeats the request.
 const commandPatience = 3 * time.Second
 
 // Reasons for a missing answer, for people.

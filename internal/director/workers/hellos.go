@@ -102,8 +102,8 @@ func (h *Hellos) forget(token uint64) {
 }
 
 // answer sends p to the request with the given token. If that request has timed out, the worker's later requests get p.
-// If none is waiting, answer stores p for the next request, because on a slow disk every decision may take longer than
-// a request waits. A nil payload fences the worker. answer never blocks.
+// If the worker has no later request, answer stores p for the worker's next request, because on a slow disk every
+// decision may take longer than a request waits. A nil payload fences the worker. answer never blocks.
 func (h *Hellos) answer(token uint64, worker string, p wire.Payload) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
