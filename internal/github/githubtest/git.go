@@ -188,12 +188,10 @@ const packLimit = 256 << 20
 
 // serve runs a git program in the repository. A program that fails cuts the connection, so that the client notices.
 func (s *gate) serve(r *http.Request, name string, in io.Reader, out io.Writer, args ...string) {
-	ctx, cancel := context.WithTimeout(r.Context(), gitTimeout)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "git", args...)
+	cmd := exec.CommandContext(r.Context(), "git", args...) // the client sets the pace, so there is no other time limit
 	cmd.Dir, cmd.Stdin, cmd.Stdout = s.bare(name), in, out
 	cmd.Env = append(append(os.Environ(), quiet...), "GIT_PROTOCOL="+r.Header.Get("Git-Protocol"))
-	cmd.WaitDelay = time.Second // git may end before it has read the whole request
+	cmd.WaitDelay = gitTimeout // a slow client may still be reading the output after git has ended
 	if err := cmd.Run(); err != nil && !exited(err) {
 		panic(http.ErrAbortHandler)
 	}
