@@ -40,6 +40,7 @@ const (
 // names returns the folded names of a path, first the path itself. It returns false if there are too many.
 func (r reach) names(name string) ([]string, bool) {
 	all, links := []string{protected.Fold(name)}, []int{0}
+	seen := map[string]bool{all[0]: true}
 	for i := 0; i < len(all) && len(r) > 0; i++ {
 		if links[i] == mostLinks {
 			continue
@@ -47,9 +48,10 @@ func (r reach) names(name string) ([]string, bool) {
 		for dir := all[i]; dir != "."; dir = path.Dir(dir) {
 			for _, link := range r[dir] {
 				other := link + all[i][len(dir):]
-				if slices.Contains(all, other) {
+				if seen[other] {
 					continue
 				}
+				seen[other] = true
 				if len(all) == mostNames {
 					return all, false
 				}
