@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// group makes c, and each of its subcommands that has subcommands, behave like cobra's root. Such a command prints its
-// help if it has no argument, and rejects an unknown subcommand.
+// group makes c and its subcommands behave like cobra's root command: without arguments, a command that has subcommands
+// prints its help. It returns an error for an unknown subcommand.
 func group(c *cobra.Command) {
 	if !c.HasSubCommands() {
 		return

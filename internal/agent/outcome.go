@@ -126,8 +126,8 @@ func boundedSum(a, b int64) int64 { return min(a+min(max(b, 0), maxCount), maxCo
 // Spoke reports whether the stream had any event.
 func (o *Outcome) Spoke() bool { return o.spoke }
 
-// FinalFailure returns the current error, or nil. If the stream has no result, this may be an error that the agent was
-// retrying when the stream ended.
+// FinalFailure returns the current error, or nil. If the stream ended without a result, it may also return the error of
+// the request that the agent was retrying.
 func (o *Outcome) FinalFailure() *Failure {
 	if o.Failure == nil && !o.Ended {
 		return o.retrying

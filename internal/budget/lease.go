@@ -24,7 +24,7 @@ type Cooldown struct {
 	Why      string
 }
 
-// Release ends a lease. It has no effect unless worker holds the lease. Releasing an expired lease is not an error.
+// Release ends a lease if worker still holds it. Otherwise it does nothing, so that a late release is harmless.
 func (p *Pool) Release(now time.Time, id, worker string) {
 	p.advance(now)
 	r, i := p.find(id, worker)

@@ -17,8 +17,9 @@ type RefusedError struct{ Why, Text string }
 
 func (e *RefusedError) Error() string { return "bus: refused (" + e.Why + "): " + e.Text }
 
-// Chunk downloads a chunk of the attempt's initial checkout. name is the chunk's digest. The error is ErrNoAnswer
-// (after 5 s, if ctx has no deadline) or a *RefusedError.
+// Chunk downloads a chunk of the attempt's initial checkout. name is the chunk's digest. If the director refuses the
+// request, Chunk returns a *RefusedError. If the director does not reply before the deadline of ctx, or within 5
+// seconds without a deadline, Chunk returns ErrNoAnswer.
 func (c *Client) Chunk(ctx context.Context, name string) ([]byte, error) {
 	return c.exchange(ctx, wire.CheckoutOpGet, []byte(name))
 }

@@ -101,8 +101,8 @@ func (c *Client) Reconnects() uint64 {
 	return n
 }
 
-// Hello sends a hello and returns the director's answer, a *wire.Welcome or a *wire.Incompatibility. ErrNoAnswer means
-// that no director listens, or that the director did not answer in time (5 s, if ctx has no deadline).
+// Hello sends a hello and returns the director's answer, a *wire.Welcome or a *wire.Incompatibility. It returns
+// ErrNoAnswer if no director replies before the deadline of ctx. Without a deadline, it waits 5 seconds.
 func (c *Client) Hello(ctx context.Context, h wire.Hello) (wire.Payload, error) {
 	p, err := c.request(ctx, c.subjects.Worker(c.options.WorkerID, wire.ChannelHello), h)
 	if err != nil {
@@ -117,8 +117,8 @@ func (c *Client) Hello(ctx context.Context, h wire.Hello) (wire.Payload, error) 
 }
 
 // AskBudget sends the director a request about a model lease: a wire.BudgetAcquire, BudgetRelease or BudgetReport. The
-// answer to a BudgetAcquire is a lease, or the time to wait before the next request. ErrNoAnswer means that no director
-// listens, or that the director did not answer in time (5 s, if ctx has no deadline).
+// answer to a BudgetAcquire is a lease, or the time to wait before the next request. It returns ErrNoAnswer if no
+// director replies before the deadline of ctx. Without a deadline, it waits 5 seconds.
 func (c *Client) AskBudget(ctx context.Context, ask wire.Payload) (wire.BudgetGrant, error) {
 	if a, ok := ask.(wire.BudgetAcquire); ok {
 		a.WorkerID = c.options.WorkerID

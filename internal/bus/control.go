@@ -32,7 +32,7 @@ func (b *Bus) Send(ctx context.Context, worker string, p wire.Payload) error {
 // probe. The error also matches ErrNoAnswer.
 var ErrNotSent = errors.New("bus: connection lost")
 
-// probeAgain is the pause between probes while the worker has no subscription, because it may be reconnecting.
+// probeAgain is the pause between probes to a worker that is not subscribed. The worker may be reconnecting.
 const probeAgain = 100 * time.Millisecond
 
 // Probe asks a worker for a heartbeat. ErrNoAnswer means that the worker did not answer in time (5 s, if ctx

@@ -24,9 +24,9 @@ const (
 	HeaderBytes = "Retake-Origin-Bytes"
 )
 
-// HeaderAnswer is a header of an operator's report. It names a subject below _INBOX. to which the director sends an
-// answer if the report has no effect. The director cannot use the message's reply subject, because the stream sends its
-// acknowledgement there and does not store the subject.
+// HeaderAnswer is a header of an operator's report. It names a subject below _INBOX. If the director does not act on
+// the report, it sends the reason to that subject. The message's reply subject is not available, because the stream
+// sends its acknowledgement there and does not store the subject.
 const HeaderAnswer = "Retake-Answer"
 
 // Limits of the stored dead letters per cause and per sender. Beyond a limit, messages are only counted. Without

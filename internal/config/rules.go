@@ -223,7 +223,7 @@ var rules = []rule{
 }
 
 // wrongFreshStages checks the stages that run in a clean container, from the first VALIDATE on. They cannot call a
-// model, because a clean container has no keys.
+// model, because Retake does not pass keys to a clean container.
 func wrongFreshStages(c Config) string {
 	from := slices.IndexFunc(c.Stages, func(s Stage) bool { return s.Name == "VALIDATE" })
 	switch {
