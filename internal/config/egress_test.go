@@ -16,7 +16,7 @@ func TestEgress(t *testing.T) {
 		`egress = ["api.anthropic.com", "*.pypi.org", "git.example.com:8443"]`: "",
 		`egress = "api.anthropic.com"`:                                         "",
 		`egress = []`:                                                          `want "none", or the hosts`,
-		`egress = ["all", "api.anthropic.com"]`:                                "want one of them or only hosts",
+		`egress = ["all", "api.anthropic.com"]`:                                `want "all", "none", or a list of hosts`,
 		`egress = ["https://api.anthropic.com"]`:                               `want "all", "none", or a list of hosts`,
 		`egress = ["10.0.0.1"]`:                                                `want "all", "none", or a list of hosts`,
 		`egress = ["localhost"]`:                                               `want "all", "none", or a list of hosts`,

@@ -189,7 +189,7 @@ var rules = []rule{
 		case len(c.Containers.Egress) == 0:
 			return `empty list, want "none", or the hosts that workers may reach`
 		case len(c.Containers.Egress) > 1 && slices.ContainsFunc(c.Containers.Egress, word):
-			return `want "all", "none" or a list of hosts`
+			return `want "all", "none", or a list of hosts`
 		case !c.Containers.EgressOpen() && c.Containers.Runtime == "process":
 			return `plain processes reach everything that this machine reaches, want containers.runtime = "docker", or containers.egress = "all"`
 		}

@@ -45,7 +45,7 @@ func (o *silence) reason() string {
 // failed counts a failed request and returns the length of the pause, or 0 below DownAfter. It ignores a request that
 // was sent before the last pause began.
 func (o *silence) failed(now, sent time.Time, res Result) time.Duration {
-	if !o.shutAt.IsZero() && !sent.After(o.shutAt) {
+	if o.beforePause(sent) {
 		return 0
 	}
 	if o.failures == 0 {
@@ -58,6 +58,11 @@ func (o *silence) failed(now, sent time.Time, res Result) time.Duration {
 		return 0
 	}
 	return o.pause(now)
+}
+
+// beforePause reports whether a request was sent before the last pause began.
+func (o *silence) beforePause(sent time.Time) bool {
+	return !o.shutAt.IsZero() && !sent.After(o.shutAt)
 }
 
 func (o *silence) pause(now time.Time) time.Duration {
@@ -88,6 +93,7 @@ func (g *Gate) noteResult(r *Request, sent time.Time, res Result) {
 	case res.Unsent, res.GivenUp && !probe:
 	case res.GivenUp: // GitHub may or may not answer, so the next probe waits as well
 		pause = o.pause(now)
+	case res.Failure == "" && o.refused && o.beforePause(sent): // sent before GitHub refused the account
 	case res.Failure == "":
 		o.failures, o.refused = 0, false
 	default:

@@ -159,3 +159,23 @@ func TestAProbeThatIsGivenUp(t *testing.T) {
 		wantRefused(t, pass(t.Context(), g, Request{Lane: Reads}), time.Now().Add(firstProbe))
 	})
 }
+
+// TestLateSuccess checks that the account stays refused when GitHub answers a request that was sent before the refusal.
+func TestLateSuccess(t *testing.T) {
+	inBubble(t, Options{Concurrent: 2}, func(t *testing.T, g *Gate, _ *[]Cooldown) {
+		slow := &Request{Lane: Reads}
+		if err := g.Enter(t.Context(), slow); err != nil {
+			t.Fatal(err)
+		}
+		sent := time.Now()
+		time.Sleep(time.Second)
+		if err := end(t.Context(), g, Request{Lane: Reads}, Result{Failure: "Forbidden", Refused: true}); err != nil {
+			t.Fatal(err)
+		}
+		refused, _ := g.Refused()
+		g.Leave(slow, sent, Result{OK: true})
+		if since, why := g.Refused(); refused.IsZero() || !since.Equal(refused) {
+			t.Errorf("refused since %s, then since %s: %q", refused, since, why)
+		}
+	})
+}
