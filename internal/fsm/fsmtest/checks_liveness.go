@@ -320,8 +320,9 @@ func readingDecidesNothing(d decision, _ fsm.SettingsRead) string {
 			}
 			return fmt.Sprintf("%T results from reading a configuration", f)
 		case fsm.EndingSet:
-			// A deadline may have passed in the same step.
-			if f.Known != "timeout" && f.Known != "worker_lost" && f.Known != "bus_disconnect" {
+			// The deadline of a running worker or of a worker waiting for the cluster may have passed in the same step.
+			if f.Resource != recovery.Cluster && f.Known != "timeout" && f.Known != "worker_lost" &&
+				f.Known != "bus_disconnect" {
 				return fmt.Sprintf("%s ends (%s) because a configuration was read", f.Task, f.Known)
 			}
 		}
