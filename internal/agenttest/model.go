@@ -61,7 +61,7 @@ func (r *reply) count(c conversation) {
 
 // steps returns the script's tool calls for which the request declares tools.
 func (t Task) steps(c conversation) []call {
-	at := func(name string) string { return path.Join(folder(c.text), name) }
+	at := func(name string) string { return path.Join(workdir(c.text), name) }
 	var out []call
 	if tool, ok := find(c.tools, reads); ok && t.Read != "" {
 		out = append(out, tool.with(object{tool.param(pathWords): at(t.Read)}))

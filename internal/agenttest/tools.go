@@ -136,8 +136,8 @@ func filler(schema object) any {
 	return "a step of the stand-in's script"
 }
 
-// folder returns the working directory that an agent's prompt states, or "".
-func folder(text string) string {
+// workdir returns the working directory that an agent's prompt states, or "".
+func workdir(text string) string {
 	m := folderForm.FindStringSubmatch(text)
 	if m == nil {
 		return ""

@@ -275,8 +275,8 @@ func newWriteErrors(log *zap.Logger) *writeErrors {
 // ended records the result of one write. See job for the meaning of the argument what.
 func (t *writeErrors) ended(what, path string, err error) {
 	if err == nil {
-		t.works(what)
-		t.works(path)
+		t.recovered(what)
+		t.recovered(path)
 		return
 	}
 	key := path
@@ -293,7 +293,7 @@ func (t *writeErrors) ended(what, path string, err error) {
 	t.lost[key]++
 }
 
-func (t *writeErrors) works(key string) {
+func (t *writeErrors) recovered(key string) {
 	if lost := t.lost[key]; lost > 0 {
 		delete(t.lost, key)
 		t.log.Info("resumed writing audit files", zap.String("what", key), zap.Uint64("lost", lost))

@@ -30,7 +30,7 @@ func (a *workersAccount) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-look.C:
-			if !a.look(ctx) {
+			if !a.refresh(ctx) {
 				continue
 			}
 		case <-laggards:
@@ -114,9 +114,9 @@ func (a *workersAccount) keep() error {
 	return err
 }
 
-// look reads the bucket and adopts the fleet's secret from it. It reports whether another director has changed the
+// refresh reads the bucket and adopts the fleet's secret from it. It reports whether another director has changed the
 // shared credentials.
-func (a *workersAccount) look(ctx context.Context) bool {
+func (a *workersAccount) refresh(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, updateTimeout)
 	defer cancel()
 	if err := a.shareSecret(ctx, a.bucket()); err != nil {

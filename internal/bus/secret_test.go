@@ -33,7 +33,7 @@ func TestANewcomersSecretIsNotTheFleets(t *testing.T) {
 	if !bytes.Equal(b.AttemptKey(worker), key) {
 		t.Error("the newcomer's secret replaced the fleet's secret")
 	}
-	newcomer.workers.look(ctxFor(t)) // as it does every 30 seconds
+	newcomer.workers.refresh(ctxFor(t)) // as it does every 30 seconds
 	if !bytes.Equal(newcomer.AttemptKey(worker), key) {
 		t.Error("the newcomer does not learn of the secret while it stands by")
 	}

@@ -198,7 +198,9 @@ func startBeats(t *testing.T, fleetOf int, reports bool) *beats {
 	ctx, cancel := context.WithCancel(context.Background())
 	srv, hub := openHub(ctx, t, fleetOf)
 	b := &beats{t: t, workers: fleetOf}
-	signs := &workers.Signs{Bus: hub, Metrics: metrics.New(prometheus.NewRegistry(), "bench"), Log: zap.NewNop()}
+	heartbeats := &workers.Heartbeats{
+		Bus: hub, Metrics: metrics.New(prometheus.NewRegistry(), "bench"), Log: zap.NewNop(),
+	}
 	names := make([]string, fleetOf)
 	for n := range names {
 		names[n] = beatWorker(n)
@@ -208,8 +210,8 @@ func startBeats(t *testing.T, fleetOf int, reports bool) *beats {
 	var parts sync.WaitGroup
 	heap := heapInUse()
 	watching, stop := context.WithCancel(ctx)
-	signs.Owner = loop.New(fsm.NewDriver(fsm.New(config), 0, "none"), hub.Journal(), zap.NewNop())
-	parts.Go(func() { _ = signs.Watch(watching) })
+	heartbeats.Owner = loop.New(fsm.NewDriver(fsm.New(config), 0, "none"), hub.Journal(), zap.NewNop())
+	parts.Go(func() { _ = heartbeats.Watch(watching) })
 	began := time.Now()
 	hub.Admit(names...)
 	b.perWorker = float64(heapInUse()-heap) / float64(fleetOf)
@@ -225,14 +227,14 @@ func startBeats(t *testing.T, fleetOf int, reports bool) *beats {
 	driver := fsm.NewDriver(m, hub.Journal().Head().Seq, "bench")
 	snapshot, err := m.Snapshot()
 	must(t, err)
-	signs.Metrics.Slots(fleetOf)
-	must(t, signs.Metrics.Restore(0, snapshot))
+	heartbeats.Metrics.Slots(fleetOf)
+	must(t, heartbeats.Metrics.Restore(0, snapshot))
 	allSeen(m, names)
 	b.began = time.Now()
 	b.owner = loop.New(driver, hub.Journal(), zap.NewNop())
-	signs.Owner = b.owner
+	heartbeats.Owner = b.owner
 	b.owner.OnDurable, b.owner.Effects = func(fsm.Record) {}, b.effect
-	running := []sessionPart{b.owner.Run, b.owner.HandOver, signs.Watch}
+	running := []sessionPart{b.owner.Run, b.owner.HandOver, heartbeats.Watch}
 	if reports {
 		running = append(running, b.report)
 	}

@@ -33,7 +33,7 @@ func (s *session) executors() map[fsm.EffectKind]loop.Executor {
 		fsm.DoWelcome:     s.hellos.Welcome,
 		fsm.DoRefuse:      s.hellos.Refuse,
 		fsm.DoFence:       s.hellos.Fence,
-		fsm.DoProbe:       s.signs.Probe,
+		fsm.DoProbe:       s.heartbeats.Probe,
 		fsm.DoRemove:      s.remains.Remove,
 		fsm.DoReadIssue:   s.issues.Read,
 		fsm.DoProgress:    s.questions.Progress,
@@ -109,7 +109,7 @@ func (s *session) newWorkers(ctx context.Context) {
 		HeartbeatInterval: s.config.AgentBus.HeartbeatInterval, Log: s.log,
 	}
 	s.list = workers.NewList(s.owner, s.runtime, s.log)
-	s.signs = &workers.Signs{
+	s.heartbeats = &workers.Heartbeats{
 		Bus: s.bus, Owner: s.owner, Metrics: s.metrics, List: s.list, TTL: s.begun.Timeouts.WorkerHeartbeatTTL,
 		Log: s.log,
 	}

@@ -31,8 +31,8 @@ func (d *daemon) readings() metrics.Readings {
 		Webhooks: d.webhooks.Outcomes(), DeadLetters: map[string]uint64{},
 		AuditDropped: written.Dropped, AuditWriteErrors: written.WriteErrors,
 	}
-	if seat := d.current.Load(); seat != nil {
-		r.Late = seat.Status.Owner.Late().By
+	if session := d.current.Load(); session != nil {
+		r.Late = session.Status.Owner.Late().By
 	}
 	if b := d.hub.Bus(); b != nil {
 		r.BusConnected = b.Connected()

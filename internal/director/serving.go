@@ -115,7 +115,7 @@ func (d *daemon) standBy(ctx context.Context) (end func()) {
 
 // routes lists the routes at director.http_listen. Leader and standby have the same routes.
 func (d *daemon) routes() []serve.Route {
-	all := []serve.Route{{Pattern: "GET " + operator.MetricsPath, Handler: d.door().ForMetrics(d.serveMetrics)}}
+	all := []serve.Route{{Pattern: "GET " + operator.MetricsPath, Handler: d.readAccess().ForMetrics(d.serveMetrics)}}
 	for _, path := range []string{operator.HealthPath, operator.ReadyPath, operator.LivePath} {
 		all = append(all, serve.Route{
 			Pattern: "GET " + path, Handler: serve.ByLocalName(d.config.Director.HTTPListen, d.operator.Probe),
@@ -130,8 +130,8 @@ func (d *daemon) routes() []serve.Route {
 	return all
 }
 
-func (d *daemon) door() serve.Door {
-	return serve.Door{
+func (d *daemon) readAccess() serve.ReadAccess {
+	return serve.ReadAccess{
 		Address: d.config.Director.HTTPListen,
 		Page:    func() (string, error) { return d.config.PageToken(hidden.Lookup) },
 		Metrics: func() (string, error) { return d.config.MetricsToken(hidden.Lookup) },
@@ -143,9 +143,9 @@ func (d *daemon) openPage() (*page.Page, error) {
 	if d.config.Director.HTTPListen == "" {
 		return nil, nil
 	}
-	door := d.door()
-	switch value, err := door.Page(); {
-	case value == "" && !serve.Loopback(door.Address):
+	access := d.readAccess()
+	switch value, err := access.Page(); {
+	case value == "" && !serve.Loopback(access.Address):
 		d.log.Warn("the page is not served, because director.http_listen is reachable from other machines, and "+
 			"director.page_token_env and page_token_file give no token", zap.Error(err))
 		return nil, nil
@@ -159,7 +159,7 @@ func (d *daemon) openPage() (*page.Page, error) {
 			}
 			return nil
 		},
-		Token: door.Page, CheckName: operator.CheckRequester, Open: door.Open, Fleet: d.config.Director.Fleet,
+		Token: access.Page, CheckName: operator.CheckRequester, Open: access.Open, Fleet: d.config.Director.Fleet,
 		Log: d.log,
 	})
 }

@@ -37,7 +37,7 @@ type session struct {
 	runner      *loop.Runner
 	control     *workers.Control
 	hellos      *workers.Hellos
-	signs       *workers.Signs
+	heartbeats  *workers.Heartbeats
 	list        *workers.List
 	ends        *workers.Ends
 	running     *workers.Checkouts

@@ -238,7 +238,7 @@ func (s *session) parts() []sessionPart {
 			return s.bus.Reports().Consume(ctx, func(r bus.Report) func() { return s.reader.Received(ctx, r) })
 		},
 		endless(s.traces.Run),
-		s.signs.Watch,
+		s.heartbeats.Watch,
 		s.hellos.Serve,
 		func(ctx context.Context) error { return s.runtime.Watch(ctx, s.list.Hint) },
 		s.list.Run,

@@ -48,7 +48,7 @@ func Examine(ctx context.Context, w World, needs ...Needs) (Report, error) {
 			e.notTried("fix the configuration first")
 			break
 		}
-		e.look(ctx, c)
+		e.examine(ctx, c)
 		if ctx.Err() != nil {
 			break
 		}
@@ -62,7 +62,7 @@ func Examine(ctx context.Context, w World, needs ...Needs) (Report, error) {
 	return reportOf(e.findings), context.Cause(ctx)
 }
 
-func (e *exam) look(ctx context.Context, c check) {
+func (e *exam) examine(ctx context.Context, c check) {
 	e.row = c.name
 	if why := needed[c.needs](e, c); why != "" {
 		e.notTried(why)

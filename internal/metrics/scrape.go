@@ -72,7 +72,7 @@ func (s scraped) Collect(to chan<- prometheus.Metric) {
 	s.mu.Lock()
 	var view *view
 	if s.fleet != nil {
-		view = s.look(now)
+		view = s.collectState(now)
 	}
 	s.mu.Unlock()
 	put("retake_leader", one(view != nil))
@@ -119,8 +119,8 @@ type view struct {
 	incidents                         map[string]int
 }
 
-// look computes the exported state of the fleet. The caller must hold m.mu.
-func (m *Metrics) look(now time.Time) *view {
+// collectState computes the exported state of the fleet. The caller must hold m.mu.
+func (m *Metrics) collectState(now time.Time) *view {
 	v := &view{
 		phase: m.fleet.phase, states: map[fsm.State]int{}, outbox: map[fsm.EffectKind]int{},
 		cooldowns: map[string]int{},

@@ -121,7 +121,7 @@ func writeFile(t *testing.T, p *wire.Plan, name, text string) {
 func TestFingerprint(t *testing.T) {
 	p := testPlan(t)
 	p.StatePaths, p.Tracked = []string{".crush"}, []string{".crush/shared.json", "kept.log"}
-	f, err := openFolder(p.Workdir)
+	f, err := openStateDir(p.Workdir)
 	if err != nil {
 		t.Fatal(err)
 	}

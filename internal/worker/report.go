@@ -178,7 +178,7 @@ func classifyFailure(e recovery.Evidence) recovery.Finding {
 // lost it. The worker sends the copy in memory and never reads the files, because the agent may have written them, and
 // reports of an earlier attempt no longer count.
 type spool struct {
-	folder  *folder // nil without a workspace
+	folder  *stateDir // nil without a workspace
 	attempt string
 	written int
 	log     *zap.Logger

@@ -53,7 +53,7 @@ type attempt struct {
 	leases      *leaseClient // nil to start agents without leases
 	leaseSocket *leaseSocket // socket of the running stage
 	env         environment
-	folder      *folder
+	folder      *stateDir
 	mask        *redact.Redactor
 	log         *zap.Logger
 	notify      func(step)

@@ -96,7 +96,7 @@ func TestFolderStaysInside(t *testing.T) {
 	if err := os.Symlink(outside, filepath.Join(dir, folderName)); err != nil {
 		t.Fatal(err)
 	}
-	f, err := openFolder(dir)
+	f, err := openStateDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestFolderStaysInside(t *testing.T) {
 
 func TestFolderReplacesAtomically(t *testing.T) {
 	dir := t.TempDir()
-	f, err := openFolder(dir)
+	f, err := openStateDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -218,7 +218,7 @@ func (w *worker) startStages(ctx context.Context) (ExitCode, bool) {
 		w.checkouts = newCheckpointer(w.plan, w.bus, w.log)
 		w.attempt.stageEnded = w.checkouts.soon
 	}
-	folder, err := openFolder(w.plan.Workdir)
+	folder, err := openStateDir(w.plan.Workdir)
 	w.spool = &spool{folder: folder, attempt: w.plan.AttemptID, log: w.log}
 	if err != nil {
 		return w.onStagesEnded(&failure{kind: failedStart, stage: wire.StageStart, number: 1, err: err})

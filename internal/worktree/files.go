@@ -22,7 +22,7 @@ const (
 // all others.
 func Files(fsys fs.FS, state Globs, tracked []string, visit func(name string, d fs.DirEntry) error) error {
 	w := walk{fsys, state, slices.Sorted(slices.Values(tracked)), visit}
-	return w.folder(".", nil, false)
+	return w.walkDir(".", nil, false)
 }
 
 type walk struct {
@@ -32,9 +32,9 @@ type walk struct {
 	visit   func(name string, d fs.DirEntry) error
 }
 
-// folder walks the directory dir. ignores are the ignore files of its parents. out means that the directory is ignored,
-// so only its tracked files are work.
-func (w *walk) folder(dir string, ignores []ignoreFile, out bool) error {
+// walkDir walks the directory dir. ignores are the ignore files of its parents. out means that the directory is
+// ignored, so only its tracked files are work.
+func (w *walk) walkDir(dir string, ignores []ignoreFile, out bool) error {
 	entries, _ := fs.ReadDir(w.fsys, dir) // skip unreadable directories
 	prefix := dir + "/"
 	if dir == "." {
@@ -53,7 +53,7 @@ func (w *walk) folder(dir string, ignores []ignoreFile, out bool) error {
 		switch {
 		case e.IsDir() && skip && !w.tracksIn(name+"/"):
 		case e.IsDir():
-			err = w.folder(name, ignores, skip)
+			err = w.walkDir(name, ignores, skip)
 		case w.tracks(name), !skip && !w.state.Match(name):
 			err = w.visit(name, e)
 		}

@@ -22,10 +22,10 @@ func Look(ctx context.Context, o Options) (*Seen, error) {
 	if err != nil {
 		return nil, notConnected(err)
 	}
-	return look(ctx, api, api.namespace, o)
+	return inspect(ctx, api, api.namespace, o)
 }
 
-func look(ctx context.Context, api cluster, namespace string, o Options) (*Seen, error) {
+func inspect(ctx context.Context, api cluster, namespace string, o Options) (*Seen, error) {
 	objects, err := newObjects(api, o)
 	if err != nil {
 		return nil, err

@@ -55,7 +55,7 @@ type stopping struct {
 }
 
 func (s *stopping) stop(ctx context.Context, record container.Recorder) (container.Exit, error) {
-	found, err := s.look(ctx)
+	found, err := s.read(ctx)
 	if err != nil {
 		return container.Exit{}, err
 	}
@@ -102,8 +102,8 @@ func (s *stopping) lostExit(err error) container.Exit {
 	return x
 }
 
-// look reads Job and pod from the API instead of the view.
-func (s *stopping) look(ctx context.Context) (found bool, err error) {
+// read reads Job and pod from the API instead of the view.
+func (s *stopping) read(ctx context.Context) (found bool, err error) {
 	j, err := s.objects.lookup(ctx, s.id)
 	if err != nil {
 		return false, err
@@ -152,7 +152,7 @@ func (s *stopping) await(ctx context.Context, limit time.Duration, condition fun
 		select {
 		case <-changes:
 		case <-poll.C:
-			if _, err := s.look(ctx); err != nil {
+			if _, err := s.read(ctx); err != nil {
 				return false, err
 			}
 		case <-deadline.C:
@@ -207,7 +207,7 @@ func (s *stopping) ask(ctx context.Context) error {
 	crashpoint.Reached("kubernetes/stop/after")
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		_, err := s.look(ctx)
+		_, err := s.read(ctx)
 		return err
 	case err != nil:
 		return failure("stop "+s.id, err)
@@ -288,7 +288,7 @@ func (s *stopping) remove(ctx context.Context) error {
 			func() bool { return s.pod == nil || s.podGone }); err != nil {
 			return err
 		}
-		found, err := s.look(ctx)
+		found, err := s.read(ctx)
 		switch {
 		case err != nil:
 			return err

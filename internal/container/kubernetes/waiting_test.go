@@ -184,7 +184,7 @@ func TestMissingRights(t *testing.T) {
 			f := newFake(t)
 			f.do(func() { f.forbidden[r] = true })
 			errs := everything(t, f)
-			seen, err := look(t.Context(), f, "ns", Options{})
+			seen, err := inspect(t.Context(), f, "ns", Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

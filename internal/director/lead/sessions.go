@@ -33,7 +33,7 @@ type Sessions struct {
 	Say    func(error)                                // shows people why no session runs
 	Log    *zap.Logger
 
-	works bool // a session has started, so later failures are not configuration errors
+	started bool // a session has started, so later failures are not configuration errors
 }
 
 // lateAppends counts appends by the previous leader that arrive late. After each one, the director must read the
@@ -65,7 +65,7 @@ func (s *Sessions) Lead(t *Term) error {
 		began := time.Now()
 		end := s.Run(ctx, t)
 		err := end.Err
-		s.works = s.works || end.Began
+		s.started = s.started || end.Began
 		if !t.Leads() {
 			t.end(loop.ErrLeaseLost) // another leader's decisions may arrive before the lease expires here
 		}
@@ -101,7 +101,7 @@ func (s *Sessions) ends(t *Term, err error) bool {
 	case errors.Is(err, loop.ErrAnotherDirector), errors.Is(err, bus.ErrDamaged), errors.Is(err, failure.ErrForGood):
 		return true
 	}
-	return !s.works && (!t.takeover || !failure.Of(err).Transient)
+	return !s.started && (!t.takeover || !failure.Of(err).Transient)
 }
 
 // busFailed reports whether reopening the bus may fix the error that ended a session. A server that once failed to

@@ -51,9 +51,9 @@ func TestAnothersDecisionsEndAnExpiredTerm(t *testing.T) {
 func TestWhichErrorsEndATerm(t *testing.T) {
 	passing := errors.New("for a moment")
 	for _, c := range []struct {
-		works, takeover bool
-		err             error
-		ends            bool
+		started, takeover bool
+		err               error
+		ends              bool
 	}{
 		{false, false, passing, true},
 		{false, true, passing, false},
@@ -62,7 +62,7 @@ func TestWhichErrorsEndATerm(t *testing.T) {
 		{true, true, failure.ErrForGood, true},
 		{false, true, &container.Error{Kind: container.ErrSpec, Cause: passing}, true},
 	} {
-		s := &Sessions{works: c.works}
+		s := &Sessions{started: c.started}
 		if ends := s.ends(&Term{takeover: c.takeover}, c.err); ends != c.ends {
 			t.Errorf("%+v: ends: %t", c, ends)
 		}

@@ -1,7 +1,7 @@
 package loop
 
-// SignsTogether is signsTogether.
-const SignsTogether = signsTogether
+// HeartbeatBatch is heartbeatBatch.
+const HeartbeatBatch = heartbeatBatch
 
-// TakeSigns takes the pending heartbeats, and returns their number.
-func (o *Owner) TakeSigns() int { return len(o.signs.take()) }
+// TakeHeartbeats takes the pending heartbeats, and returns their number.
+func (o *Owner) TakeHeartbeats() int { return len(o.heartbeats.take()) }

@@ -131,7 +131,7 @@ func (l *lag) lost(at time.Time) time.Duration {
 }
 
 // Late returns the director's lateness. It does not wait for the owner, and is safe for concurrent use.
-func (o *Owner) Late() Lateness { return o.late.now(o.Clock.Now(), o.signs.oldest()) }
+func (o *Owner) Late() Lateness { return o.late.now(o.Clock.Now(), o.heartbeats.oldest()) }
 
 // turnEvery is the longest pause between two turns of the owner, so that it detects that it was suspended.
 func turnEvery(heartbeatTTL time.Duration) time.Duration {
@@ -140,7 +140,7 @@ func turnEvery(heartbeatTTL time.Duration) time.Duration {
 
 // reportLateness tells the machine by how much the director lags behind, if that has changed.
 func (o *Owner) reportLateness(at time.Time) error {
-	late, before := o.late.now(at, o.signs.oldest()), o.driver.Machine().Late()
+	late, before := o.late.now(at, o.heartbeats.oldest()), o.driver.Machine().Late()
 	if late.By == before {
 		return nil
 	}

@@ -53,22 +53,22 @@ type Owner struct {
 	// Throttled returns the total time for which this process got no processor because of a quota. Nil means no quota.
 	Throttled func() (total time.Duration, ok bool)
 
-	driver    *fsm.Driver
-	journal   Journal
-	log       *zap.Logger
-	inputs    chan input
-	signs     *signs
-	late      *lag
-	planned   time.Duration // how long the owner meant to wait before its current turn
-	appended  chan appendResult
-	acks      map[fsm.Token]func()
-	token     fsm.Token
-	appends   sync.WaitGroup
-	appending time.Time       // when the current append began; zero between appends
-	broken    chan error      // why the session must end; capacity 1, so only the first reason counts
-	ctx       context.Context // context of appends, which outlives Run's context, so that finish can complete them
-	done      chan struct{}   // closed when Run has its result, which releases every caller that waits for the owner
-	err       error           // Run's result; written before done is closed
+	driver     *fsm.Driver
+	journal    Journal
+	log        *zap.Logger
+	inputs     chan input
+	heartbeats *heartbeats
+	late       *lag
+	planned    time.Duration // how long the owner meant to wait before its current turn
+	appended   chan appendResult
+	acks       map[fsm.Token]func()
+	token      fsm.Token
+	appends    sync.WaitGroup
+	appending  time.Time       // when the current append began; zero between appends
+	broken     chan error      // why the session must end; capacity 1, so only the first reason counts
+	ctx        context.Context // context of appends, which outlives Run's context, so that finish can complete them
+	done       chan struct{}   // closed when Run has its result, which releases every caller that waits for the owner
+	err        error           // Run's result; written before done is closed
 }
 
 type appendResult struct {
@@ -84,7 +84,7 @@ func New(d *fsm.Driver, j Journal, log *zap.Logger) *Owner {
 		late: late, planned: turnEvery(late.ttl),
 		Clock: NewClock(time.Now()), Effects: func(fsm.Effect) {}, OnDurable: func(fsm.Record) {},
 		OnBatch: func(uint64, []fsm.Record) {},
-		driver:  d, journal: j, log: log, acks: map[fsm.Token]func(){}, signs: newSigns(),
+		driver:  d, journal: j, log: log, acks: map[fsm.Token]func(){}, heartbeats: newHeartbeats(),
 		broken: make(chan error, 1), inputs: make(chan input, 256), appended: make(chan appendResult, 1),
 		done: make(chan struct{}),
 	}

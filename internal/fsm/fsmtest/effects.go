@@ -270,7 +270,7 @@ func (w *shell) soft(p *process, e fsm.Effect) {
 	case fsm.DoReadReview:
 		w.retryGitHub(p, func() {
 			if t := p.m.Task(e.Task); t != nil {
-				w.look(p, w.hub.issue(e.Task), t.Work.PullRequest)
+				w.readPull(p, w.hub.issue(e.Task), t.Work.PullRequest)
 			}
 		})
 	case fsm.DoTidy:

@@ -276,14 +276,14 @@ func (w *shell) watch(p *process) {
 	}
 	for _, t := range p.m.Tasks() {
 		if t.Work.PullRequest > 0 {
-			w.look(p, w.hub.issue(t.Key), t.Work.PullRequest)
+			w.readPull(p, w.hub.issue(t.Key), t.Work.PullRequest)
 		}
 	}
 	w.showIncidents(p)
 }
 
-// look reads one pull request.
-func (w *shell) look(p *process, i *issue, number int) {
+// readPull reads one pull request.
+func (w *shell) readPull(p *process, i *issue, number int) {
 	if i.pull == nil || i.pull.number != number {
 		return
 	}

@@ -123,7 +123,7 @@ func (x *index) search(text string, found func(span)) {
 			}
 			for _, r := range k.rules {
 				if rule := &x.rules[r]; i >= done.of(r) {
-					if next := rule.look(text, lower, i, found); next > i+1 {
+					if next := rule.apply(text, lower, i, found); next > i+1 {
 						done.set(r, next)
 					}
 				}
@@ -155,8 +155,8 @@ func (p *places) set(rule, next int) {
 	*p = append(*p, struct{ rule, next int }{rule, next})
 }
 
-// look applies a rule at the position of a key. It returns the position from which to apply the rule again.
-func (r *searched) look(text, lower string, at int, found func(span)) (next int) {
+// apply applies a rule at the position of a key. It returns the position from which to apply the rule again.
+func (r *searched) apply(text, lower string, at int, found func(span)) (next int) {
 	switch {
 	case r.name == byName:
 		return lookAtName(text, lower, at, found)

@@ -24,9 +24,9 @@ type load struct {
 	busy    bool
 }
 
-// look returns the target for the next period. A busy process becomes quiet after a period without a collection. The
+// adjust returns the target for the next period. A busy process becomes quiet after a period without a collection. The
 // collections during the start of the process do not count, because they are small and frequent.
-func (g *load) look(cycles uint64) (percent int) {
+func (g *load) adjust(cycles uint64) (percent int) {
 	n := cycles - g.cycles
 	g.cycles = cycles
 	if !g.started {
@@ -52,7 +52,7 @@ func Collect(ctx context.Context, busyPercent int) {
 				return
 			case <-ticker.C:
 			}
-			if percent := g.look(collections()); percent != last {
+			if percent := g.adjust(collections()); percent != last {
 				last = percent
 				debug.SetGCPercent(percent)
 			}

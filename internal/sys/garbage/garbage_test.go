@@ -23,7 +23,7 @@ func TestTargetFollowsTheLoad(t *testing.T) {
 		{1, quietPercent},
 	} {
 		cycles += c.more
-		if got := g.look(cycles); got != c.want {
+		if got := g.adjust(cycles); got != c.want {
 			t.Errorf("period %d: %d, want %d", i, got, c.want)
 		}
 	}

@@ -8,22 +8,23 @@ import (
 	"retake/internal/page"
 )
 
-// Door decides which requests at director.http_listen may read the page and the metrics. A request through a proxy on
-// this machine looks like a local request. If a token is configured, Door therefore requires it for every request.
-type Door struct {
+// ReadAccess decides which requests at director.http_listen may read the page and the metrics. A request through a
+// proxy on this machine looks like a local request. If a token is configured, ReadAccess therefore requires it for
+// every request.
+type ReadAccess struct {
 	Address       string
 	Page, Metrics func() (token string, err error) // return "" if no token is configured
 }
 
 // Open reports whether a request may read the page without signing in. Open returns true only for a local request to a
 // local address, and only if the page has no token.
-func (d Door) Open(r *http.Request) bool {
+func (d ReadAccess) Open(r *http.Request) bool {
 	return Loopback(d.Address) && page.Local(r) && none(d.Page)
 }
 
 // ForMetrics returns a handler that passes requests with the metrics' bearer token to next. If the metrics have no
 // token, the handler also passes the requests that Open accepts.
-func (d Door) ForMetrics(next http.HandlerFunc) http.HandlerFunc {
+func (d ReadAccess) ForMetrics(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if d.mayScrape(r) {
 			next(w, r)
@@ -35,7 +36,7 @@ func (d Door) ForMetrics(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-func (d Door) mayScrape(r *http.Request) bool {
+func (d ReadAccess) mayScrape(r *http.Request) bool {
 	if d.Open(r) && none(d.Metrics) {
 		return true
 	}

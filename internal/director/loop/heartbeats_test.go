@@ -154,9 +154,9 @@ func TestSignsAreTakenSoon(t *testing.T) {
 			t.Errorf("shown at once: %q", got)
 		}
 		put("two")
-		time.Sleep(2 * loop.SignsTogether)
+		time.Sleep(2 * loop.HeartbeatBatch)
 		synctest.Wait()
-		if n := o.TakeSigns(); n != 0 {
+		if n := o.TakeHeartbeats(); n != 0 {
 			t.Errorf("%d heartbeats are still waiting", n)
 		}
 		if got := stepOf(); got != "two" {

@@ -9,41 +9,44 @@ import (
 	"retake/internal/fsm"
 )
 
-// signs holds the newest heartbeat of each worker until the owner takes it. The goroutines that read heartbeats from
-// the bus therefore never wait for the owner. Even with a hundred thousand workers, the owner handles only about fifty
-// inputs a second. The owner takes all pending heartbeats before it decides about a deadline, so a worker with a
+// heartbeats holds the newest heartbeat of each worker until the owner takes it. The goroutines that read heartbeats
+// from the bus therefore never wait for the owner. Even with a hundred thousand workers, the owner handles only about
+// fifty inputs a second. The owner takes all pending heartbeats before it decides about a deadline, so a worker with a
 // pending heartbeat does not count as silent.
-type signs struct {
+type heartbeats struct {
 	seed  maphash.Seed
-	parts [signParts]signPart
+	parts [heartbeatParts]heartbeatPart
 	some  chan struct{} // has a token while a heartbeat is pending
 }
 
-// signParts is the number of parts with separate locks, so that many bus readers can add heartbeats at the same time.
-const signParts = 16
+// heartbeatParts is the number of parts with separate locks, so that many bus readers can add heartbeats at the same
+// time.
+const heartbeatParts = 16
 
-type signPart struct {
+type heartbeatPart struct {
 	mu    sync.Mutex
 	all   []fsm.Sign
 	index map[string]int // by worker: its index in all
 	since time.Time      // arrival of the first heartbeat in all
 }
 
-// signsTogether is the time for which heartbeats accumulate before the owner takes them.
-const signsTogether = 20 * time.Millisecond
+// heartbeatBatch is the time for which heartbeats accumulate before the owner takes them.
+const heartbeatBatch = 20 * time.Millisecond
 
-func newSigns() *signs { return &signs{seed: maphash.MakeSeed(), some: make(chan struct{}, 1)} }
+func newHeartbeats() *heartbeats {
+	return &heartbeats{seed: maphash.MakeSeed(), some: make(chan struct{}, 1)}
+}
 
 // put stores a heartbeat until the owner takes it.
-func (s *signs) put(n fsm.Sign) {
-	s.parts[maphash.String(s.seed, n.Worker)%signParts].put(n)
+func (s *heartbeats) put(n fsm.Sign) {
+	s.parts[maphash.String(s.seed, n.Worker)%heartbeatParts].put(n)
 	select {
 	case s.some <- struct{}{}:
 	default:
 	}
 }
 
-func (p *signPart) put(n fsm.Sign) {
+func (p *heartbeatPart) put(n fsm.Sign) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if i, waits := p.index[n.Worker]; waits {
@@ -62,7 +65,7 @@ func (p *signPart) put(n fsm.Sign) {
 }
 
 // take removes and returns the pending heartbeats, in any order.
-func (s *signs) take() (all []fsm.Sign) {
+func (s *heartbeats) take() (all []fsm.Sign) {
 	for i := range s.parts {
 		p := &s.parts[i]
 		p.mu.Lock()
@@ -76,7 +79,7 @@ func (s *signs) take() (all []fsm.Sign) {
 }
 
 // oldest returns the arrival of the heartbeat that has waited longest, or zero.
-func (s *signs) oldest() (at time.Time) {
+func (s *heartbeats) oldest() (at time.Time) {
 	for i := range s.parts {
 		p := &s.parts[i]
 		p.mu.Lock()
@@ -89,19 +92,19 @@ func (s *signs) oldest() (at time.Time) {
 }
 
 // Seen stores a worker's heartbeat for HandOver. It never blocks.
-func (o *Owner) Seen(s fsm.Sign) { o.signs.put(s) }
+func (o *Owner) Seen(s fsm.Sign) { o.heartbeats.put(s) }
 
 // HandOver makes the owner take heartbeats, a short while after the first one arrives. It returns nil when ctx or the
 // owner's session ends.
 func (o *Owner) HandOver(ctx context.Context) error {
 	for {
 		select {
-		case <-o.signs.some:
+		case <-o.heartbeats.some:
 		case <-ctx.Done():
 			return nil
 		}
 		select {
-		case <-time.After(signsTogether):
+		case <-time.After(heartbeatBatch):
 		case <-ctx.Done():
 			return nil
 		}
@@ -117,10 +120,10 @@ func (o *Owner) HandOver(ctx context.Context) error {
 
 // takeSigns offers the pending heartbeats to the machine.
 func (o *Owner) takeSigns(at time.Time) error {
-	if oldest := o.signs.oldest(); !oldest.IsZero() {
+	if oldest := o.heartbeats.oldest(); !oldest.IsZero() {
 		o.late.add(DelayHeartbeat, at.Sub(oldest), at)
 	}
-	for _, part := range fsm.InParts(o.signs.take()) {
+	for _, part := range fsm.InParts(o.heartbeats.take()) {
 		if err := o.driver.Offer(fsm.Event{At: at, Body: part}, 0); err != nil {
 			return err
 		}

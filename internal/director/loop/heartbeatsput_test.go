@@ -12,7 +12,7 @@ import (
 
 // The newest heartbeat of each worker waits. It keeps the usage that earlier heartbeats reported.
 func TestSignsOfOneWorkerAreOne(t *testing.T) {
-	s := newSigns()
+	s := newHeartbeats()
 	var all sync.WaitGroup
 	for n := range 100 {
 		all.Go(func() {

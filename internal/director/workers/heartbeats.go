@@ -15,8 +15,8 @@ import (
 	"retake/internal/metrics"
 )
 
-// Signs passes the heartbeats and progress of workers to the machine.
-type Signs struct {
+// Heartbeats passes the heartbeats and progress of workers to the machine.
+type Heartbeats struct {
 	Bus     *bus.Bus
 	Owner   *loop.Owner
 	Metrics *metrics.Metrics
@@ -26,7 +26,7 @@ type Signs struct {
 }
 
 // Watch receives heartbeats and progress until ctx is done.
-func (s *Signs) Watch(ctx context.Context) error {
+func (s *Heartbeats) Watch(ctx context.Context) error {
 	return s.Bus.WatchWorkers(ctx,
 		func(worker string, h wire.Heartbeat) { s.seen(seenInHeartbeat(worker, h)) },
 		func(worker string, p wire.TaskProgress) {
@@ -36,7 +36,7 @@ func (s *Signs) Watch(ctx context.Context) error {
 		})
 }
 
-func (s *Signs) seen(w fsm.WorkerSeen) {
+func (s *Heartbeats) seen(w fsm.WorkerSeen) {
 	s.Metrics.WorkerSeen(w.Worker)
 	s.Owner.Seen(fsm.Sign{WorkerSeen: w, At: s.Owner.Clock.Now()})
 }
@@ -47,7 +47,7 @@ const probeMost = 5 * time.Second
 // Probe asks a silent worker for a heartbeat, and the runtime for its list. A missing answer counts against the worker,
 // except after a lost connection, or if this process was too slow to read an answer in time. If the director is late,
 // Probe waits longer by the same time, up to probeMost.
-func (s *Signs) Probe(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+func (s *Heartbeats) Probe(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	s.List.Hint()
 	sent, began, wait := s.Owner.Clock.Now(), time.Now(), min(probeMost, s.TTL/4)+min(probeMost, s.Owner.Late().By)
 	try, cancel := context.WithTimeout(ctx, wait)

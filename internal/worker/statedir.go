@@ -27,22 +27,22 @@ const (
 	maxQuestionBytes = 8 << 10
 )
 
-// folder is .retake in the workspace. The agent owns the workspace and may create any file there. root prevents
+// stateDir is .retake in the workspace. The agent owns the workspace and may create any file there. root prevents
 // symbolic links from redirecting our writes.
-type folder struct{ root *os.Root }
+type stateDir struct{ root *os.Root }
 
-func openFolder(workdir string) (*folder, error) {
+func openStateDir(workdir string) (*stateDir, error) {
 	root, err := os.OpenRoot(workdir)
 	if err != nil {
 		return nil, fmt.Errorf("worker: workspace: %w", err)
 	}
-	return &folder{root}, nil
+	return &stateDir{root}, nil
 }
 
-func (f *folder) close() { _ = f.root.Close() }
+func (f *stateDir) close() { _ = f.root.Close() }
 
 // make creates the directory.
-func (f *folder) make() error {
+func (f *stateDir) make() error {
 	if err := f.root.MkdirAll(folderName, 0o755); err != nil {
 		return fmt.Errorf("worker: workspace: %w", err)
 	}
@@ -50,7 +50,7 @@ func (f *folder) make() error {
 }
 
 // write writes a file atomically and durably.
-func (f *folder) write(name string, mode os.FileMode, data []byte) error {
+func (f *stateDir) write(name string, mode os.FileMode, data []byte) error {
 	err := f.root.MkdirAll(path.Dir(name), 0o755)
 	if err == nil {
 		err = safefile.WriteIn(f.root, name, mode, data)
@@ -61,7 +61,7 @@ func (f *folder) write(name string, mode os.FileMode, data []byte) error {
 	return nil
 }
 
-func (f *folder) writeJSON(name string, mode os.FileMode, v any) error {
+func (f *stateDir) writeJSON(name string, mode os.FileMode, v any) error {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return fmt.Errorf("worker: %s: %w", name, err)
@@ -70,7 +70,7 @@ func (f *folder) writeJSON(name string, mode os.FileMode, v any) error {
 }
 
 // remove removes files. Missing files are not an error.
-func (f *folder) remove(names ...string) error {
+func (f *stateDir) remove(names ...string) error {
 	var errs error
 	for _, n := range names {
 		if err := f.root.RemoveAll(n); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -82,7 +82,7 @@ func (f *folder) remove(names ...string) error {
 
 // read returns at most limit bytes of a regular file, or nil if the file does not exist. It never blocks on pipes or
 // devices.
-func (f *folder) read(name string, limit int64) ([]byte, error) {
+func (f *stateDir) read(name string, limit int64) ([]byte, error) {
 	file, err := f.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

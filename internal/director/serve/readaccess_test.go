@@ -43,7 +43,7 @@ func TestWhoMayRead(t *testing.T) {
 		{"no metrics token, empty bearer", local, "localhost", forPage, unset, auth, "Bearer ", false, false},
 		{"password", local, "localhost", forPage, forMetrics, auth, "Basic m", false, false},
 	} {
-		d := Door{Address: c.address, Page: c.page, Metrics: c.metrics}
+		d := ReadAccess{Address: c.address, Page: c.page, Metrics: c.metrics}
 		r := httptest.NewRequest(http.MethodGet, "http://"+c.host+"/metrics", http.NoBody)
 		if c.header != "" {
 			r.Header.Set(c.header, c.value)
