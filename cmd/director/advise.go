@@ -56,7 +56,7 @@ func classifyCommand(o *options) *cobra.Command {
 	return c
 }
 
-// plainText holds the flags for an input that is a program's plain output instead of JSON Lines.
+// plainText holds the flags for plain program output as input, instead of JSON Lines.
 type plainText struct {
 	on          bool
 	exit        int
@@ -70,7 +70,7 @@ func (p *plainText) flags(c *cobra.Command) {
 	c.Flags().StringVar(&p.tool, "tool", "", "with --text: the program, e.g. go or claude-code")
 }
 
-// of returns the values of the flags, or nil if the input is JSON Lines.
+// of returns the flags' values, or nil if the input is JSON Lines.
 func (p *plainText) of(cmd *cobra.Command) (*advise.Text, error) {
 	if !p.on {
 		for _, name := range []string{"exit-code", "stage", "tool"} {

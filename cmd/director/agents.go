@@ -28,7 +28,7 @@ func agentsCommand(o *options) *cobra.Command {
 	return c
 }
 
-// triedCases are the default cases. A profile should pass them before it is used for issues.
+// triedCases are the default cases. A profile should pass them before it works on real issues.
 var triedCases = []string{"ok", "invalid-key", "rate-limit-hour", "context-overflow"}
 
 func agentsTryCommand(o *options) *cobra.Command {
@@ -108,7 +108,7 @@ func (t tryout) run(ctx context.Context, worker string, cases []*agenttest.Case)
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if err := os.Chmod(dir, 0o711); err != nil { // workers run as another user and must traverse it
+	if err := os.Chmod(dir, 0o711); err != nil { // workers run as another user and must be able to enter it
 		return err
 	}
 	place, address, done, err := t.place(ctx, dir)
@@ -133,8 +133,8 @@ func (t tryout) run(ctx context.Context, worker string, cases []*agenttest.Case)
 	return answer(right, nil)
 }
 
-// place describes the agent's environment, and returns the address of this machine in that environment. The caller must
-// call done.
+// place prepares the environment for the agent and describes it. address is this machine's address as the agent sees
+// it. The caller must call done.
 func (t *tryout) place(ctx context.Context, dir string) (place, address string, done func(), err error) {
 	asProcess := func() (string, string, func(), error) {
 		return "as a plain process, without isolation", "127.0.0.1", func() {}, nil

@@ -94,7 +94,7 @@ func configShowCommand(o *options) *cobra.Command {
 	return c
 }
 
-// origins maps each origin of a value to its text. config.Setting.Where follows the text: a file with its line, a
+// origins maps a value's origin to the text that introduces it. config.Setting.Where follows: a file and line, a
 // variable or a policy.
 var origins = map[config.Origin]string{
 	config.FromDefault: "default", config.FromFile: "", config.FromEnvironment: "variable ", config.FromFlag: "--set",

@@ -19,11 +19,10 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// completer proposes words that complete begun, each as "word\tdescription". It returns nil on failure.
+// completer proposes words that begin with begun, each as "word\tdescription". It returns nil on failure.
 type completer func(ctx context.Context, o *options, begun string) []string
 
-// ofArguments maps the names of arguments, as in a command's Use, to completers. ofFlags maps the names of flags to
-// completers.
+// ofArguments maps argument names, as they appear in a command's Use, to completers. ofFlags does the same for flags.
 var (
 	ofArguments = map[string]completer{
 		"ISSUE": completeIssues, "RESOURCE": completeResources, "NAME": completeAgents, "CASE": completeCases,
@@ -63,7 +62,7 @@ func complete(c *cobra.Command, o *options) {
 	c.PersistentFlags().VisitAll(register)
 }
 
-// spacing returns cobra's directive for the proposals of a flag. The shell must not add a space after a key of --set,
+// spacing returns cobra's directive for a flag's proposals. After a key for --set, the shell must not add a space,
 // because "=" and a value follow.
 func spacing(flag, begun string) cobra.ShellCompDirective {
 	if flag == "set" && !strings.Contains(begun, "=") {
@@ -72,7 +71,7 @@ func spacing(flag, begun string) cobra.ShellCompDirective {
 	return cobra.ShellCompDirectiveNoFileComp
 }
 
-// begunWith returns the proposals with the prefix begun, and shortens each description to its first sentence.
+// begunWith returns the proposals that start with begun, and shortens each description to its first sentence.
 func begunWith(begun string, proposals []string) (out []string) {
 	for _, p := range proposals {
 		word, about, _ := strings.Cut(p, "\t")

@@ -16,7 +16,7 @@ import (
 	"retake/internal/doctor"
 )
 
-// world returns the doctor's view of this machine, before any request. The configuration may be invalid.
+// world returns the configuration, possibly invalid, for the doctor. It sends no requests.
 func (o *options) world() (doctor.World, error) {
 	if err := o.find(); err != nil {
 		return doctor.World{}, err

@@ -92,8 +92,8 @@ func (e *explaining) run(cmd *cobra.Command, o *options, issue string) error {
 		func(ev timeline.Event) bool { return ev.Over })
 }
 
-// notYet returns the error for a requested time before the issue's first event. The error states the time of that
-// event. If ask fails, notYet returns err instead.
+// notYet returns the error for a time before the issue's first event. The error says when that event happened. If ask
+// fails, notYet returns err instead.
 func notYet(err error, ask func(time.Time) (timeline.Task, time.Time, error)) error {
 	told, _, later := ask(time.Time{})
 	if later != nil {
@@ -208,8 +208,8 @@ func eventsCommand(o *options) *cobra.Command {
 	return c
 }
 
-// nothingHappened explains why a list of events is empty. Either the journal is empty, or it lacks events of the issue
-// or the period.
+// nothingHappened explains why a list of events is empty. Either the journal is empty, or it has no events for the
+// issue or in the period.
 func nothingHappened(ctx context.Context, to io.Writer, cfg config.Config, broken error, f operator.EventFilter,
 	since string,
 ) error {
@@ -277,7 +277,7 @@ func followEvents(ctx context.Context, to io.Writer, cfg config.Config, broken e
 	return nil
 }
 
-// timeOf parses a time that a person typed: RFC 3339, a time of today, or an age. An empty text gives the zero time.
+// timeOf parses a time that a person typed: RFC 3339, a time today, or an age. An empty text means the zero time.
 func timeOf(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil

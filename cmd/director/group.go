@@ -21,8 +21,8 @@ func group(c *cobra.Command) {
 	c.SuggestionsMinimumDistance = 2
 }
 
-// groupUsage removes the line "command [flags]" of a group from cobra's usage template. Cobra would show it, because
-// group makes every group runnable.
+// groupUsage changes cobra's usage template to omit the line "command [flags]" for groups. Otherwise cobra would print
+// it, because group makes every group runnable.
 func groupUsage(template string) string {
 	return strings.Replace(template, "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1)
 }

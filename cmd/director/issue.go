@@ -13,12 +13,12 @@ import (
 // issueWanted describes the argument ISSUE in errors and in --help.
 const issueWanted = "owner/repo#21, repo#21, or 21 if the configuration has one repository"
 
-// issueForm matches all forms of an issue: its URL, a repository with a number, or only a number.
+// issueForm matches every way to name an issue: its URL, a repository with a number, or only a number.
 var issueForm = regexp.MustCompile(
 	`^(?:https?://[^/]+/)?(?:(?:([^/#\s]+)/)?([^/#\s]+)(?:#|/(?:issues|pull)/))?#?([0-9]{1,15})(?:[?#].*)?$`)
 
-// issue loads the configuration with toAsk, and parses the argument ISSUE with the configured repositories. cfg and
-// broken are the results of toAsk.
+// issue loads the configuration with toAsk, and resolves the argument ISSUE against the configured repositories. cfg
+// and broken come from toAsk.
 func (o *options) issue(name string) (key fsm.IssueKey, cfg config.Config, broken, err error) {
 	if cfg, broken, err = o.toAsk(); err != nil {
 		return "", cfg, broken, err
@@ -29,8 +29,8 @@ func (o *options) issue(name string) (key fsm.IssueKey, cfg config.Config, broke
 	return key, cfg, broken, err
 }
 
-// issueKey parses the argument ISSUE: see issueWanted. It also accepts an issue's URL. GitHub ignores case in names,
-// so a configured repository gets its configured spelling. Other names keep the given spelling.
+// issueKey parses the argument ISSUE; see issueWanted. It also accepts an issue's URL. GitHub ignores case in names, so
+// a configured repository gets its configured spelling. Other names keep the spelling given.
 func issueKey(name string, repositories []string) (fsm.IssueKey, error) {
 	m := issueForm.FindStringSubmatch(strings.TrimSpace(name))
 	if m == nil {

@@ -74,7 +74,7 @@ func (l *logging) run(cmd *cobra.Command, o *options, name string) error {
 	at := logSource{dir, issue, broken}
 	to := bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)
 	out := newLogPrinter(to, issue, l.json)
-	if f.Follow { // each line appears at once
+	if f.Follow { // show each line immediately
 		out = newLogPrinter(cmd.OutOrStdout(), issue, l.json)
 	}
 	out.raw = l.raw
@@ -109,7 +109,7 @@ func (l *logging) read(cmd *cobra.Command, from logSource, f output.Filter, p *l
 	return p.print(operator.StoredLines(cmd.Context(), from.dir, from.issue, f))
 }
 
-// noStage returns the error for a stage without output, with the stages that have some.
+// noStage returns the error for a stage without output. The error lists the stages that have output.
 func noStage(stage string, stages []string) error {
 	if len(stages) == 0 {
 		return fmt.Errorf("no output in stage %s, or in any other stage", stage)

@@ -30,7 +30,7 @@ func (noBecause) Is(target error) bool { return target == errNo }
 func main() { os.Exit(run()) }
 
 func run() int {
-	_ = hidden.Process() // as early as possible; `director run` reports the error
+	_ = hidden.Process() // call this as early as possible; `director run` reports the error
 	root := command()
 	ctx, stop := signalled(hangupReloads(root, os.Args[1:]))
 	defer stop()
@@ -108,7 +108,8 @@ func command() *cobra.Command {
 	return root
 }
 
-// exits describes a command's exit codes, from 0, for its help. An empty text leaves that code out.
+// exits formats the exit codes for a command's help. texts describe the codes in order, from 0. An empty text omits its
+// code.
 func exits(texts ...string) string {
 	var b strings.Builder
 	b.WriteString("Exit codes:")

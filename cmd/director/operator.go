@@ -35,8 +35,8 @@ func (o *options) asking(use, short string, run func(ctx context.Context, cmd *c
 }
 
 // toAsk returns the readable part of the configuration, which is enough to query a running director even if the file
-// has problems. broken holds these problems. The caller reports them if no director runs, see orBroken. err is set if
-// it is uncertain which data directory to use.
+// has problems. broken holds these problems. If no director is running, the caller reports them; see orBroken. err is
+// set if the data directory is uncertain.
 func (o *options) toAsk() (cfg config.Config, broken, err error) {
 	if err := o.find(); err != nil {
 		return config.Default(), nil, err

@@ -99,7 +99,7 @@ func (o *options) basis(cmd *cobra.Command, chosen chosenPolicy) (b basis, err e
 		whose)
 }
 
-// policy returns the policy under the limits, and the settings that the limits override.
+// policy returns the policy with the limits applied, and the settings that the limits override.
 func (b basis) policy() (p *policy.Policy, overruled []string, err error) {
 	p = b.base
 	if b.file != "" {
@@ -122,7 +122,7 @@ func (b basis) checked() (c advise.Checked, err error) {
 		return c, err
 	}
 	if c.Policy, c.Faults, err = policy.Review(b.file, b.base, b.data, b.limits); err == nil && c.Policy != nil {
-		_, c.Warnings, _ = b.policy() // c.Faults has the problems of this policy
+		_, c.Warnings, _ = b.policy() // c.Faults already has this policy's problems
 	}
 	return c, err
 }
@@ -182,7 +182,7 @@ func policyCheckCommand(o *options) *cobra.Command {
 	return c
 }
 
-// policyWarnings returns the problems of the configuration's policy, and its settings that do not take effect.
+// policyWarnings returns the problems of the configured policy, and its settings that have no effect.
 func policyWarnings(c config.Config) ([]string, error) {
 	if c.Recovery.PolicyFile == "" {
 		return nil, nil

@@ -56,8 +56,8 @@ func showReplay(to io.Writer, r *whatif.Report, reread bool) error {
 	return nil
 }
 
-// alone returns the note that the policy would decide n cases differently if there were no incident. It returns "" if n
-// is 0.
+// alone returns a note that, without the incident, the policy would have decided n cases differently. It returns "" if
+// n is 0.
 func alone(n int) string {
 	if n == 0 {
 		return ""
@@ -84,7 +84,7 @@ func showCases(w *tabwriter.Writer, r *whatif.Report) {
 	fmt.Fprintf(w, "questions\t%d more, %d fewer\n", t.MoreAsked, t.FewerAsked)
 }
 
-// attemptLines sums up the cases, in attempts and in delays.
+// attemptLines summarises how attempts and delays would have changed.
 func attemptLines(t *whatif.Totals) []string {
 	lines := []string{fmt.Sprintf("%d more attempts granted, %d fewer; only the first difference of each claim counts",
 		t.MoreAttempts, t.FewerAttempts)}

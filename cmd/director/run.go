@@ -91,7 +91,7 @@ func (r *running) run(cmd *cobra.Command, o *options) error {
 	for _, moved := range cfg.Moved() {
 		log.Warn("using a path in the working directory", zap.String("path", moved))
 	}
-	if hidden.Getenv("GOGC") == "" { // otherwise the user has chosen the percentage
+	if hidden.Getenv("GOGC") == "" { // otherwise keep the percentage that the user chose
 		garbage.Collect(cmd.Context(), director.GCPercent)
 	}
 	limitMemory(log, memlimit.FromCgroup)
@@ -135,8 +135,8 @@ func limitMemory(log *zap.Logger, group memlimit.Provider) {
 	}
 }
 
-// onlyIssues parses the list of --only. It rejects issues in repositories that the director does not poll,
-// because it would wait for them forever.
+// onlyIssues parses the value of --only. It rejects issues in repositories that the director does not poll, because it
+// would wait for them forever.
 func onlyIssues(list string, repositories []string) (keys []fsm.IssueKey, err error) {
 	for name := range strings.SplitSeq(list, ",") {
 		if name = strings.TrimSpace(name); name == "" {

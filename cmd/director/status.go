@@ -40,8 +40,8 @@ func statusCommand(o *options) *cobra.Command {
 	return c
 }
 
-// blocked returns the timelines of the issues that wait for a person. If the timelines are not readable, it returns
-// these issues without their questions.
+// blocked returns the timelines of the issues that wait for a person. If it cannot read the timelines, it returns the
+// issues without their questions.
 func blocked(ctx context.Context, dataDir string, s wire.Snapshot) (all []timeline.Task) {
 	for _, t := range s.Tasks {
 		if t.State == fsm.Blocked.String() {
@@ -118,8 +118,8 @@ func taskLines(w io.Writer, s wire.Snapshot, asks []timeline.Task) {
 	}
 }
 
-// paceLine describes the deliveries of the last hour, the limit that delays the next task, and the number of comments
-// and pull requests that GitHub still allows.
+// paceLine describes the last hour's deliveries, the limit that delays the next task, and how many more comments and
+// pull requests GitHub allows.
 func paceLine(s wire.Snapshot, now time.Time) string {
 	over := "in the last hour"
 	if since := s.Director.Since.Time; now.Sub(since) < time.Hour {
@@ -136,7 +136,7 @@ func paceLine(s wire.Snapshot, now time.Time) string {
 		s.Meters[operator.MeterContentLeft])
 }
 
-// orAt returns the end of a sentence that refers to an issue's address, or "" without an address.
+// orAt returns the end of a sentence that points to the issue's page, or "" if url is empty.
 func orAt(url string) string {
 	if url == "" {
 		return ""
@@ -144,13 +144,13 @@ func orAt(url string) string {
 	return ", or answer at " + url
 }
 
-// incidentPrefix begins the name of an incident among the cooldowns of a snapshot.
+// incidentPrefix marks the incidents among a snapshot's cooldowns.
 const incidentPrefix = "incident/"
 
 func isIncident(c wire.SnapshotCooldown) bool { return strings.HasPrefix(c.Resource, incidentPrefix) }
 
-// cooldownLine describes a closed resource, with the end and the reason of its cooldown. For an incident, it also lists
-// the affected issues.
+// cooldownLine describes a closed resource, and why and until when it is closed. For an incident, it also lists the
+// affected issues.
 func cooldownLine(c wire.SnapshotCooldown) string {
 	until := " until " + c.Until.Format(time.TimeOnly)
 	if !isIncident(c) {

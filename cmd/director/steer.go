@@ -23,8 +23,8 @@ type steering struct {
 
 	aliases []string
 	command fsm.Command
-	// needs describes the argument that must follow the issue, if any. If text is set, the remaining words go to
-	// the agent.
+	// needs describes the required argument after the issue, if any. If text is set, the remaining words go to the
+	// agent.
 	needs string
 	text  bool
 	// argument parses the first word after the issue into the command. Nil means that the command takes only an

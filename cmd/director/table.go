@@ -11,8 +11,8 @@ import (
 // gap is the number of spaces between two columns.
 const gap = 3
 
-// shrinking describes a column that may become narrower on a narrow terminal. least is its minimum width. If least is
-// 0, the column may disappear.
+// shrinking describes a column that may shrink on a narrow terminal. least is its minimum width; 0 means that the
+// column may disappear.
 type shrinking struct{ column, least int }
 
 // columnsOf returns the width of the terminal, or 0 without a terminal.
@@ -70,7 +70,7 @@ func writeTable(to io.Writer, rows [][]string, columns int, may []shrinking) err
 	return err
 }
 
-// cut limits s to a number of characters, which includes the ellipsis.
+// cut limits s to most characters, including the ellipsis.
 func cut(s string, most int) string {
 	if r := []rune(s); len(r) > most {
 		return strings.TrimRight(string(r[:max(most-1, 0)]), " ") + "…"

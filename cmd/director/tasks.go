@@ -44,7 +44,7 @@ func (f taskFilter) check() error {
 	return nil
 }
 
-// recently is the time that a finished task stays in the list.
+// recently is how long a finished task stays in the list.
 const recently = 24 * time.Hour
 
 func (f taskFilter) wants(t timeline.Task, now time.Time) bool {

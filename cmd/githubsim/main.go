@@ -20,12 +20,12 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// shutdownTimeout is the time that pending requests have to finish after a signal.
+// shutdownTimeout is how long pending requests may take to finish after a signal.
 const shutdownTimeout = 5 * time.Second
 
 type settings struct {
 	listen, data, person, bot, token string
-	repos                            []string // each owner/name or owner/name=directory
+	repos                            []string // each is owner/name or owner/name=directory
 }
 
 func main() {
@@ -118,7 +118,7 @@ func run(ctx context.Context, s settings, out io.Writer) error {
 	return err
 }
 
-// addresses lists the addresses of the pages, the API and the repositories, one on each line.
+// addresses lists the addresses of the pages, the API and the repositories, one per line.
 func (s settings) addresses(at string) string {
 	text := "pages  " + at + "/\napi    " + at + githubtest.APIPath + "\ntoken  " + s.token + " (of " + s.bot + ")\n"
 	for _, r := range s.repos {

@@ -1,5 +1,5 @@
-// Command providersim is a stand-in for the model providers OpenAI, Anthropic and Gemini. Its scripted model calls
-// the client's tools. The path of a request selects a failure. See internal/agenttest.
+// Command providersim is a stand-in for the model providers OpenAI, Anthropic and Gemini. Its scripted model calls the
+// client's tools. The request path selects a failure. See internal/agenttest.
 package main
 
 import (
@@ -76,13 +76,12 @@ func run(ctx context.Context, s settings, out io.Writer) error {
 		return fmt.Errorf("%w: choose another address with --listen", err)
 	}
 	fmt.Fprintf(out, "serving %s; put /case/<name> before the path of the API for one of these cases:\n\n", sim.URL())
-	list(out, "ADDRESS", func(c *agenttest.Case) string { return sim.Base(c, "") }) // some cases have another address
+	list(out, "ADDRESS", func(c *agenttest.Case) string { return sim.Base(c, "") }) // some cases have their own address
 	<-ctx.Done()
 	return sim.Close()
 }
 
-// list prints one line for each case. The heading of the first column is title, and its cells are the results of
-// called.
+// list prints one line per case. title is the heading of the first column, and called returns its cells.
 func list(out io.Writer, title string, called func(*agenttest.Case) string) {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, title+"\tREAD AS\tWHAT HAPPENS")

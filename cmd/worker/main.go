@@ -23,7 +23,7 @@ import (
 
 func main() { os.Exit(int(run(os.Args[1:]))) }
 
-// commands are the other programs in this binary, by first argument. run starts them before it does anything else,
+// commands maps the first argument to the other programs in this binary. run starts them before it does anything else,
 // because the supervisor must start before this process has threads or children.
 var commands = map[string]func(args []string) int{
 	supervisor.Command:      supervisor.Main,
