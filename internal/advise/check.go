@@ -8,7 +8,7 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// Checked is a policy with the findings about it.
+// Checked is a policy and what the check found.
 type Checked struct {
 	Name     string         // the file as given, or the preset
 	Policy   *policy.Policy // nil if the policy was refused
@@ -17,8 +17,8 @@ type Checked struct {
 	Limits   string   // describes the source of the limits
 }
 
-// CheckPolicy prints the faults and warnings of a policy, and a note about each row of the base that another row makes
-// unused. ok is false if the policy has faults.
+// CheckPolicy prints the faults and warnings of a policy, and notes which base rows are unused because others decide
+// first. ok is false if the policy has faults.
 func CheckPolicy(c Checked, out io.Writer) (ok bool, err error) {
 	var b strings.Builder
 	for _, f := range c.Faults {
@@ -51,10 +51,10 @@ func Warn(warnings []string, b *strings.Builder) {
 	}
 }
 
-// terminal is the assumed width of a terminal.
+// terminal is the assumed terminal width.
 const terminal = 100
 
-// paragraph prints a line, wrapped to the width of a terminal.
+// paragraph prints a line, wrapped to the terminal width.
 func paragraph(b *strings.Builder, line string) {
 	for _, l := range wrap(line, terminal) {
 		b.WriteString(l + "\n")

@@ -21,7 +21,7 @@ type Classifying struct {
 	Classifier *classify.Classifier
 	As         []string         // presets for which to print the name of the reason
 	Explain    bool             // also print all rules that matched, and why the others were not chosen
-	Now        func() time.Time // the time for lines without a timestamp
+	Now        func() time.Time // supplies the time for lines without a timestamp
 }
 
 // Classify prints a finding for every line, and returns the number of unreadable lines.
@@ -47,7 +47,7 @@ type finding struct {
 	Reason     recovery.Reason       `json:"reason"`
 	Class      recovery.Cause        `json:"class"`
 	Retryable  bool                  `json:"retryable"`
-	RetryAfter *float64              `json:"retry_after_seconds"` // null without a stated wait
+	RetryAfter *float64              `json:"retry_after_seconds"` // null if no wait is stated
 	Signature  string                `json:"signature"`
 	Rule       string                `json:"rule"`
 	Cause      string                `json:"cause"`
@@ -150,7 +150,7 @@ func (q *question) evidence() recovery.Evidence {
 		e.Tool = path.Base(e.Tool)
 	}
 	// A worker reports OOMKilled because it has read the kernel's counter. From other programs, the reason is only an
-	// assertion, so it needs a SIGKILL as well.
+	// assertion, so OOM also requires a SIGKILL.
 	if e.Assertion.ErrorType == string(recovery.OOMKilled) {
 		e.OOM = e.OOM || e.Signal == "SIGKILL" || e.ExitCode != nil && *e.ExitCode == 137
 	}

@@ -68,8 +68,8 @@ func (o *Deciding) answer(data []byte) (any, error) {
 	return a, nil
 }
 
-// inItsWords replaces the reason at the start of a verdict's explanation by the name in the input. It omits the
-// reason's meaning, because that name may have a wider meaning.
+// inItsWords replaces the reason at the start of a verdict's explanation with the name that the input used. It omits
+// the reason's meaning, because the input's name may be broader.
 func (h *history) inItsWords(why string) string {
 	last := h.failures[len(h.failures)-1]
 	reason := string(last.finding.Reason)
@@ -81,9 +81,9 @@ func (h *history) inItsWords(why string) string {
 	return brief([]byte(last.word)) + ":" + strings.Replace(rest, " "+about.Means+";", "", 1)
 }
 
-// walk decides on the failures in order, each with the tally of the earlier failures, and returns the last verdict. All
-// facts of the input apply to the last failure. Of these facts, only HasAlternative and Caller apply to the earlier
-// failures. After a verdict that compacts the context, later failures count as already compacted.
+// walk decides on the failures in order, each with the tally of those before it, and returns the last verdict. All
+// facts of the input apply to the last failure, but only HasAlternative and Caller apply to earlier ones. After a
+// verdict that compacts the context, later failures count as already compacted.
 func (h *history) walk(p *policy.Policy) (v recovery.Verdict) {
 	tally, compacted := recovery.Tally{}, false
 	last := len(h.failures) - 1

@@ -15,7 +15,7 @@ import (
 // object is a JSON object. Its fields are read one by one, so that an error can name the field.
 type object map[string]json.RawMessage
 
-// parse reads a line as an object. Example appears in the error.
+// parse reads a line as an object. Its errors quote example.
 func parse(data []byte, example string) (object, error) {
 	var o object
 	err := json.Unmarshal(data, &o)
@@ -29,20 +29,19 @@ func parse(data []byte, example string) (object, error) {
 	return o, nil
 }
 
-// field sets one field of a T from the first of its names that is present. A null counts as absent.
+// field describes a field of T. The first of its names that is present supplies the value. A null counts as absent.
 type field[T any] struct {
 	names []string
 	want  string
-	read  func(t *T, raw json.RawMessage) bool // returns false for an unexpected value
+	read  func(t *T, raw json.RawMessage) bool // returns false if the value is invalid
 }
 
-// at returns a row for a field with the form f. place returns the address at which to store the value.
+// at returns a field of the form f. place returns a pointer to the value in a T.
 func at[T, V any](f form[V], place func(*T) *V, names ...string) field[T] {
 	return field[T]{names, f.want, func(t *T, raw json.RawMessage) bool { return f.read(raw, place(t)) }}
 }
 
-// fill reads the fields of o in the order of the table. Errors add path before the name of a field. Unknown fields are
-// ignored.
+// fill reads the fields of o in table order. Errors prefix the field's name with path. Unknown fields are ignored.
 func fill[T any](t *T, o object, path string, fields []field[T]) error {
 	for _, f := range fields {
 		for _, name := range f.names {
@@ -132,7 +131,7 @@ func idOf(data []byte) json.RawMessage {
 	return nil
 }
 
-// copied returns an id for an answer, unchanged except for invalid UTF-8.
+// copied returns the id for an answer, with invalid UTF-8 replaced.
 func copied(id json.RawMessage) json.RawMessage {
 	if len(id) == 0 {
 		return nil

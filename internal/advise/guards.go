@@ -57,7 +57,7 @@ func guardTexts(g policy.Guards) []string {
 	return lines
 }
 
-// action returns the action that replaces another attempt when the limit is reached.
+// action returns the action to take instead of another attempt when the limit is reached.
 func (r guardRow) action() recovery.Action {
 	if r.to == "" {
 		return recovery.Escalate

@@ -23,15 +23,15 @@ type history struct {
 type failure struct {
 	word      string // a reason, or a name in the preset's vocabulary
 	finding   recovery.Finding
-	at        time.Time // only checked, because policies do not depend on dates
+	at        time.Time // only validated, because policies do not depend on dates
 	usage     recovery.Usage
 	recovered bool // a success followed this failure
 
 	transient, retry, escalate *bool // flags of a report; nil if absent
 }
 
-// said returns the flags of the report, or nil if both are absent. A missing flag does not object to the policy's
-// verdict.
+// said returns the flags of the report, or nil if both are absent. A missing flag leaves the policy's verdict
+// unchanged.
 func (x *failure) said() *recovery.Assertion {
 	if x.retry == nil && x.escalate == nil {
 		return nil
@@ -41,7 +41,7 @@ func (x *failure) said() *recovery.Assertion {
 	}
 }
 
-// wordNames lists the fields that may contain the reason. Each vocabulary uses one of them.
+// wordNames lists the fields that may contain the reason; each vocabulary uses one of them.
 var wordNames = []string{"reason", "class", "error_class", "error_type", "type", "code"}
 
 var failureFields = []field[failure]{
@@ -152,7 +152,7 @@ func (o *Deciding) reason(word string) (recovery.Reason, bool) {
 	return r, ok
 }
 
-// ownWords maps each lower-case name that a policy uses for several reasons to the first of them.
+// ownWords maps the policy's own names for groups of reasons, in lower case, to the first reason of each group.
 func ownWords(p *policy.Policy) map[string]recovery.Reason {
 	words := map[string]recovery.Reason{}
 	for _, r := range p.Table() {

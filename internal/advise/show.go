@@ -12,8 +12,8 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// ShowPolicy prints the table for a terminal of 100 columns. It omits unreachable rows, and prints the rows of the
-// document first. If the failures of a row are counted in another unit than per row, the column METER names the unit.
+// ShowPolicy prints the table for a terminal of 100 columns. It omits unreachable rows, and prints the document's own
+// rows first. If a row's failures are not counted per row, the column METER names the unit.
 func ShowPolicy(p *policy.Policy, out io.Writer, warnings ...string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "policy   %s\nbackoff  %s\n", p.Name(), backoffText(p.Backoff()))

@@ -13,7 +13,7 @@ import (
 // otherNames has the names of signals that differ on some systems.
 var otherNames = map[string]string{"SIGIOT": "SIGABRT", "SIGCLD": "SIGCHLD", "SIGPOLL": "SIGIO", "SIGUNUSED": "SIGSYS"}
 
-// firstRealTime and lastRealTime are the limits of the signals that have only numbers.
+// firstRealTime and lastRealTime bound the real-time signals, which have numbers but no names.
 const firstRealTime, lastRealTime = 34, 64
 
 // readSignal reads a number, or a name with or without SIG, in any case. 0 and "" mean no signal.

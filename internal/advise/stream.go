@@ -22,7 +22,7 @@ type Source struct {
 // MaxLine limits one line, in bytes. A longer line is skipped, and its answer is an error.
 const MaxLine = 16 << 20
 
-// beginning is the maximum number of bytes that nextLine returns of an overlong line. They usually contain the id.
+// beginning is how many bytes of an overlong line nextLine returns at most. They usually contain the id.
 const beginning = 4 << 10
 
 // asker answers one line with a JSON value, or with an error about its content.
@@ -90,8 +90,8 @@ func interruptible(ctx context.Context, r io.Reader) io.Reader {
 	return out
 }
 
-// nextLine returns a line without its line feed, or the beginning of an overlong line. With an error, it may also
-// return the last line.
+// nextLine returns a line without its line feed, or the beginning of an overlong line. It may return the last line
+// together with an error.
 func nextLine(r *bufio.Reader) (data []byte, tooLong bool, err error) {
 	for {
 		part, err := r.ReadSlice('\n')
