@@ -12,7 +12,7 @@ import (
 	"retake/internal/worktree"
 )
 
-// Limits on the size of a prompt and of a file, in bytes. Linux accepts no argument longer than 128 KiB.
+// Limits on the sizes of prompts and files, in bytes. Linux does not accept arguments longer than 128 KiB.
 const (
 	DefaultPrompt = 32 << 10
 	minPrompt     = 2 << 10
@@ -20,8 +20,8 @@ const (
 	maxFile       = 64 << 10
 )
 
-// Default and maximum of exit_seconds, the time that an agent may take to exit after its stream's last event. The agent
-// may have to flush its telemetry or run its hooks.
+// Default and maximum of exit_seconds, how long an agent may take to exit after its stream's last event. The agent may
+// have to flush its telemetry or run its hooks.
 const (
 	defaultExit = 5
 	maxExit     = 3600
@@ -136,7 +136,7 @@ func (p *Profile) checkFiles(wrong wrongIf) {
 	}
 }
 
-// check records every fault of the globs.
+// check records every invalid glob.
 func (t *traces) check(file *tomlfile.File, at string) {
 	for _, g := range t.StatePaths {
 		if err := worktree.Check(g); err != nil {

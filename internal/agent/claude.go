@@ -39,7 +39,7 @@ func claudeSystem(r *Reader, o object) {
 	}
 }
 
-// claudeTask tracks background tasks. After its result, claude waits for them, and then takes another turn.
+// claudeTask tracks background tasks. After reporting its result, claude waits for them and then takes another turn.
 func claudeTask(r *Reader, id string, begins bool) {
 	switch {
 	case begins && len(r.state.tasks) < maxTasks:
@@ -67,7 +67,7 @@ func claudeMessage(r *Reader, o object) {
 		}
 	}
 	if id := m.text("id"); id != "" && id != r.state.id {
-		r.state.id = id // every part of a message repeats the message's usage
+		r.state.id = id // every part repeats the usage of the whole message
 		r.usage(Usage{Tokens: claudeTokens(m.at("usage"))}, false)
 	}
 	if kind := o.text("error"); kind != "" {

@@ -50,8 +50,8 @@ func codexItem(r *Reader, item object, completed bool) {
 	}
 }
 
-// reconnecting matches the line that codex prints before a retry, with the reason in parentheses. Without a reason,
-// codex waits for the network and never gives up.
+// reconnecting matches the line that codex prints before a retry, with an optional reason in parentheses. If it has no
+// reason, codex is waiting for the network and never gives up.
 var reconnecting = regexp.MustCompile(`^Reconnecting\.\.\.\s*(\S*)\s*(?:\((.*)\))?`)
 
 func codexError(r *Reader, message string) {

@@ -8,8 +8,8 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// keyOwners maps the prefix of a variable's name to the provider of its credential. Other variables may hold any
-// credential.
+// keyOwners maps prefixes of variable names to the provider whose credential the variable holds. Variables without such
+// a prefix may hold any credential.
 var keyOwners = []struct{ prefix, provider string }{
 	{"ANTHROPIC_", "anthropic"},
 	{"CLAUDE_CODE_", "anthropic"},
@@ -47,9 +47,9 @@ func KeysOf(provider string, variables []string) []string {
 	return own
 }
 
-// Credential returns the provider of an agent's stage, and the variables that may hold its key. set lists the
-// variables that the agent got. If set has only one variable, that variable determines the provider, unless the stage
-// or the model names another provider.
+// Credential returns the provider that an agent's stage uses, and the variables that may hold its key. set lists the
+// variables passed to the agent. If there is only one, it determines the provider, unless the stage or the model names
+// another.
 func Credential(s wire.StagePlan, model string, set []string) (provider string, variables []string) {
 	provider = Provider(s, model)
 	if len(set) == 1 {
@@ -64,11 +64,10 @@ func Credential(s wire.StagePlan, model string, set []string) (provider string, 
 	return provider, KeysOf(provider, variables)
 }
 
-// gooseSays matches the beginning of the line in which goose names its provider.
+// gooseSays matches the start of the line in which goose names its provider.
 const gooseSays = `(?m)^starting session \| provider: `
 
-// refusers maps exceptions of the providers' SDKs and of LiteLLM, and the first line of goose, to the provider that
-// answered.
+// refusers maps exceptions from LiteLLM and the providers' SDKs, and goose's first line, to the provider that answered.
 var refusers = []struct {
 	provider string
 	says     *regexp.Regexp

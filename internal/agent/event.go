@@ -33,7 +33,7 @@ type RateLimit struct {
 type Failure struct {
 	Message    string
 	Code       string   // the provider's or CLI's code for the error, which is more general than the message
-	Names      []string // Code and all other codes, types, statuses and reasons, nearest first
+	Names      []string // Code and all other codes, types, statuses and reasons, outermost first
 	Details    string   // further lines about the error
 	Status     int      // HTTP status, or 0 if not stated
 	Retryable  bool

@@ -29,7 +29,7 @@ var (
 // failureDepth limits the nesting of an error's details.
 const failureDepth = 3
 
-// levels returns o and the nested objects that hold an error's details, nearest first.
+// levels returns o and the nested objects that hold an error's details, outermost first.
 func (o object) levels(depth int) []object {
 	all := []object{o}
 	for _, name := range wrapperFields {
@@ -73,7 +73,7 @@ func (o object) failure() (f Failure) {
 	return f
 }
 
-// maxNames limits the number of names that one failure has.
+// maxNames limits the number of names per failure.
 const maxNames = 16
 
 // appendNames adds the error's names in o. A name is a single word, or a number that is not an HTTP status.
@@ -101,7 +101,7 @@ func (o object) firstError() string {
 	return ""
 }
 
-// quotaDetails returns the details in Google's errors as lines, first the retry time, last the exhausted quota.
+// quotaDetails returns the retry time and the exhausted quotas from the details of Google's errors, one per line.
 func (o object) quotaDetails() (lines string) {
 	for _, detail := range o.list("details") {
 		if wait := detail.text("retryDelay"); wait != "" {
@@ -122,7 +122,7 @@ var limitHeader = regexp.MustCompile(
 // limitHeaders returns the headers that match limitHeader, with names in lower case.
 func limitHeaders(o object) map[string]string {
 	var out map[string]string
-	// sorted, so that the same value wins in every run if a name occurs in several spellings
+	// sorted, so that the result is deterministic if a name occurs in several spellings
 	for _, name := range slices.Sorted(maps.Keys(o)) {
 		value := fmt.Sprint(o[name])
 		if lower := strings.ToLower(name); limitHeader.MatchString(lower) && len(value) <= maxStep {
@@ -135,7 +135,7 @@ func limitHeaders(o object) map[string]string {
 	return out
 }
 
-// statesError reports whether o, or an event inside o, is about an error.
+// statesError reports whether o, or an event inside it, describes an error.
 func (o object) statesError(depth int) bool {
 	kind := o.text("type")
 	switch {

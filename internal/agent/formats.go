@@ -71,7 +71,7 @@ func Formats() []string {
 	return names
 }
 
-// append adds to the answer, up to maxAnswer bytes.
+// append adds text to the answer, up to maxAnswer bytes.
 func (s *state) append(text string) {
 	if room := maxAnswer - len(s.text); room > 0 {
 		s.text += text[:min(len(text), room)]

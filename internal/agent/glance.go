@@ -17,7 +17,7 @@ func isQuote(line string) bool {
 	return g.object(0, topObject) && g.i == len(line) && isQuoteKind(g.kind)
 }
 
-// isQuoteKind reports whether events of this kind only quote text, unless one of their fields shows otherwise.
+// isQuoteKind reports whether events of this kind only quote text, as long as none of their fields contradicts it.
 func isQuoteKind(kind string) bool {
 	return isKind(kind) && kind != "result" && kind != "turn.completed" && !isErrorKind(kind) && !isErrorName(kind) &&
 		!strings.Contains(kind, "retry") && !strings.Contains(kind, "limit")
@@ -43,7 +43,7 @@ const (
 // maxGlance limits the nesting of an object.
 const maxGlance = 32
 
-// object checks the object that begins here, including the fields that determine the kind of the outermost object.
+// object checks the object at the current position, including the fields that determine the outermost object's kind.
 func (g *glance) object(depth int, of whose) bool {
 	if depth == maxGlance {
 		return false
@@ -111,7 +111,7 @@ func (g *glance) field(key string, depth int, of whose) bool {
 	return g.value(depth, anyObject)
 }
 
-// value checks the value that begins here. If the value is an object, of identifies that object.
+// value checks the value at the current position. If it is an object, of identifies it.
 func (g *glance) value(depth int, of whose) bool {
 	switch c := g.peek(); {
 	case c == '{':
@@ -186,7 +186,7 @@ func (g *glance) digits() string {
 	return g.s[begin:g.i]
 }
 
-// text checks the string that begins here and returns its content. plain is true if it has no escapes.
+// text checks the string at the current position and returns its content. plain is true if it has no escapes.
 func (g *glance) text() (in string, plain, ok bool) {
 	begin := g.i + 1
 	plain = true

@@ -34,7 +34,7 @@ func (o object) text(name string) string {
 	return s
 }
 
-// texts returns the first of the fields that is a non-empty string.
+// texts returns the first field that is a non-empty string.
 func (o object) texts(names ...string) string {
 	for _, n := range names {
 		if s := o.text(n); s != "" {
@@ -67,7 +67,7 @@ func (o object) sum(names ...string) (n int64) {
 	return n
 }
 
-// status returns the first of the fields that is the HTTP status of an error, or 0.
+// status returns the first field that is an HTTP error status, or 0.
 func (o object) status(names ...string) int {
 	for _, n := range names {
 		if f := o.number(n); f >= 400 && f < 600 && f == math.Trunc(f) {
@@ -100,8 +100,8 @@ func (o object) argument() string {
 	return first
 }
 
-// Limits on reported text, in bytes. A step is one line for people. A message must have room for a provider's quoted
-// error.
+// Limits on reported text, in bytes. A step is shown as a single line. A message must be long enough to quote a
+// provider's error.
 const (
 	maxStep    = 120
 	maxMessage = 2 << 10

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// opencode reads the output of opencode 1.18. An error event has the status, headers and body of the response, and
-// follows the CLI's own retries.
+// opencode reads the output of opencode 1.18. An error event contains the response's status, headers and body, and
+// comes after the CLI's own retries.
 func opencode(r *Reader, o object) {
 	part := o.at("part")
 	switch o.text("type") {
@@ -27,7 +27,7 @@ func opencode(r *Reader, o object) {
 	}
 }
 
-// opencodeEnds maps the reason that ends the last step to an error message, or to "" for a success.
+// opencodeEnds maps the reason why the last step ended to an error message, or to "" for a success.
 var opencodeEnds = map[string]string{
 	"stop": "", "length": "the model's output limit was reached",
 	"content-filter": "the answer was held back by a content filter",

@@ -6,7 +6,7 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// Outcome is the result of an agent's invocation, accumulated from its events.
+// Outcome is the result of invoking an agent, accumulated from its events.
 type Outcome struct {
 	Answer     string
 	Ended      bool      // set if a Result arrived
@@ -135,7 +135,7 @@ func (o *Outcome) FinalFailure() *Failure {
 	return o.Failure
 }
 
-// Work describes the work that exists after an invocation.
+// Work says whether work exists after an invocation.
 type Work int
 
 // The kinds of work.
@@ -148,7 +148,7 @@ const (
 // ChangedNothing describes an invocation that reported success without changing a file.
 const ChangedNothing = "it returned exit code 0 and changed nothing"
 
-// Parts of the texts from Contradiction. The classifier uses them to recognise an agent that did not give a reason.
+// Parts of the texts that Contradiction returns. The classifier uses them to recognise agents that gave no reason.
 const (
 	Incomplete = "its stream ends without"
 	Silent     = "said nothing"

@@ -18,7 +18,7 @@ type Task struct {
 	Rejected string
 }
 
-// frame begins every prompt. Text by others follows as quotes.
+// frame is the start of every prompt. Text by others follows as quotes.
 const frame = `You work without a person at the keyboard: nobody can answer while you run.
 The working directory is a checkout of the repository. %s
 - Change files in the working directory only. Don't commit, push, or open pull requests: Retake delivers its final state.
@@ -37,8 +37,7 @@ var stageTasks = map[string]string{
 	wire.StageDone:     "The work on the issue below is done. Clean up its leftovers.",
 }
 
-// actionAdvice is the advice to the agent for each action. Actions that are not listed repeat the attempt
-// unchanged.
+// actionAdvice maps each action to advice for the agent. Actions that are not listed repeat the attempt unchanged.
 var actionAdvice = map[string]string{
 	"retry_compact": "The last attempt did not fit into the model's context. Read only the parts of files that the " +
 		"change needs, search instead of listing, and don't print long output. The whole issue is in " +
@@ -57,7 +56,7 @@ const conflictAdvice = "Newer changes by others were merged into the working dir
 	"decision. Where they have conflict markers (<<<<<<<, =======, >>>>>>>), preserve both intentions and remove the " +
 	"markers. Decide how to combine the other files. Work with conflict markers is rejected:"
 
-// compactShare divides the prompt's limit after a context overflow, because the prompt contributed to the overflow.
+// compactShare divides the prompt's size limit after a context overflow, because the prompt contributed to it.
 const compactShare = 4
 
 // Prompt returns the prompt of one invocation, at most limit bytes long. It has the frame, the differences from the
@@ -128,7 +127,7 @@ func quoteStart(text string, room int, rest string) string {
 	for i, l := range lines {
 		need := len(quoteMark) + len(l) + 1
 		if i < len(lines)-1 {
-			need += len(mark) // leave room for the mark of a cut
+			need += len(mark) // leave room for the mark that shows the cut
 		}
 		if b.Len()+need > room {
 			if short := room - b.Len() - len(quoteMark) - len(mark) - len("…\n"); short > 40 {

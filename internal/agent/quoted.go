@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Quoted is a JSON error that a line of text contains.
+// Quoted is a JSON error found in a line of text.
 type Quoted struct {
 	Line int // index of the line in Tail.Lines
 	Failure
@@ -18,11 +18,10 @@ type Quoted struct {
 // maxNested limits the nesting of a truncated object.
 const maxNested = 64
 
-// maxQuoted limits the number of opening braces in a text at which quotedError tries to parse an object.
+// maxQuoted limits how many opening braces quotedError tries as the start of an object.
 const maxQuoted = 4
 
-// quotedError finds a provider's error as an object in a text. The object may be complete, truncated, or in Python's
-// syntax.
+// quotedError finds a provider's error object in a text. The object may be complete, truncated, or in Python's syntax.
 func quotedError(words string) (Failure, bool) {
 	if len(words) > maxLineTail {
 		return Failure{}, false

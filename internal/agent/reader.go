@@ -13,12 +13,12 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// Limits of a Reader, in bytes. A line of a stream has at most one message of the model, or the output of one tool. If
-// a line is longer than maxLine, only its end is kept, because the result is there.
+// Limits of a Reader, in bytes. A line holds at most one message from the model, or one tool's output. If a line
+// exceeds maxLine, only its end is kept, because the result is there.
 const (
 	maxLine     = 1 << 20
 	maxLineTail = 64 << 10
-	maxDocument = 256 << 10 // maximum length of a JSON document of several lines
+	maxDocument = 256 << 10 // maximum length of a multi-line JSON document
 )
 
 // Reader turns one stream of an agent into events. It is not safe for concurrent use.
@@ -52,7 +52,7 @@ type state struct {
 	ended bool            // set if the agent has reported a result and has not resumed
 }
 
-// NewReader returns a reader of the format with that name.
+// NewReader returns a reader for the named format.
 func NewReader(name string) (*Reader, error) {
 	i := slices.IndexFunc(formats, func(f format) bool { return f.name == name })
 	if i < 0 {
@@ -104,7 +104,7 @@ func (r *Reader) endLine() {
 	r.pending = r.pending[:0]
 }
 
-// line reads one complete line, which is an object, a list of objects, a line of a document, or text.
+// line reads one complete line: an object, a list of objects, a line of a document, or text.
 func (r *Reader) line(data []byte) {
 	bare := bytes.TrimSpace(data)
 	switch {
@@ -189,7 +189,7 @@ func (r *Reader) objects(data []byte) bool {
 	return true
 }
 
-// maxSalvage limits how often lastObject tries to parse.
+// maxSalvage limits how often lastObject tries to parse an object.
 const maxSalvage = 16
 
 // lastObject reads the last complete event in the kept end of an overlong line.

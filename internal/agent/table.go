@@ -25,8 +25,8 @@ type Profile struct {
 	traces
 }
 
-// Try configures the agent for the provider stand-in, in addition to the usual variables for addresses and keys.
-// "{url}" stands for the stand-in's address, without /v1.
+// Try configures the agent for the fake provider, in addition to the usual variables for addresses and keys. "{url}" is
+// replaced by the fake provider's address, without /v1.
 type Try struct {
 	Model string          `toml:"model"`
 	Env   []string        `toml:"env"`   // NAME=value

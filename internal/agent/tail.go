@@ -10,13 +10,12 @@ import (
 )
 
 // Tail is the end of a program's output, as in a report, from an agent with an unknown format or from any other
-// program. An agent's events quote the output of its tools and the text of its model, so Tail does not treat them as
-// text. Other JSON is text, such as the output of linters, test runners and loggers, answers of services, and errors
-// without a type.
+// program. An agent's events quote tool output and the model's text, so Tail does not treat them as text. Other JSON
+// counts as text: the output of linters, test runners and loggers, answers from services, and errors without a type.
 type Tail struct {
 	Lines []string // text lines, with an empty line in place of each event
 	Text  string   // Lines, joined
-	Waits string   // Text and the agent's own events, which may state a wait
+	Waits string   // Text and the agent's own events, which may specify how long to wait
 
 	Quoted []Quoted // JSON errors quoted in the lines
 }
@@ -54,7 +53,7 @@ func ReadTail(text string, lines []string, o *Outcome) Tail {
 		}
 		r.state.roles = r.state.roles[:0]
 		whole := line
-		if r.document == nil && strings.HasSuffix(line, " {") { // text before a document
+		if r.document == nil && strings.HasSuffix(line, " {") { // the text that precedes a document
 			whole = "{"
 		}
 		role := quoteRole
@@ -128,7 +127,7 @@ func endsEvent(line string) bool {
 	return strings.HasSuffix(line, "}") && strings.Contains(line, `"`) && !strings.HasPrefix(line, "{")
 }
 
-// roleOf returns the role of the line that was just read. behind means that an event precedes the line. In that case, a
+// roleOf returns the role of the line just read. behind means that an event precedes the line. In that case, a
 // truncated object counts as an event even if the part with its type is missing.
 func (r *Reader) roleOf(line string, behind bool) role {
 	first, list := strings.CutPrefix(strings.TrimSpace(line), "[")
@@ -202,7 +201,7 @@ func (o object) role(failed, stated bool) role {
 	case stated:
 		return ownRole
 	}
-	return textRole // an error of unknown form, or a truncated one
+	return textRole // an error in an unknown form, or a truncated one
 }
 
 // isForeign reports whether an object comes from a logger or a test runner.
