@@ -9,9 +9,9 @@ import (
 
 // Limits apply to each resource of a pool separately.
 type Limits struct {
-	MaxConcurrent int           // leases at the same time; less than 1 counts as 1
+	MaxConcurrent int           // maximum leases at a time; values below 1 count as 1
 	Spacing       time.Duration // minimum time between two grants, at least 0
-	Cooldown      time.Duration // delay after a failed call, if the report states none; at least 0
+	Cooldown      time.Duration // delay after a failed call if the report specifies none; at least 0
 	Lease         time.Duration // duration of a lease; 0 means DefaultLease
 }
 
@@ -46,7 +46,7 @@ const (
 const (
 	maxResources = 64
 	maxQueue     = 256
-	maxPerWorker = 16 // leases and places, over all resources
+	maxPerWorker = 16 // leases and places, across all resources
 )
 
 // Grant answers an Acquire with a lease, or with the wait and its reason.
@@ -84,7 +84,7 @@ type resource struct {
 	careful bool      // grant one lease at a time; set after a failure or cooldown, until a call succeeds
 }
 
-// place records that a worker waits in a queue.
+// place records that a worker is waiting in a queue.
 type place struct {
 	worker string
 	due    time.Time // when the worker must ask again

@@ -9,7 +9,7 @@ import (
 // DefaultResource is the resource for a stage's model calls unless the stage's configuration names another one.
 const DefaultResource = prefix + "default"
 
-// prefix begins the name of every resource that workers may lease. Workers cannot lease GitHub's limits, which the
+// prefix is the prefix of every resource that workers may lease. Workers cannot lease GitHub's limits, which the
 // director enforces itself.
 const prefix = "model."
 
@@ -35,8 +35,8 @@ func notInName(r rune) bool {
 	}
 }
 
-// resource returns the resource with a name, and creates the resource if necessary. At maxResources it replaces an
-// unused resource, or returns nil if all are in use.
+// resource returns the resource with the given name, and creates it if necessary. At maxResources it replaces an unused
+// resource, or returns nil if all are in use.
 func (p *Pool) resource(name string) *resource {
 	i, found := slices.BinarySearchFunc(p.resources, name,
 		func(r *resource, name string) int { return strings.Compare(r.name, name) })
