@@ -34,7 +34,7 @@ type Config struct {
 
 	Agents *agent.Table // built-in agents, and agents of recovery.agents_file; never nil after Load or Default
 
-	InWorkingDir bool // Director.DataDir is in the working directory, where older versions put it; see settlePaths
+	InWorkingDir bool // Director.DataDir is in the working directory, as in older versions; see settlePaths
 
 	moved   []string     // see Moved
 	doubled []twoFolders // see startProblems
@@ -55,7 +55,7 @@ type Director struct {
 	Lease         time.Duration
 	SharedDir     string // like DataDir; "" means DataDir itself
 	HTTPListen    string // host:port; "" disables HTTP
-	// PageTokenEnv and MetricsTokenEnv name variables. The files take precedence.
+	// PageTokenEnv and MetricsTokenEnv are names of variables. The files take precedence.
 	PageTokenEnv, PageTokenFile       string
 	MetricsTokenEnv, MetricsTokenFile string
 }
@@ -93,7 +93,7 @@ type Containers struct {
 	Network        string
 	EnvPassthrough []string
 	Mounts         []string // see ParsedMounts
-	ReadOnly       bool     // the image's file system
+	ReadOnly       bool     // makes the image's file system read-only
 	Scratch        []string // writable paths in the container
 	Env            map[string]string
 	Secrets        []string // names of secret variables, or, after the prefix NoSecret, of public variables
@@ -101,7 +101,7 @@ type Containers struct {
 	Reachable      []string // address:port; see Doors
 	ProxyListen    string   // auto, or host:port
 	ProxyURL       string   // "" means the workers' gateway with ProxyListen's port
-	// maps a variable of the director that holds a provider's key to the provider's host or host:port
+	// maps the director's variable for a provider's key to the provider's host or host:port
 	ProxiedKeys map[string]string
 }
 
@@ -137,7 +137,7 @@ const FormerRuntime = "auto"
 // NoSecret is a prefix in Containers.Secrets. It marks a variable that is not secret.
 const NoSecret = "!"
 
-// Mount is a directory or volume in addition to the checkout.
+// Mount is an additional directory or volume in the container.
 type Mount struct {
 	Source   string // absolute path on the host, or the volume's name
 	Target   string // absolute path in the container
@@ -158,7 +158,7 @@ type AgentBus struct {
 	Sync              string // always or default
 }
 
-// Journal configures the reaction to a damaged journal, and the age of its segments.
+// Journal configures what happens to a damaged journal, and how long archived segments are kept.
 type Journal struct {
 	OnDamage string // stop or OnDamageRebuild
 	KeepDays int    // retention of archived segments; 0 keeps all
@@ -182,7 +182,7 @@ type ModelLimits struct {
 	MaxConcurrentRequests int
 	MinBetweenRequests    time.Duration // pause between the starts of two requests; 0 disables it
 	CooldownOnError       time.Duration // pause after a rate limit or an error, if the provider does not state one
-	MaxWait               time.Duration // longest time per day for which one task can close models for other tasks
+	MaxWait               time.Duration // longest time per day that one task can close models for other tasks
 }
 
 // SyncMain limits how far a checkout may be behind its base branch. If it exceeds either limit, the next attempt
@@ -198,8 +198,8 @@ type GitHub struct {
 	APIURL       string         // ends in a slash
 	TokenEnv     string         // name of the variable
 	TokenFile    string         // takes precedence over TokenEnv
-	Priorities   map[string]int // maps a label to the hours to add to an issue's waiting time
-	LabelCaps    map[string]int // maps a label to the number of its tasks that may run at the same time
+	Priorities   map[string]int // maps a label to hours added to an issue's waiting time
+	LabelCaps    map[string]int // maps a label to how many of its tasks may run at a time
 	// IssueAuthors is authorsLabelled or AuthorsTrusted.
 	IssueAuthors string
 	// AppID, InstallationID and PrivateKeyFile configure a GitHub App instead of a token. Set all or none.
@@ -236,7 +236,7 @@ type Escalation struct {
 	PlainAnswers   bool // a comment without a command answers an agent's question
 }
 
-// Checkout limits the content of a checkout, and the resources of Retake's git commands on it.
+// Checkout limits a checkout's content, and the resources that Retake's git commands use on it.
 type Checkout struct {
 	MaxFiles     int
 	MaxEntries   int // entries in one directory
@@ -293,7 +293,7 @@ func (c Config) Callers() map[string]string {
 type Recovery struct {
 	Preset               string
 	ContinueOnError      bool
-	MaxConsecutiveErrors int // for this and the next two: 0 means the preset's bound, -1 means unlimited
+	MaxConsecutiveErrors int // for this and the next two, 0 means the preset's bound and -1 means unlimited
 	IterationBudget      int
 	PaidCallBudget       int
 	CostBudgetUSD        float64 // 0 means unlimited

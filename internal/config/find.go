@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// FileVariable names the configuration file, unless a flag does.
+// FileVariable is the variable that names the configuration file, unless a flag does.
 const FileVariable = "RETAKE_CONFIG"
 
 // LocalFile is the name of the configuration file in a working directory. Template is the example in the source tree.

@@ -6,7 +6,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// fleetKeys describes the keys of the sections director to journal, in the order of the documentation.
+// fleetKeys describes the keys in the sections from director to journal, in documentation order.
 var fleetKeys = []row{
 	{
 		key: "director.interval_seconds", def: "60", unit: "seconds", min: 0.1, max: 3600,

@@ -4,7 +4,7 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// workKeys describes the keys of the sections rate_limits to telemetry, in the order of the documentation.
+// workKeys describes the keys in the sections from rate_limits to telemetry, in documentation order.
 var workKeys = []row{
 	{
 		key: "rate_limits.github.max_concurrent_requests", def: "2", unit: "requests", min: 1, max: 100,

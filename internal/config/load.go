@@ -104,13 +104,13 @@ const (
 	rankFile = iota
 	rankEnvironment
 	rankFlag
-	rankTable // problems inside a file of [recovery]
+	rankTable // problems inside a file that [recovery] names
 )
 
 type loader struct {
 	name     string
 	c        *Config
-	rows     map[string]row     // by key: rows of c
+	rows     map[string]row     // the rows of c by key
 	data     []byte             // content of the file
 	doc      *tomlfile.File     // nil if the file is unreadable
 	set      map[string]Problem // maps a key to the position or source of its last value
@@ -295,7 +295,7 @@ func (l *loader) environment(env []string) {
 	}
 }
 
-// text sets a key from a variable or a flag. A problem that was reported for the file's value of the key remains.
+// text sets a key from a variable or a flag. It keeps any problem already reported for the file's value.
 func (l *loader) text(at Problem, key, text string) {
 	r, ok := l.rows[key]
 	if !ok {

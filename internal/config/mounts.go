@@ -79,8 +79,8 @@ func hasSocketName(p string) bool {
 		slices.ContainsFunc(engineSockets, func(socket string) bool { return within(socket, p) })
 }
 
-// wrongMounts checks that mounts have different targets, do not overlap the scratch directories or the checkout, and
-// do not show the director's private files to workers.
+// wrongMounts checks that mounts have different targets, do not overlap the scratch directories or the checkout, and do
+// not expose the director's private files to workers.
 func wrongMounts(c Config) string {
 	secretPlaces := []struct{ path, what string }{
 		{c.Director.DataDir, "director.data_dir"},

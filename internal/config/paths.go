@@ -61,11 +61,11 @@ func (l *loader) settlePath(key string, path *string, beside, here string) {
 
 const dataDirKey = "director.data_dir"
 
-// stateFolders is the set of keys of directories that hold a director's state.
+// stateFolders is the set of keys that name directories with a director's state.
 var stateFolders = map[string]bool{dataDirKey: true, "director.shared_dir": true}
 
-// baseOf returns the directory to which a file's relative paths refer, and the working directory. Without a file, and
-// for Template, which replaces LocalFile, both are the working directory.
+// baseOf returns the directory that a file's paths are relative to, and the working directory. Without a file, and for
+// Template, which replaces LocalFile, both are the working directory.
 func baseOf(name string) (base, here string, same bool) {
 	here, err := os.Getwd()
 	if err != nil || name == "" || name == Template {
@@ -79,8 +79,8 @@ func baseOf(name string) (base, here string, same bool) {
 	return base, here, err == nil && err2 == nil && os.SameFile(one, two)
 }
 
-// ofAnother reports whether dir is the state directory of another configuration, which is LocalFile in the working
-// directory.
+// ofAnother reports whether dir belongs to another configuration: LocalFile in the working directory names it as its
+// state directory.
 func ofAnother(key, dir string) bool {
 	if !stateFolders[key] || !present(LocalFile) {
 		return false

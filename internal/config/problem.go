@@ -13,10 +13,10 @@ import (
 // Problem is one mistake in the configuration.
 type Problem struct {
 	Where string // file:line:col, file, "environment NAME", "flag" or "run"
-	Key   string // section.key; empty for a problem of the whole file
+	Key   string // section.key; empty for a problem with the whole file
 	Text  string // the mistake and the allowed values
 
-	rank, line, col int // for sorting: first the file by position, then environment, flags and files of [recovery]
+	rank, line, col int // for sorting: the file by position, then environment, flags and [recovery]'s files
 }
 
 // String formats the problem on one line, with secrets redacted.

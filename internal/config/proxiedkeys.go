@@ -7,7 +7,7 @@ import (
 )
 
 // keyBases maps a variable that holds a provider's key to the variables from which agents read the provider's address.
-// The text after the = is a path that BaseURLs appends to the address. The variables are known from the profiles in
+// The text after the = is a path that BaseURLs appends to the address. The variables come from the profiles in
 // internal/agent/agents.toml and from trial runs of the agents.
 var keyBases = map[string][]string{
 	"ANTHROPIC_API_KEY":    {"ANTHROPIC_BASE_URL="},

@@ -18,9 +18,9 @@ const (
 	holdsAfterward = "at restart" // the director uses the old value until it restarts
 )
 
-// holds maps every key to the time at which a new value takes effect. A restart is needed for keys that identify the
-// director to workers, GitHub, the journal or the machine, and for keys that the director uses only at startup, such
-// as addresses on which it listens.
+// holds says when a new value of each key takes effect. A restart is needed for keys that identify the director to
+// workers, GitHub, the journal or the machine, and for keys that the director uses only at startup, such as the
+// addresses it listens on.
 var holds = merged(map[string][]string{
 	holdsAtOnce: {
 		"director.interval_seconds", "director.max_workers", "director.max_retries", "director.disk_watermark",
@@ -146,7 +146,7 @@ func (x *Change) note(key string) {
 	}
 }
 
-// stages adds the keys that differ between two lists of stages, or only "stage" if the lists have different lengths.
+// stages adds the keys that differ between two lists of stages, or just "stage" if the lists differ in length.
 func (x *Change) stages(before, after []Stage) {
 	if len(before) != len(after) {
 		x.note("stage")
@@ -162,7 +162,8 @@ func (x *Change) stages(before, after []Stage) {
 	}
 }
 
-// together checks the rules between keys for a configuration in which the keys in restart still have their old values.
+// together checks the rules that involve several keys, in a configuration where the keys in restart keep their old
+// values.
 func (c Config) together(restart []string) (all Problems) {
 	l := &loader{
 		c: &c, rows: byKey(keys(&c)), doc: tomlfile.Parse(nil), set: map[string]Problem{},

@@ -12,11 +12,11 @@ import (
 	"retake/internal/tomlfile/spelling"
 )
 
-// rule checks the values of several keys together. The loader skips it if one of the keys already has a problem.
+// rule checks several keys against each other. The loader skips it if one of the keys already has a problem.
 type rule struct {
-	keys  []string // the problem is reported at the first of these keys that is explicitly set
+	keys  []string // a problem is reported at the first of these that is explicitly set
 	wrong func(Config) string
-	also  string // another key that the rule reads; the problem is never reported there
+	also  string // another key that the rule reads; problems are never reported there
 }
 
 // order requires that one duration exceeds another, possibly by a factor.

@@ -13,14 +13,14 @@ type row struct {
 	key         string  // section.key; "stage.x" applies to every [[stage]]
 	def         string  // default as TOML; empty if the key is required
 	unit        string  // unit for the documentation
-	min, max    float64 // limits of a number, inclusive
+	min, max    float64 // inclusive range of a number
 	allowed     []string
 	former      []string            // accepted but deprecated; Notes names the replacement
 	check       func(string) bool   // checks a text, each element of a list, or each name of a table
 	reason      func(string) string // like check, but returns why a value is invalid, or ""
-	secretNames bool                // for a table: its names may look like secrets, but its values are not secret
-	word        bool                // for a list: one text may replace a list of one element
-	path        bool                // for a text: a path, which in a file is relative to the file's directory
+	secretNames bool                // for a table whose names may look like secrets, although the values are not secret
+	word        bool                // for a list: a single text stands for a list with one element
+	path        bool                // for a text that is a path; in a file, it is relative to the file's directory
 	want        string              // the allowed values, for messages
 	doc         string
 	// the field: *bool, *int, *float64, *time.Duration, *string, *[]string, *map[string]string,
@@ -35,7 +35,7 @@ const (
 	maxID = 1 << 53 // beyond this, TOML and JSON do not represent numbers exactly
 )
 
-// keys returns the rows of all keys except stage keys, in the order of the documentation. Their field to points into c.
+// keys returns the rows of all keys except stage keys, in documentation order. Their field to points into c.
 func keys(c *Config) []row {
 	rows := slices.Concat(fleetKeys, workKeys)
 	for i := range rows {
@@ -102,7 +102,7 @@ func stageKeys(s *Stage) []row {
 // protectedDefault stands for the built-in table of protected paths; see internal/secrets/protected.
 const protectedDefault = `["` + protected.Default + `"]`
 
-// associations are GitHub's values of author_association, closest first.
+// associations are GitHub's values of author_association, closest to the repository first.
 var associations = []string{
 	"OWNER", "MEMBER", "COLLABORATOR", "CONTRIBUTOR", "FIRST_TIME_CONTRIBUTOR", "FIRST_TIMER",
 	"MANNEQUIN", "NONE",
@@ -139,7 +139,8 @@ func cutLast(key string) (section, last string) {
 // EnvPrefix begins the name of every variable that sets a key.
 const EnvPrefix = "RETAKE_CFG_"
 
-// envName returns the variable that sets a key, such as RETAKE_CFG_RATE_LIMITS_GITHUB_X for rate_limits.github.x.
+// envName returns the name of the variable that sets a key, such as RETAKE_CFG_RATE_LIMITS_GITHUB_X for
+// rate_limits.github.x.
 func envName(key string) string {
 	return EnvPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }

@@ -14,11 +14,11 @@ import (
 	"retake/internal/tomlfile"
 )
 
-// Tables has the rules for classification and the policy: the built-in ones, with overrides from the files of
+// Tables has the rules for classification and the policy: the built-in ones, with overrides from the files in
 // [recovery].
 type Tables struct {
 	Classifier *classify.Classifier
-	Policy     *policy.Policy // without the limits of the configuration
+	Policy     *policy.Policy // without the configuration's limits
 }
 
 // builtinAgents is parsed only once.
@@ -79,8 +79,8 @@ func (c Config) wrongCaller(s Stage) string {
 	return wrong
 }
 
-// ownFile passes the content of a file of [recovery] to parse. If path is empty, it calls parse without arguments. A
-// problem in the content has a position in that file. For an unreadable file, the problem has no position.
+// ownFile passes the content of a file named in [recovery] to parse. If path is empty, it calls parse without
+// arguments. A problem with the content states its position. The problem with an unreadable file does not.
 func ownFile(key, path string, parse func(data ...[]byte) error) (all Problems) {
 	var documents [][]byte
 	if path != "" {

@@ -14,7 +14,7 @@ import (
 	"retake/internal/tomlfile"
 )
 
-// fault describes an invalid value, or an invalid element.
+// fault describes an invalid value or element.
 type fault struct {
 	element int // index of the element, or -1 for the whole value
 	text    string
@@ -93,7 +93,7 @@ func (r row) setAny(table map[string]any) string {
 	return r.refuse(table)
 }
 
-// wrongText returns a description of the error in one text, or "" if the text is valid.
+// wrongText describes what is wrong with a text, or returns "" if it is valid.
 func (r row) wrongText(s string) string {
 	switch {
 	case strings.Contains(s, "\x00"):
@@ -147,7 +147,7 @@ func (r row) setTable(table map[string]any, to *map[string]string) string {
 	return ""
 }
 
-// setNumbers assigns a table of numbers. check applies to the names, and min and max to the numbers.
+// setNumbers assigns a table of numbers. It applies check to the names, and min and max to the numbers.
 func (r row) setNumbers(table map[string]any, to *map[string]int) string {
 	numbers := map[string]int{}
 	for _, name := range slices.Sorted(maps.Keys(table)) {
@@ -165,7 +165,7 @@ func (r row) setNumbers(table map[string]any, to *map[string]int) string {
 	return ""
 }
 
-// setLists assigns a table of lists of globs. check applies to the names, and reason to the globs.
+// setLists assigns a table of lists of globs. It applies check to the names, and reason to the globs.
 func (r row) setLists(table map[string]any, to *map[string][]string) string {
 	names, globs := row{key: r.key, check: r.check, want: r.want}, row{key: r.key, reason: r.reason, want: globWant}
 	lists := map[string][]string{}
@@ -204,7 +204,7 @@ func (r row) shown(s string) string {
 	return shorten(s)
 }
 
-const mostOfValue = 60 // longest excerpt of a value in a message, in characters
+const mostOfValue = 60 // maximum length of a value quoted in a message, in characters
 
 func shorten(s string) string { return strconv.QuoteToASCII(cut(s, mostOfValue)) }
 

@@ -138,11 +138,11 @@ func assumed(set map[string]Problem) []policy.Bound {
 	})
 }
 
-// limitKeys lists the keys, except for stages, with limits that can end an attempt.
+// limitKeys lists the keys outside stages whose limits can end an attempt.
 var limitKeys = []string{"timeouts.worker_watchdog_seconds", "containers.memory", "recovery.paid_call_budget"}
 
-// DefaultLimits returns the keys in limitKeys and the timeouts of stages that have their default value. The timeout of
-// the first stage is "stage[1].timeout_seconds".
+// DefaultLimits returns which limitKeys and stage timeouts have their default values. The timeout of the first stage is
+// "stage[1].timeout_seconds".
 func (c Config) DefaultLimits() (out []string) {
 	d := Default()
 	before := keys(&d)
