@@ -8,7 +8,7 @@ import (
 // Needs is the resource that a check requires.
 type Needs string
 
-// Requirements of checks, the easiest to meet first.
+// The requirements, the easiest to meet first.
 const (
 	Offline     Needs = "offline" // configuration, variables and files; used by `director config check`
 	OnMachine   Needs = "machine" // programs, disk, ports, and leftovers of earlier directors on this machine

@@ -182,8 +182,8 @@ func lookInside(ctx context.Context, e *exam) {
 	e.inside(t, found)
 }
 
-// inside adds findings about the programs in the container. A missing program may be in a volume, which the trial
-// does not mount, because a mount would create it.
+// inside adds findings about the programs in the container. A missing program may be in a volume: the trial does not
+// mount volumes, because that would create them.
 func (e *exam) inside(t Trial, found Tried) {
 	volumes := slices.ContainsFunc(e.Config.Containers.Mounts,
 		func(m string) bool { return strings.HasPrefix(m, "volume:") })

@@ -36,7 +36,7 @@ func (e *exam) problems() (n int)        { return len(reportOf(e.findings).At(Pr
 const limit = time.Minute
 
 // Examine runs the checks that require one of needs, or all checks if needs is empty. It returns an error only if ctx
-// is done before the last check.
+// ends before the last check.
 func Examine(ctx context.Context, w World, needs ...Needs) (Report, error) {
 	e := &exam{World: w}
 	for _, c := range checks {

@@ -15,7 +15,7 @@ type Level string
 const (
 	OK       Level = "ok"
 	Warning  Level = "warning"   // the director starts, but probably not as intended
-	Problem  Level = "problem"   // the director does not start, or does not work
+	Problem  Level = "problem"   // the director does not start or does not work
 	NotTried Level = "not tried" // the text gives the reason
 )
 

@@ -34,7 +34,7 @@ func lookAccount(ctx context.Context, e *exam) {
 	}
 }
 
-// The largest tolerated clock differences. GitHub reports its time in whole seconds, and rejects a signature of an App
+// The largest tolerated clock differences. GitHub reports its time in whole seconds, and rejects an App's signature
 // that is a minute old.
 const (
 	clockNoted  = 10 * time.Second
@@ -69,7 +69,7 @@ var rights = []struct{ name, level string }{
 	{"checks", "read"},
 }
 
-const tokenSoon = 7 * 24 * time.Hour // a token that expires earlier gets a warning
+const tokenSoon = 7 * 24 * time.Hour // warn about a token that expires earlier
 
 func lookRights(_ context.Context, e *exam) {
 	a := e.account
@@ -87,7 +87,7 @@ func lookRights(_ context.Context, e *exam) {
 			"tested below")
 	}
 	switch left := a.Expires.Sub(e.Machine.Now()); {
-	case a.Expires.IsZero() || a.Rights != nil: // an App's tokens are renewed
+	case a.Expires.IsZero() || a.Rights != nil: // an App's tokens are renewed automatically
 	case left < tokenSoon:
 		e.warn("the token expires at "+a.Expires.UTC().Format(time.DateTime)+" UTC",
 			"create a new token and replace the old one in the file, which every request reads again")

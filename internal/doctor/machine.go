@@ -49,7 +49,7 @@ func (e *exam) stagePrograms() (names []string) {
 	return names
 }
 
-// Free space below these limits causes a warning, although the director still works.
+// Less free space than this causes a warning, although the director still works.
 const (
 	scarceBytes = 8 << 30
 	scarceFiles = 500_000

@@ -28,7 +28,7 @@ func lookConfiguration(_ context.Context, e *exam) {
 	e.ok(fmt.Sprintf("%s (%s)", name, e.How))
 }
 
-// wanting returns the problems that `director run` would report for some keys.
+// wanting returns the problems that `director run` would report for the given keys.
 func (e *exam) wanting(keys ...string) (out config.Problems) {
 	for _, p := range e.Config.CheckRun(e.Lookup) {
 		if slices.Contains(keys, p.Key) {
@@ -38,7 +38,7 @@ func (e *exam) wanting(keys ...string) (out config.Problems) {
 	return out
 }
 
-// lookNeeds returns a check that reports missing values of these keys.
+// lookNeeds returns a check that reports missing values for the given keys.
 func lookNeeds(keys ...string) func(context.Context, *exam) {
 	return func(_ context.Context, e *exam) {
 		lacks := e.wanting(keys...)
@@ -51,7 +51,7 @@ func lookNeeds(keys ...string) func(context.Context, *exam) {
 	}
 }
 
-// describe returns the description of a key's valid value.
+// describe maps keys to functions that describe a valid value.
 var describe = map[string]func(config.Config) string{
 	"github.repositories": func(c config.Config) string {
 		var stages []string

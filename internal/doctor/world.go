@@ -28,9 +28,9 @@ type Machine interface {
 	Programs(path string, names []string) (missing []string)
 	// Worker returns the path of the static program that runs in containers.
 	Worker() (path string, err error)
-	// Disk describes the file system of a directory or, if that does not exist, of its nearest parent.
+	// Disk describes the file system that holds a directory or, if it does not exist, its nearest existing parent.
 	Disk(dir string) (Disk, error)
-	// Quota returns an error if a checkout cannot get a separate file system of this size.
+	// Quota returns an error if checkouts cannot get their own file systems of this size.
 	Quota(bytes int64) error
 	// Listen returns an error if the address is not available.
 	Listen(ctx context.Context, address string) error
@@ -60,7 +60,7 @@ type GitHub interface {
 	HasBranch(ctx context.Context, repo, branch string) error
 	// MissingLabels returns the configured labels that the repository lacks.
 	MissingLabels(ctx context.Context, repo string) ([]string, error)
-	// MayRead returns the permissions that the credential lacks for reading, by GitHub's names.
+	// MayRead returns the read permissions that the credential lacks, under GitHub's names.
 	MayRead(ctx context.Context, repo, branch string) (lacks []string, err error)
 }
 
@@ -71,7 +71,7 @@ type Account struct {
 	Kind    string            // "classic token", "fine-grained token", "token", "GitHub App"
 	Told    bool              // GitHub listed the scopes
 	Scopes  []string          // scopes of a classic token
-	Rights  map[string]string // by permission of an App: read or write; nil if unknown
+	Rights  map[string]string // maps an App's permissions to read or write; nil if unknown
 	Expires time.Time         // zero if unlimited or unknown
 	Date    time.Time         // GitHub's clock; zero if unknown
 	At      time.Time         // our clock at the time of the answer
@@ -95,7 +95,7 @@ type Engine interface {
 	// Isolation lists the barriers between a container and the engine's host, and the missing ones.
 	Isolation(ctx context.Context) (holds, lacks []string, err error)
 	// HasImage reports whether an image is on the engine's host. Pullable returns an error if the engine cannot pull
-	// it, and whether the registry answered.
+	// the image, and reports whether the registry answered.
 	HasImage(ctx context.Context, image string) (bool, error)
 	Pullable(ctx context.Context, image string) (answered bool, err error)
 	// Gateway returns the address at which containers reach this machine, or "" before their network exists.
@@ -126,7 +126,7 @@ type Trial struct {
 
 // Tried is the result of a Trial.
 type Tried struct {
-	Reached map[string]string // by requested address: why it was unreachable, or ""
-	Missing []string          // programs that the container lacks
+	Reached map[string]string // maps each requested address to why it was unreachable, or to ""
+	Missing []string          // programs missing from the container
 	Network string            // description of the container's network
 }
