@@ -49,7 +49,7 @@ func (m *agenda) settle(t *Task) {
 // A cooldown or shutdown does not change the operator's pause or drain. Only the operator ends it.
 func (f PhaseChanged) apply(m *agenda, _ *Task) {
 	m.hard.Phase = f.To
-	if f.To != PhaseDraining && f.To != PhaseShutdown { // any other phase ends the abort of a run
+	if f.To != PhaseDraining && f.To != PhaseShutdown { // any other phase ends the run's abort
 		m.hard.Aborted = ""
 	}
 	switch f.To {
@@ -114,7 +114,7 @@ func (f TaskQueued) apply(m *agenda, _ *Task) {
 	})
 }
 
-// The first fact of a rebuilt journal. It precedes all tasks.
+// StateKept is the first fact of a rebuilt journal. It precedes all tasks.
 func (f StateKept) apply(m *agenda, _ *Task) {
 	none := m.hard.Tasks
 	m.hard = f.State
@@ -161,7 +161,7 @@ func (f Moved) apply(m *agenda, t *Task) {
 	}
 	switch f.On {
 	case OnIncidentOver, OnUnblocked, OnSnoozed, OnDeliverAgain:
-		// After OnDeliverAgain, the same attempt may be claimed again. Its effects then need new ids.
+		// After OnDeliverAgain, the same attempt may be claimed again, and its effects then need new ids.
 		t.Answers++
 	}
 	t.Resumed = t.Resumed || (f.From == Blocked || f.From == InReview) && (f.To == Backoff || f.To == Parked)
@@ -291,7 +291,7 @@ func (f WorkDelivered) apply(m *agenda, _ *Task) {
 	m.hard.StaleClaims = slices.DeleteFunc(m.hard.StaleClaims, func(k IssueKey) bool { return k == f.Task })
 	if t := m.Task(f.Task); t != nil {
 		t.Work = f.Delivery
-		if f.Delivery.PullRequest > 0 { // later problems with the pull request are new failures
+		if f.Delivery.PullRequest > 0 { // from here on, problems with the pull request count as new failures
 			t.Tally = t.Tally.Delivered()
 		}
 	}
@@ -313,7 +313,7 @@ func (f EffectPlanned) apply(_ *agenda, t *Task) {
 func (f EffectDone) apply(_ *agenda, t *Task) {
 	t.Outbox = slices.DeleteFunc(t.Outbox, func(p Planned) bool { return p.Effect.ID == f.Effect })
 	if len(t.Outbox) == 0 {
-		t.Outbox = nil // release the backing array, because most outboxes stay empty
+		t.Outbox = nil // free the backing array, because most outboxes stay empty
 	}
 	if f.Asked != nil && t.State == Blocked {
 		t.Open = &OpenQuestion{Comment: f.Asked.Comment, AgentAsked: f.Asked.AgentAsked}
@@ -337,7 +337,7 @@ func (e *Ending) end(o Outcome) {
 
 var outcomeRank = map[Outcome]int{OutcomeFailed: 1, OutcomeOK: 2, OutcomeWithdrawn: 3}
 
-// add puts a task into memory and indexes it.
+// add stores a task in memory and indexes it.
 func (m *agenda) add(t *Task) {
 	m.hard.Tasks = append(m.hard.Tasks, t)
 	m.tasks[t.Key.fold()], m.nonces[t.Nonce] = t, t
@@ -354,7 +354,7 @@ func (m *agenda) drop(t *Task) {
 	m.index(t)
 }
 
-// index moves the task to the queues for its state, or out of all queues if the task has left memory.
+// index puts the task into the queues for its state, or removes it from all queues if it has left memory.
 func (m *agenda) index(t *Task) {
 	var timer, ready place
 	var of alike
@@ -377,7 +377,7 @@ func (m *agenda) index(t *Task) {
 		}
 		slot, finished, owes = t.holdsSlot(), t.awaitsHandIn(), t.owesContent()
 		if t.soft.inFlight == "" && len(t.Outbox) > 0 && !t.Outbox[0].NotBefore.After(m.now) {
-			m.dirty = append(m.dirty, t) // its deadline has passed, so no timer would emit the effect
+			m.dirty = append(m.dirty, t) // NotBefore has passed, so no timer would emit the effect
 		}
 	}
 	m.timers.move(t, t.timer, timer)
@@ -388,7 +388,7 @@ func (m *agenda) index(t *Task) {
 	tally(&m.owes, &t.owes, owes)
 }
 
-// tally sets a flag of a task, and updates n, the number of tasks with this flag.
+// tally sets a task's flag, and updates n, the number of tasks with that flag.
 func tally(n *int, flag *bool, set bool) {
 	switch {
 	case set && !*flag:

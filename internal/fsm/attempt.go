@@ -27,7 +27,7 @@ func (m *attempts) started(t *Task, f *EffectError) {
 func (m *attempts) runs(t *Task) {
 	t.soft.upAt, t.soft.slack = m.now, 0
 	life := m.cfg.Watchdog
-	if t.State == Starting { // the worker already knows the limit set when the attempt began
+	if t.State == Starting { // the worker already has the limit set when the attempt began
 		life = t.WatchdogAt.Sub(t.Since)
 	}
 	m.record(ContainerStarted{
@@ -51,8 +51,8 @@ func (m *attempts) stop(t *Task, on Trigger, end EndingSet, grace time.Duration)
 	m.move(t, on, end.Cause, time.Time{})
 }
 
-// The director's report about an exit waits until the container's end is confirmed, because the confirmation contains
-// the runtime's evidence.
+// The director reports an exit only after the container's end is confirmed, because the confirmation contains the
+// runtime's evidence.
 func (b ReportReceived) step(m *Machine) {
 	t, current := m.Worker(b.Worker)
 	switch {
@@ -69,7 +69,7 @@ func (b ReportReceived) step(m *Machine) {
 // accept records a report unless it was already recorded. It classifies the evidence unless the caller passes a known
 // finding.
 func (m *attempts) accept(t *Task, r Report, known *recovery.Finding) {
-	t.soft.Usage = t.soft.Usage.Max(r.Usage) // also for a known report, because a restart loses soft state
+	t.soft.Usage = t.soft.Usage.Max(r.Usage) // even for a known report, because a restart loses soft state
 	if t.remembers(t.AttemptID(), r.Ref.ID) || !t.hasRoomFor(r.Final) {
 		return
 	}

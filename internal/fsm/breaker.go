@@ -19,10 +19,10 @@ type Incident struct {
 	Repo   string          `json:"repo,omitempty"` // the only affected repository; empty means all
 	Reason recovery.Reason `json:"reason"`
 	Cause  string          `json:"cause"` // cause of the last failure
-	// Life is the longest time from an attempt's start to this failure. A canary that has run twice as long counts
-	// as a success.
+	// Life is the longest time that an attempt ran before this failure. A canary that has run twice as long counts as a
+	// success.
 	Life    time.Duration    `json:"life"`
-	Issue   IssueKey         `json:"issue,omitempty"` // the issue that shows the incident to people
+	Issue   IssueKey         `json:"issue,omitempty"` // the issue that tells people about the incident
 	Breaker recovery.Breaker `json:"breaker"`
 }
 
@@ -42,7 +42,7 @@ func (t *Task) incidentOf(f recovery.Finding, stage string) (key, repo string) {
 	about, _ := recovery.Describe(f.Reason)
 	resource, ofRepo := t.failedResource(f.Reason, stage), about.Scope == recovery.OneRepository
 	switch {
-	case ofRepo && f.Signature != "" && f.Cause != about.Means: // a general text matches unrelated failures
+	case ofRepo && f.Signature != "" && f.Cause != about.Means: // a generic text would match unrelated failures
 		return t.Key.Repo() + "/" + f.Signature, t.Key.Repo()
 	case ofRepo, about.Scope == recovery.OneTask, resource == "":
 		return "", ""
@@ -56,8 +56,8 @@ func (t *Task) failedResource(r recovery.Reason, stage string) string {
 	return recovery.Origin{Director: e.Known == r, Uses: e.Resource, Stage: stage, Provider: e.Provider}.Resource(r)
 }
 
-// concerns reports whether the incident holds this task back. An incident of a model does not concern a task if its
-// next step is a validation or a delivery.
+// concerns reports whether the incident holds this task back. A model's incident does not concern a task whose next
+// step is a validation or a delivery.
 func (i *Incident) concerns(t *Task) bool {
 	if !t.Next.usesModel() && i.ofModel() {
 		return false
@@ -112,7 +112,7 @@ func (m *attempts) underIncident(t *Task, f recovery.Finding, stage string, v re
 	case m.isFinal(t, v, f, stage):
 		return v, "" // the end of the incident must not retry this task
 	case v.Veto != "", m.usedUp(t) != "":
-		// The end of the incident does not refill a budget.
+		// The end of an incident does not refill a budget.
 		return v, ""
 	case b.State(m.now) != recovery.BreakerOpen:
 		return v, key
@@ -147,7 +147,7 @@ func (m *recorder) updateIncident(i Incident, b recovery.Breaker) {
 	stood := i.Breaker.KeepsBack(m.now)
 	i.Breaker = b
 	m.record(IncidentChanged{Incident: i})
-	// Keep incidents that hold tasks back, even above maxIncidents. There are only a few.
+	// Keep incidents that hold tasks back, even beyond maxIncidents: there are only a few.
 	for _, old := range slices.Clone(m.hard.Incidents) {
 		state := old.Breaker.State(m.now)
 		free := state == recovery.BreakerClosed || state == recovery.BreakerTold
@@ -290,7 +290,7 @@ func (m *recorder) slotReleased(t *Task, disproves func(*Incident) bool) {
 	}
 }
 
-// provesWell reports whether an attempt that ended in this way disproves an incident. A validation-only attempt is not
+// provesWell reports whether an attempt with this ending disproves an incident. A validation-only attempt is not
 // evidence about a model. An attempt that still awaits validation is not evidence about a repository, because it has
 // not passed a check yet.
 func (t *Task) provesWell(on Trigger, i *Incident) bool {

@@ -8,11 +8,11 @@ import (
 	"retake/internal/recovery"
 )
 
-// begunBefore reports whether an earlier try of the effect, or an earlier process, may have carried it out at least in
-// part. If GitHub then refuses the claim permanently, the claim must be released. Otherwise its labels would keep
-// everybody else from claiming the issue.
+// begunBefore reports whether an earlier try or an earlier process may have carried the effect out at least partly. If
+// GitHub then refuses the claim permanently, the claim must be released. Otherwise its labels would keep everybody else
+// from claiming the issue.
 func (m *attempts) begunBefore(p Planned) bool {
-	return !p.NotBefore.IsZero() || !p.Effect.At.After(m.began) // equal times occur if the earlier clock was ahead
+	return !p.NotBefore.IsZero() || !p.Effect.At.After(m.began) // the times are equal if the earlier clock was ahead
 }
 
 // claimChecked handles the outcome of Claim or Recheck: the task wins, keeps or loses its claim. A failed Claim loses
@@ -69,7 +69,7 @@ func (m *attempts) begin(t *Task) {
 	m.move(t, on, string(order.Action), time.Time{})
 }
 
-// withdraw ends a claim because a human took the issue back. taken is the person who takes it over, or "".
+// withdraw ends a claim because a human took the issue back. taken is the person who took it over, or "".
 func (m *attempts) withdraw(t *Task, why, taken string) {
 	end := EndingSet{OfTask: OfTask{t.Key}, Outcome: OutcomeWithdrawn, Cause: why, Taken: taken}
 	switch {

@@ -22,7 +22,7 @@ const (
 	CommandBudget Command = "budget" // grant further attempts
 	CommandStop   Command = "stop"   // give the issue up
 	CommandTake   Command = "take"   // give the issue to the person
-	CommandAdd    Command = "add"    // offer the issue (operator only); the shell adds the label
+	CommandAdd    Command = "add"    // offer the issue as work (operator only); the shell adds the label
 	CommandWhy    Command = "why"    // explain the task's state
 	CommandHelp   Command = "help"
 )
@@ -95,8 +95,8 @@ type commandRow struct {
 	does    func(m *Machine, t *Task, s CommentView, by string)
 }
 
-// ours are the states in which a person can decide about a claim. In the other states, a claim or delivery is in
-// progress and must end first.
+// ours are the states in which a person's command about a claim can take effect. In the other states, a claim or
+// delivery is in progress and must finish first.
 var ours = append([]State{Starting, Running, Suspect, Stopping}, idle...)
 
 var commandRows = []commandRow{
@@ -155,9 +155,9 @@ func (b CommentsSeen) step(m *Machine) {
 // CommentsOf returns the key of the cursor for a repository's comments.
 func CommentsOf(repo string) string { return repo + " comments" }
 
-// commentSeen decides about one comment. It returns false if it cannot decide now, and the comment must be read again.
+// commentSeen decides about one comment. It returns false if it cannot decide yet and the comment must be read again.
 func (m *Machine) commentSeen(s CommentView) (decided bool) {
-	s.At = s.At.Round(0).UTC() // as read from the journal, so that a repeated comment is recognized
+	s.At = s.At.Round(0).UTC() // the form in which the journal stores it, so that a repeated comment is recognised
 	if s.operators() {
 		s.At = time.Time{} // the id alone identifies a request
 	}
@@ -173,7 +173,7 @@ func (m *Machine) commentSeen(s CommentView) (decided bool) {
 	switch {
 	case !s.operators() && m.githubBlocked(DoReply):
 		return false
-	case before != nil: // the process that decided may have ended before it answered
+	case before != nil: // the process that made the decision may have ended before replying
 		return m.answered(t, s, before.Refused)
 	case do.does != nil && t.busy():
 		return false
@@ -254,8 +254,8 @@ func (r commandRow) refusal(t *Task) string {
 	return ""
 }
 
-// hints returns the comment's text as a list with one hint, or nil without a text. An operator's request has no time,
-// so its hint gets the current time.
+// hints returns the comment's text as a list with one hint, or nil without a text. An operator's request carries no
+// time, so its hint gets the current time.
 func (s CommentView) hints(now time.Time) []Hint {
 	if strings.TrimSpace(s.Text) == "" {
 		return nil
@@ -306,12 +306,12 @@ func (m *Machine) reply(t *Task, s CommentView, refused string) {
 	m.effects[len(m.effects)-1].ID += fmt.Sprintf("/%d.%d", s.Comment, s.At.Unix())
 }
 
-// grant allows as many further attempts as a person asks for, up to the policy's maximum of retries. The other meters
-// restart at zero.
+// grant allows as many further attempts as a person asks for, up to the policy's maximum number of retries. The other
+// meters restart at zero.
 func (m *Machine) grant(t *Task, s CommentView, by string) {
 	used := func(left int) int { return max(0, m.cfg.Policy.Guards().MaxRetries-left) }
 	if t.State == Blocked {
-		m.goOn(t, by, used(s.Amount-1), t.retry(false)) // the attempt that begins now uses up one
+		m.goOn(t, by, used(s.Amount-1), t.retry(false)) // the attempt that begins now uses one up
 		return
 	}
 	m.record(TallyReset{

@@ -20,7 +20,7 @@ const (
 	GitHubClaims = "github.claims"
 )
 
-// Cooldown closes a resource until a time.
+// Cooldown closes a resource until a given time.
 type Cooldown struct {
 	Resource string    `json:"resource"`
 	Until    time.Time `json:"until"`
@@ -36,7 +36,7 @@ type Stated struct {
 	Task    IssueKey  `json:"task"`
 	Attempt int       `json:"attempt"`
 	At      time.Time `json:"at"`
-	Until   time.Time `json:"until"` // at most longestStated after At
+	Until   time.Time `json:"until"` // not more than longestStated after At
 	Text    string    `json:"text"`
 }
 
@@ -44,8 +44,8 @@ type Stated struct {
 // than longestStated.
 type Statement struct {
 	Resource string `json:"resource"`
-	// Stated is the latest report. Its Until is the latest deadline of all reports that count, or zero after the limit
-	// was lifted.
+	// Stated is the latest report. Its Until is the latest deadline among the reports that count, or zero once the
+	// limit has been lifted.
 	Stated
 	// Alone is the time for which this task's reports alone closed this resource, within the day that begins at From.
 	// It excludes time in which they had already closed another resource.
@@ -95,7 +95,7 @@ func withoutLongEnded(all []Cooldown, now time.Time) []Cooldown {
 
 func (c CooldownReported) step(m *Machine) { m.coolDown(Cooldown(c)) }
 
-// After the end of an attempt, its worker's statements no longer count.
+// Once an attempt has ended, its worker's statements no longer count.
 func (l LimitReported) step(m *Machine) {
 	if t, current := m.Worker(l.Worker); current {
 		m.limitStated(t, l.Resource, l.Until, l.Text)
@@ -144,7 +144,7 @@ func (m *recorder) limitStated(t *Task, resource string, until time.Time, text s
 	if second, ok := m.secondOf(s); ok {
 		to, by = sooner(s.Until, second.Until), []Stated{second.Stated, s.Stated}
 	}
-	free := later(closed, day.until) // time before this is already closed, or counted for this task
+	free := later(closed, day.until) // time before this is already closed, or already counted for this task
 	alone := sooner(sooner(until, m.now.Add(m.cfg.MaxStatedWait)), free.Add(m.cfg.MaxStatedWait-day.alone))
 	if alone.After(to) {
 		to, by, charge = alone, []Stated{s.Stated}, max(0, alone.Sub(free))
@@ -154,7 +154,7 @@ func (m *recorder) limitStated(t *Task, resource string, until time.Time, text s
 		if s.Alone += charge; len(by) == 1 {
 			s.AloneUntil = to
 		}
-	case m.isNews(was, s.Until): // kept as evidence, although it does not close the resource
+	case m.isNews(was, s.Until): // keep it as evidence, although it does not close the resource
 		by = nil
 	default:
 		return
@@ -262,7 +262,7 @@ func (l LiftCommanded) step(m *Machine) {
 	}
 }
 
-// closed returns the latest cooldown of a resource, even if it is over, or the zero value.
+// closed returns a resource's latest cooldown, even if it is over, or the zero value.
 func (m *memory) closed(resource string) Cooldown {
 	for _, c := range m.hard.Cooldowns {
 		if c.Resource == resource {
@@ -288,14 +288,14 @@ func (m *memory) hostOpensAt() time.Time { return m.closed(recovery.Host).Until 
 // modelOpensAt returns the time from which the stages may use all of their models.
 func (m *memory) modelOpensAt() time.Time { return m.opens(m.usesModel).Until }
 
-// usesModel reports whether attempts wait for the resource because it is one of their models. Without configured
-// models, every model counts.
+// usesModel reports whether attempts wait for the resource because it is one of their models. If no models are
+// configured, every model counts.
 func (m *memory) usesModel(r string) bool {
 	return r == recovery.ModelDefault || slices.Contains(m.cfg.Models, r) || len(m.cfg.Models) == 0 &&
 		strings.HasPrefix(r, recovery.ModelPrefix)
 }
 
-// opens returns the cooldown with the latest deadline among the resources that of selects.
+// opens returns the cooldown with the latest deadline among the resources selected by of.
 func (m *memory) opens(of func(resource string) bool) (last Cooldown) {
 	for _, c := range m.hard.Cooldowns {
 		if of(c.Resource) && c.Until.After(last.Until) {

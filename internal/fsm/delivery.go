@@ -6,7 +6,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// deliver begins the delivery of the last attempt's work.
+// deliver starts to deliver the last attempt's work.
 func (m *attempts) deliver(t *Task, on Trigger) {
 	m.plan(t, Effect{Kind: DoDeliver, Failures: t.History, Deliver: &DeliverOrder{
 		Validate: m.cfg.Policy.Forbids(t.Tally) == "", Validated: t.Validates, Hints: t.Hints, Spent: t.Spent,
@@ -14,7 +14,7 @@ func (m *attempts) deliver(t *Task, on Trigger) {
 	m.move(t, on, "", time.Time{})
 }
 
-// Rows and reasons of verdicts after which the work must be validated again before delivery.
+// Rows and reasons of verdicts that require another validation before delivery.
 const (
 	rowBaseMoved   = "director.base_moved"
 	rowWorkChanged = "director.work_changed"
@@ -53,7 +53,7 @@ func (m *attempts) deliveryEnded(t *Task, e EffectEnded) {
 		m.release(t, OnWithdrawn, ReleaseNote{Why: e.Claim.Why})
 	case e.Failure != nil && e.Failure.Reason == recovery.GitConflict:
 		m.decide(t, failureOf(e.Failure), "SYNC_MAIN")
-	case e.Failure != nil && e.Failure.Reason == recovery.WorkLost: // another attempt must do the work again
+	case e.Failure != nil && e.Failure.Reason == recovery.WorkLost: // another attempt must redo the work
 		m.decide(t, failureOf(e.Failure), "COMMIT")
 	case e.Failure != nil: // another attempt would repeat finished work and fail in the same way
 		m.giveUp(t, failureOf(e.Failure), "COMMIT", rowDeliver, "the work is done and kept, but it cannot be delivered")

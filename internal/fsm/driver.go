@@ -24,7 +24,7 @@ type Batch struct {
 	Data    []byte // the records as JSON Lines, or nil if Encode returns nil
 }
 
-// Ready contains the shell's next work.
+// Ready is what the shell must do next.
 type Ready struct {
 	Batch   *Batch   // nil if there is nothing to append or an append is under way
 	Acks    []Token  // inputs to acknowledge now, because their decisions are durable
@@ -46,7 +46,7 @@ type Driver struct {
 	writer   string     // names this process in batch ids
 	last     uint64     // the journal's last known sequence
 	records  []decision // decisions that are not durable yet
-	inFlight int        // number of records in the unconfirmed batch
+	inFlight int        // number of records in the batch not yet confirmed
 	ready    Ready      // work that does not wait for an append
 	stopped  bool
 }
@@ -58,8 +58,7 @@ type decision struct {
 	then   Ready
 }
 
-// NewDriver wraps a machine that was restored from the journal up to sequence last. writer must be unique to the
-// process.
+// NewDriver wraps a machine restored from the journal up to sequence last. writer must be unique to the process.
 func NewDriver(m *Machine, last uint64, writer string) *Driver {
 	return &Driver{Encode: encode, m: m, writer: writer, last: last}
 }
