@@ -75,8 +75,8 @@ nats.conf.old. Then reload NATS (nats-server --signal reload), or restart it.`,
 	return c
 }
 
-// renewBus makes a new certificate. It keeps the directory's existing settings, except those that the user gave as
-// flags.
+// renewBus makes a new certificate. It keeps the directory's existing settings, unless the user gave a flag with a new
+// value.
 func renewBus(cmd *cobra.Command, i keys.Init, dir string) error {
 	said := cmd.Flags().Changed
 	if !said("host") {

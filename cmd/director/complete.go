@@ -19,7 +19,7 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// completer proposes words that begin with begun, each as "word\tdescription". It returns nil on failure.
+// completer proposes completions of a word, each as "word\tdescription". It returns nil on failure.
 type completer func(ctx context.Context, o *options, begun string) []string
 
 // ofArguments maps argument names, as they appear in a command's Use, to completers. ofFlags does the same for flags.
@@ -71,7 +71,7 @@ func spacing(flag, begun string) cobra.ShellCompDirective {
 	return cobra.ShellCompDirectiveNoFileComp
 }
 
-// begunWith returns the proposals that start with begun, and shortens each description to its first sentence.
+// begunWith filters proposals by their prefix, and shortens each description to its first sentence.
 func begunWith(begun string, proposals []string) (out []string) {
 	for _, p := range proposals {
 		word, about, _ := strings.Cut(p, "\t")

@@ -16,7 +16,7 @@ import (
 	"retake/internal/doctor"
 )
 
-// world returns the configuration, possibly invalid, for the doctor. It sends no requests.
+// world returns the configuration, possibly invalid, for the doctor. It does not send any requests.
 func (o *options) world() (doctor.World, error) {
 	if err := o.find(); err != nil {
 		return doctor.World{}, err

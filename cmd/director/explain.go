@@ -92,7 +92,7 @@ func (e *explaining) run(cmd *cobra.Command, o *options, issue string) error {
 		func(ev timeline.Event) bool { return ev.Over })
 }
 
-// notYet returns the error for a time before the issue's first event. The error says when that event happened. If ask
+// notYet returns the error for a time before the issue's first event. The error contains the time of that event. If ask
 // fails, notYet returns err instead.
 func notYet(err error, ask func(time.Time) (timeline.Task, time.Time, error)) error {
 	told, _, later := ask(time.Time{})

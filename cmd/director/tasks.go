@@ -44,7 +44,7 @@ func (f taskFilter) check() error {
 	return nil
 }
 
-// recently is how long a finished task stays in the list.
+// recently is the time for which a finished task stays in the list.
 const recently = 24 * time.Hour
 
 func (f taskFilter) wants(t timeline.Task, now time.Time) bool {

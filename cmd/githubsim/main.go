@@ -20,7 +20,7 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// shutdownTimeout is how long pending requests may take to finish after a signal.
+// shutdownTimeout limits how long pending requests may take after a signal.
 const shutdownTimeout = 5 * time.Second
 
 type settings struct {

@@ -8,7 +8,7 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// Checked is a policy and what the check found.
+// Checked is a policy with the results of its check.
 type Checked struct {
 	Name     string         // the file as given, or the preset
 	Policy   *policy.Policy // nil if the policy was refused

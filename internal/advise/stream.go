@@ -22,7 +22,7 @@ type Source struct {
 // MaxLine limits one line, in bytes. A longer line is skipped, and its answer is an error.
 const MaxLine = 16 << 20
 
-// beginning is how many bytes of an overlong line nextLine returns at most. They usually contain the id.
+// beginning limits how many bytes of an overlong line nextLine returns. They usually contain the id.
 const beginning = 4 << 10
 
 // asker answers one line with a JSON value, or with an error about its content.

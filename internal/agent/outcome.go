@@ -135,7 +135,7 @@ func (o *Outcome) FinalFailure() *Failure {
 	return o.Failure
 }
 
-// Work says whether work exists after an invocation.
+// Work is the state of the work after an invocation.
 type Work int
 
 // The kinds of work.

@@ -15,7 +15,7 @@ import (
 //go:embed programs.toml
 var embeddedPrograms []byte
 
-// traces lists the files that an agent creates besides its work.
+// traces lists the files that an agent creates apart from its work.
 type traces struct {
 	StatePaths []string `toml:"state_paths"` // globs of the agent's private files in the work tree
 	LogPaths   []string `toml:"log_paths"`   // globs of log files, relative to the work tree, or to HOME after "~/"

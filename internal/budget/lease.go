@@ -151,7 +151,7 @@ func (g Grant) Message() wire.BudgetGrant {
 	return wire.BudgetGrant{GrantID: g.ID, LeaseSeconds: g.Lease.Seconds(), WaitSeconds: g.Wait.Seconds(), Why: g.Why}
 }
 
-// RetryAfter returns the wait requested by a report, at most a day, or 0 if there is none.
+// RetryAfter returns the wait that a report requests, at most a day, or 0.
 func RetryAfter(r wire.BudgetReport) time.Duration {
 	if r.RetryAfterSeconds == nil || *r.RetryAfterSeconds <= 0 {
 		return 0

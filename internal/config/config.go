@@ -158,7 +158,7 @@ type AgentBus struct {
 	Sync              string // always or default
 }
 
-// Journal configures what happens to a damaged journal, and how long archived segments are kept.
+// Journal configures the handling of a damaged journal, and the retention of archived segments.
 type Journal struct {
 	OnDamage string // stop or OnDamageRebuild
 	KeepDays int    // retention of archived segments; 0 keeps all

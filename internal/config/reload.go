@@ -18,7 +18,7 @@ const (
 	holdsAfterward = "at restart" // the director uses the old value until it restarts
 )
 
-// holds says when a new value of each key takes effect. A restart is needed for keys that identify the director to
+// holds lists the keys by when their new values take effect. A restart is needed for keys that identify the director to
 // workers, GitHub, the journal or the machine, and for keys that the director uses only at startup, such as the
 // addresses it listens on.
 var holds = merged(map[string][]string{

@@ -93,7 +93,7 @@ func (r row) setAny(table map[string]any) string {
 	return r.refuse(table)
 }
 
-// wrongText describes what is wrong with a text, or returns "" if it is valid.
+// wrongText describes the error in a text, or returns "" if it is valid.
 func (r row) wrongText(s string) string {
 	switch {
 	case strings.Contains(s, "\x00"):

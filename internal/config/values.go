@@ -138,7 +138,7 @@ func assumed(set map[string]Problem) []policy.Bound {
 	})
 }
 
-// limitKeys lists the keys outside stages whose limits can end an attempt.
+// limitKeys lists the limits, except for stages, that can end an attempt.
 var limitKeys = []string{"timeouts.worker_watchdog_seconds", "containers.memory", "recovery.paid_call_budget"}
 
 // DefaultLimits returns which limitKeys and stage timeouts have their default values. The timeout of the first stage is

@@ -56,8 +56,8 @@ func (t *Task) failedResource(r recovery.Reason, stage string) string {
 	return recovery.Origin{Director: e.Known == r, Uses: e.Resource, Stage: stage, Provider: e.Provider}.Resource(r)
 }
 
-// concerns reports whether the incident holds this task back. A model's incident does not concern a task whose next
-// step is a validation or a delivery.
+// concerns reports whether the incident holds this task back. A model's incident does not concern a task that is about
+// to be validated or delivered.
 func (i *Incident) concerns(t *Task) bool {
 	if !t.Next.usesModel() && i.ofModel() {
 		return false

@@ -24,7 +24,7 @@ type Batch struct {
 	Data    []byte // the records as JSON Lines, or nil if Encode returns nil
 }
 
-// Ready is what the shell must do next.
+// Ready is the shell's next work.
 type Ready struct {
 	Batch   *Batch   // nil if there is nothing to append or an append is under way
 	Acks    []Token  // inputs to acknowledge now, because their decisions are durable

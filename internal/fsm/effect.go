@@ -19,7 +19,7 @@ const (
 	DoClaim    EffectKind = "claim"    // run the claim protocol
 	DoRecheck  EffectKind = "recheck"  // read the issue again to see whether it is still ours
 	DoStart    EffectKind = "start"    // create the checkout, credential and container
-	DoStop     EffectKind = "stop"     // end the container, confirm it gone, read its last reports
+	DoStop     EffectKind = "stop"     // end the container, confirm that it is gone, read its last reports
 	DoDeliver  EffectKind = "deliver"  // commit, push, open the pull request, set labels
 	DoEscalate EffectKind = "escalate" // post a question and set agent-blocked
 	DoRelease  EffectKind = "release"  // remove our labels and post a comment
@@ -67,7 +67,7 @@ func (e Effect) About() string { return e.Worker + afterAnswers(e.Answers) }
 // readAnswers sets Answers of an effect that was read from the journal.
 func (e *Effect) readAnswers() {
 	_, n, _ := strings.Cut(e.ID, ".")
-	e.Answers, _ = strconv.Atoi(n) // 0 without a number in the id
+	e.Answers, _ = strconv.Atoi(n) // 0 if the id has no number
 }
 
 // Effect is an action for the shell to carry out. ID is derived from the facts, so the same effect keeps the same id
@@ -79,7 +79,7 @@ type Effect struct {
 	Nonce   string     `json:"nonce,omitempty"`
 	Attempt int        `json:"attempt,omitempty"`
 	At      time.Time  `json:"at,omitzero"`      // when it was planned
-	Worker  string     `json:"worker,omitempty"` // attempt id; for a soft effect, possibly of an unknown worker
+	Worker  string     `json:"worker,omitempty"` // attempt id; in a soft effect, possibly that of an unknown worker
 	// Answers is Task.Answers when a durable effect was planned. The journal stores it as part of the id.
 	Answers int `json:"-"`
 
@@ -93,7 +93,7 @@ type Effect struct {
 
 	Failures []Failure `json:"failures,omitempty"` // earlier failures, for a delivery
 
-	Token    uint64        `json:"-"` // request that Welcome, Refuse and Fence answer
+	Token    uint64        `json:"-"` // the request that Welcome, Refuse or Fence answers
 	Unheard  uint64        `json:"-"` // sequence of a person's report about a worker without an attempt, or 0
 	Progress *ProgressView `json:"-"`
 	Reply    *Reply        `json:"-"`
@@ -103,7 +103,7 @@ type Effect struct {
 // StartOrder describes how to run the attempt.
 type StartOrder struct {
 	Action recovery.Action `json:"action,omitempty"` // empty for the first attempt
-	// Alternative selects the other model at the request of a verdict. It applies until a human answers.
+	// Alternative selects the other model, because a verdict asked for it. It applies until a human answers.
 	Alternative bool `json:"alternative,omitempty"`
 	Fresh       bool `json:"fresh,omitempty"` // the checkout restarts from the base branch
 	// Validate limits the attempt to the stage VALIDATE, which runs in a clean container on the work to be delivered.
@@ -151,7 +151,7 @@ type Escalation struct {
 	Topic  recovery.Topic `json:"topic,omitempty"`
 	Tried  []Failure      `json:"tried,omitempty"`
 	Hints  []Hint         `json:"said,omitempty"`   // earlier answers from people
-	Stale  bool           `json:"stale,omitempty"`  // the cause is a claim that went stale again, not a failure
+	Stale  bool           `json:"stale,omitempty"`  // the cause is a claim gone stale again, not a failure
 	Report *ReportRef     `json:"report,omitempty"` // the report that the comment quotes
 	Alike  []string       `json:"alike,omitempty"`  // the tasks with the same failure, including this one
 }
@@ -187,7 +187,7 @@ type ProgressView struct {
 	At      time.Time
 	History []Failure
 	Why     string
-	Until   time.Time // the end of the wait; set only in state Parked
+	Until   time.Time // when the wait ends; set only in state Parked
 	// Validates means that the current or next attempt only validates the work.
 	Validates bool
 	// Incident is the issue about the outage that the task waits for, if any.

@@ -8,7 +8,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// stopped combines all evidence about an attempt after its end or its fencing, and decides about it once.
+// stopped makes one decision about an ended or fenced attempt, based on all evidence.
 func (m *attempts) stopped(t *Task, result *StopResult) {
 	if t.State != Stopping {
 		return
@@ -60,7 +60,7 @@ func (m *attempts) stopped(t *Task, result *StopResult) {
 type AttemptFenced struct {
 	OfTask
 	Attempt int    `json:"attempt"`
-	Words   string `json:"words"` // the runtime's explanation why it cannot confirm the end
+	Words   string `json:"words"` // the runtime's reason for not confirming the end
 }
 
 func (f AttemptFenced) apply(_ *agenda, t *Task) { t.Ending.Fenced = f.Words }
@@ -98,7 +98,7 @@ func (m *attempts) validateFenced(t *Task, f recovery.Finding) {
 
 // certain reports whether the director's own evidence overrides a report. It does if the director stopped the attempt
 // for a cause that it observed, because a later report only describes that stop. A worker's silence is not such a
-// cause, because a report that was already on its way is more precise.
+// cause, because a report already on its way would be more precise.
 func (e *Ending) certain() bool {
 	return e.Known != "" && e.Known != recovery.WorkerLost && e.Known != recovery.BusDisconnect
 }
@@ -131,7 +131,7 @@ func (m *attempts) exitFinding(t *Task, g StopResult) *recovery.Finding {
 		e.KnownCause = fmt.Sprintf("the worker ended with exit code %d without a report", *g.ExitCode)
 	}
 	f := m.cfg.Classify(e)
-	if g.Lost != "" { // append it after Classify, because its time would make equal failures look different
+	if g.Lost != "" { // append Lost after Classify, because the time in it would make equal failures look different
 		f.Cause += ": " + g.Lost
 	}
 	return &f

@@ -31,7 +31,7 @@ type Booted struct {
 // configuration.
 type SettingsRead struct {
 	SettingsChanged
-	Config *Config `json:"-"` // the journal contains the resulting decisions, so a replay does not need it
+	Config *Config `json:"-"` // a replay does not need it, because the journal contains the resulting decisions
 }
 
 // Tick means that time has passed. It lets the machine decide about deadlines without another event.
@@ -75,8 +75,8 @@ type QuestionAnswered struct {
 	Hints []Hint `json:"hints,omitempty"`
 }
 
-// CommentsSeen contains the comments by people with write access that one poll of a repository has found. The cursor
-// does not advance while the machine cannot decide about one of the comments.
+// CommentsSeen contains the comments by people with write access that one poll of a repository found. The cursor does
+// not advance while the machine cannot decide about any of them.
 type CommentsSeen struct {
 	Repo     string        `json:"repo"`
 	Cursor   string        `json:"cursor,omitempty"` // empty if unchanged
@@ -113,7 +113,7 @@ type ReviewSeen struct {
 	Changes  []Change      `json:"changes,omitempty"` // requested by people with write access
 }
 
-// FailedCheck is a check of a pull request that failed.
+// FailedCheck is a failed check of a pull request.
 type FailedCheck struct {
 	Name string `json:"name"`
 	URL  string `json:"url,omitempty"`
@@ -126,8 +126,8 @@ type Change struct {
 	Hint
 }
 
-// IncidentShown names the issue that informs people about an incident. Issue is empty after that issue was closed or
-// deleted.
+// IncidentShown names the issue that informs people about an incident. Issue is empty once that issue has been closed
+// or deleted.
 type IncidentShown struct {
 	Key   string   `json:"key"`
 	Issue IssueKey `json:"issue,omitempty"`
@@ -145,7 +145,7 @@ type BudgetEdited struct {
 type IssuesSeen struct {
 	Repo    string      `json:"repo"`
 	Cursor  string      `json:"cursor,omitempty"` // the start of the next poll; empty if unchanged
-	AskedAt time.Time   `json:"asked_at"`         // time of the request, by the clock of Event.At
+	AskedAt time.Time   `json:"asked_at"`         // time of the request, by the same clock as Event.At
 	Issues  []IssueView `json:"issues"`
 }
 
@@ -184,11 +184,11 @@ type WorkerSeen struct {
 // a heartbeat counts if it arrived in time.
 type WorkersSeen struct {
 	Signs []Sign
-	More  bool // set if another part follows; deadlines wait for the last part
+	More  bool // set if another part follows; deadlines are checked after the last part
 }
 
-// atOnce limits how many deadlines or signs one step handles, and thus the size of a journal record. Further steps
-// handle the rest.
+// atOnce limits how many deadlines or signs of life one step handles, and thus the size of a journal record. Further
+// steps handle the rest.
 const atOnce = 400
 
 // InParts splits signs of life into events small enough for the journal. The shell must offer them in order, all with
@@ -290,9 +290,9 @@ type EffectEnded struct {
 
 // Asked is a question to a person, as the comment on the issue asks it.
 type Asked struct {
-	Title string `json:"title"`           // the problem, as a title
+	Title string `json:"title"`           // the problem, in the form of a title
 	Ask   string `json:"ask"`             // the next steps
-	Alone string `json:"alone,omitempty"` // Ask as shown outside the comment, if it differs
+	Alone string `json:"alone,omitempty"` // Ask as shown outside the comment, if different
 	Reply string `json:"reply,omitempty"` // the one recommended comment; people replace <…> in it
 	// Question is the agent's question, redacted and truncated. It is absent in old journals, and if the agent did not
 	// ask.
@@ -310,7 +310,7 @@ type EffectError struct {
 	// Transient means that the same effect may succeed later. Until is the end of a rate limit, or zero. Waiting for
 	// Until does not count as a failure.
 	Transient bool      `json:"transient,omitempty"`
-	Resource  string    `json:"resource,omitempty"` // the resource that failed or refused, or empty
+	Resource  string    `json:"resource,omitempty"` // the resource that failed or refused the request, or empty
 	Until     time.Time `json:"until,omitzero"`
 	Closed    string    `json:"closed,omitempty"` // resource of GitHub that is closed; GitHubWrite if empty
 	// Doubtful marks a failure that a single wrong answer of a server would explain. It counts only if it persists.
@@ -338,7 +338,7 @@ type StopResult struct {
 	Signal   string   `json:"signal,omitempty"`
 	Killed   bool     `json:"killed,omitempty"` // the director ended the container
 	Limit    string   `json:"limit,omitempty"`  // the memory limit as text
-	// Lost is a clause that describes work lost without a report, or empty.
+	// Lost is a clause describing work that was lost without a report, or empty.
 	Lost    string   `json:"lost,omitempty"`
 	Reports []Report `json:"reports,omitempty"`
 }

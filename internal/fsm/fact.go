@@ -62,7 +62,7 @@ type CooldownLifted struct {
 // resource.
 type LimitStated Statement
 
-// IncidentChanged is the new state of an incident.
+// IncidentChanged records an incident's new state.
 type IncidentChanged struct {
 	Incident Incident `json:"incident"`
 	Over     bool     `json:"over,omitempty"` // set if the machine forgets the incident
@@ -111,7 +111,7 @@ type StandingChanged struct {
 	Standing Standing `json:"standing"`
 }
 
-// Moved records a transition from the table.
+// Moved records a transition in the table.
 type Moved struct {
 	OfTask
 	Attempt int       `json:"attempt,omitempty"`
@@ -225,7 +225,7 @@ type VerdictMade struct {
 	Incident string `json:"incident,omitempty"`
 	// Validate means that the next attempt only validates the work, in a clean container.
 	Validate bool `json:"validate,omitempty"`
-	// Deliver means that the work is finished. After an answer it is delivered without another attempt.
+	// Deliver means that the work is finished. Once a person answers, it is delivered without another attempt.
 	Deliver bool `json:"deliver,omitempty"`
 	// Disagrees means that the policy's choice contradicts the worker's explicit request.
 	Disagrees bool `json:"disagrees,omitempty"`

@@ -11,9 +11,9 @@ import (
 // starts at the same cursor and returns the rest.
 const maxQueuedPerEvent = 500
 
-// The recorded cursor advances only after the machine has decided about every view. So after a restart, the next
-// process reads the undecided views again. This process polls from the new cursor at once, and reads the undecided
-// issues again one at a time.
+// The recorded cursor advances only after the machine has decided about every view. After a restart, the next process
+// therefore reads the undecided views again. This process polls from the new cursor at once, and rereads the undecided
+// issues one at a time.
 func (b IssuesSeen) step(m *Machine) {
 	listed, queued := true, 0
 	for _, v := range b.Issues {
@@ -55,8 +55,8 @@ func (b IssuesSeen) step(m *Machine) {
 // ReadTo returns the cursor of the next poll. It may be ahead of Cursor while this process remembers undecided views.
 func (m *Machine) ReadTo(repo string) string { return cmp.Or(m.readTo[repo], m.Cursor(repo)) }
 
-// readUndecided reports whether issues of the repository wait for a decision. It requests an issue again if the machine
-// can decide about it now and the poll has not returned it.
+// readUndecided reports whether any of the repository's issues wait for a decision. It rereads an issue if the machine
+// can decide about it now and the poll did not return it.
 func (m *Machine) readUndecided(b IssuesSeen) (some bool) {
 	for _, k := range m.undecided {
 		if !strings.EqualFold(k.Repo(), b.Repo) {
@@ -78,7 +78,7 @@ func (t *Task) changesIssue() bool {
 
 func (v IssueView) has(l Label) bool { return slices.Contains(v.Labels, l) }
 
-// eligible reports whether the issue is open, offered and unclaimed.
+// eligible reports whether the issue is open and offered, but not claimed or blocked.
 func (v IssueView) eligible() bool {
 	return v.Open && v.has(LabelTask) && !v.has(LabelClaimed) && !v.has(LabelBlocked)
 }
@@ -102,7 +102,7 @@ func (m *Machine) viewSeen(t *Task, v IssueView, asked time.Time) (decided bool)
 		} else {
 			m.stand(t, v.Standing)
 		}
-	case t.State == Delivering: // the delivery is changing the issue, so a later view decides
+	case t.State == Delivering: // the delivery is changing the issue, so wait for a later view
 	case t.changesIssue():
 		return false // the next view shows changes by people
 	case t.State == InReview:
@@ -135,7 +135,7 @@ func (m *Machine) tidy(t *Task, v IssueView) {
 // If they differ, a human may have changed them, so oldView requests the issue again, but only once.
 func (m *Machine) oldView(t *Task, v IssueView) (decided bool) {
 	if v.Open && v.has(t.State.Info().Label) {
-		return t.State != Blocked // in Blocked, the view may also have new comments
+		return t.State != Blocked // in Blocked, the view may have new comments as well
 	}
 	if t.soft.askedForView != t.LabelsAt && !m.githubBlocked(DoReadIssue) {
 		t.soft.askedForView = t.LabelsAt
@@ -198,7 +198,7 @@ func (m *recorder) recordHints(t *Task, hints []Hint) {
 	}
 }
 
-// plainReply is the text that the history of a task shows for an answer without a command.
+// plainReply is the text that a task's history shows for an answer without a command.
 const plainReply = "a reply without a command"
 
 // plainSeen stores a comment without a command as a hint, and acknowledges it once. The comment answers a question of

@@ -257,8 +257,8 @@ type factRow struct {
 	how   *plainjson.Type
 }
 
-// facts is the table of kinds. A kind is never renamed. After a kind was merged into another one, it is still read, but
-// no longer written.
+// facts is the table of kinds. Kinds are never renamed. A kind that has been merged into another is still read, but no
+// longer written.
 var facts = []factRow{
 	kindOf[RunBegan]("run_began"),
 	kindOf[SettingsChanged]("settings_changed"),
@@ -314,15 +314,15 @@ var facts = []factRow{
 
 func kindOf[T Fact](kind string) factRow { return kindWith(kind, func(*T) {}) }
 
-// kindWith returns the row of a kind of facts with fields that the journal does not store. complete sets these fields
-// after a fact was read.
+// kindWith returns the row for a kind of fact that has fields the journal does not store. complete sets these fields
+// once a fact has been read.
 func kindWith[T Fact](kind string, complete func(*T)) factRow {
 	row := legacy(kind, complete)
 	row.of = reflect.TypeFor[T]()
 	return row
 }
 
-// legacy returns the row of a kind that this version reads as a T, but does not write. complete sets the fields that
+// legacy returns the row for a kind that this version reads as a T, but does not write. complete sets the fields that
 // follow from the kind.
 func legacy[T Fact](kind string, complete func(*T)) factRow {
 	how := plainjson.TypeFor[T]()

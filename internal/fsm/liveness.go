@@ -40,7 +40,7 @@ func (m *agenda) deadline(t *Task) (at time.Time) {
 	return at
 }
 
-// silenceDeadline returns the time at which the silence of a watched task's worker has lasted too long.
+// silenceDeadline returns the time from which a watched task's worker has been silent for too long.
 func (m *agenda) silenceDeadline(t *Task) time.Time {
 	switch t.State {
 	case Running:
@@ -55,17 +55,17 @@ func (t *Task) watchdogDeadline() time.Time { return t.WatchdogAt.Add(t.soft.sla
 
 func (m *agenda) afterGrace(d time.Time) time.Time { return later(d, m.grace) }
 
-// patiently extends a deadline for a sign of life by the director's own lateness.
+// patiently extends a deadline for signs of life by the director's own lateness.
 func (m *agenda) patiently(d time.Time) time.Time { return m.afterGrace(d.Add(m.late)) }
 
-// Late returns the lateness that the last DirectorLate reported.
+// Late returns the director's lateness, as last reported by a DirectorLate.
 func (m *agenda) Late() time.Duration { return m.late }
 
-// HeartbeatTTL returns the silence after which a worker is suspect.
+// HeartbeatTTL returns how long a worker may be silent before it is suspect.
 func (m *agenda) HeartbeatTTL() time.Duration { return m.cfg.HeartbeatTTL }
 
-// Due reports whether a step at this time decides about a task's deadline. A shell that coalesces signs of life must
-// offer them before such a step.
+// Due reports whether a step at this time would decide about a task's deadline. A shell that coalesces signs of life
+// must offer them before such a step.
 func (m *agenda) Due(at time.Time) bool {
 	t, deadline := m.timers.first()
 	return t != nil && passed(at, deadline)
@@ -117,7 +117,7 @@ func (m *Machine) deadlinePassed(t *Task) {
 				m.cfg.StartTimeout),
 		}, 0)
 	case t.State == Running:
-		// In any valid configuration, this second wait is at least one heartbeat interval.
+		// In any valid configuration, this second wait lasts at least one heartbeat interval.
 		m.move(t, OnSilent, "no heartbeat for "+m.cfg.HeartbeatTTL.String()+m.lateness(),
 			m.now.Add(m.cfg.HeartbeatTTL/3))
 		m.emit(t, Effect{Kind: DoProbe})
@@ -158,8 +158,8 @@ func (h Hello) step(m *Machine) {
 	m.syncPause(t)
 }
 
-// ProbeUnanswered means that a worker did not answer a probe in time. The shell offers it only if the probe certainly
-// arrived, and every answer that has arrived was read.
+// ProbeUnanswered means that a worker did not answer a probe in time. The shell offers it only if the probe has
+// certainly arrived, and it has read every answer so far.
 type ProbeUnanswered struct {
 	Worker string    `json:"worker"`
 	SentAt time.Time `json:"sent_at"`
@@ -272,7 +272,7 @@ func (m *agenda) lateness() string {
 	return fmt.Sprintf(", and %s longer because the director was late", m.late.Round(time.Millisecond))
 }
 
-// Workers are not to blame for silence while the director could not receive messages.
+// Silence does not count against workers while the director could not receive messages.
 func (r DirectorResumed) step(m *Machine) {
 	for _, t := range m.hard.Tasks {
 		if t.State.Info().Live {
@@ -297,7 +297,7 @@ const (
 	maxUnknownWorkers = 1024
 )
 
-// unknownWorkers limits the answers to workers without an attempt, for each worker and in total.
+// unknownWorkers limits the answers to workers without an attempt, per worker and in total.
 type unknownWorkers struct {
 	places  []answeredWorker // at most maxUnknownWorkers
 	placeOf map[string]int
@@ -307,7 +307,7 @@ type unknownWorkers struct {
 type answeredWorker struct {
 	worker string
 	at     time.Time
-	wait   time.Duration // time until the next answer
+	wait   time.Duration // minimum time until the next answer
 }
 
 func (a *answeredWorker) dueAt() time.Time { return a.at.Add(a.wait) }

@@ -28,8 +28,8 @@ type Config struct {
 	PlainAnswers    bool          // a comment without a command answers a question that the agent wrote
 	RemindAfter     time.Duration // time until a reminder of an unanswered question; 0 means never
 	DeliverFor      time.Duration // time limit for the retries of a failing delivery; 0 means unlimited
-	// Caps maps a label, in lower case, to the maximum number of tasks with this label that may hold a slot. With 0,
-	// such a task never begins.
+	// Caps maps a label, in lower case, to the maximum number of tasks with this label that may hold a slot. 0 means
+	// that such tasks never begin.
 	Caps map[string]int
 	// Repositories lists the repositories from which to take new issues. The director still finishes existing tasks in
 	// other repositories. An empty list means any repository.
@@ -39,14 +39,14 @@ type Config struct {
 	Only []IssueKey
 	// CleanValidation requires that a separate attempt without an agent validates the work before delivery.
 	CleanValidation bool
-	FixRounds       int // maximum runs of CODE, including the first, with clean validation; ≥ 1
+	FixRounds       int // maximum number of CODE runs under clean validation, including the first; ≥ 1
 	Policy          *policy.Policy
 	// Callers maps names of stages to callers that replace the default callers.
 	Callers map[string]string
 	// HasAlternative means that another model is configured for the stages.
 	HasAlternative bool
 	// Models lists the resources that the stages use, such as "model.anthropic". Attempts wait while one of them is
-	// closed. With an empty list, attempts wait for any closed model.
+	// closed. If the list is empty, attempts wait for any closed model.
 	Models []string
 	// MaxStatedWait limits the total time per day for which the reports of a single task may close resources for all
 	// tasks. With 0, the reports of a single task cannot close a resource.
@@ -85,7 +85,7 @@ type agenda struct {
 	dirty             []*Task       // tasks that may have an effect to emit
 	began             time.Time     // time of Booted
 	grace             time.Time     // a worker's silence before this time does not count
-	late              time.Duration // extends the deadlines for signs of life
+	late              time.Duration // extends the deadlines for workers' signs of life
 	githubClosed      bool          // set while GitHub's cooldown may hold effects back
 	dispatchableSince time.Time     // end of the last pause, drain, cooldown, incident or restart
 	searched          string        // Config.Programs at the last search

@@ -17,7 +17,7 @@ type memory struct {
 	tasks  map[IssueKey]*Task // by folded key
 	nonces map[string]*Task
 	slots  slots     // tasks that hold a slot of director.max_workers
-	now    time.Time // time of the last event; never before the last decision
+	now    time.Time // time of the last event; never earlier than the last decision
 }
 
 // Tasks returns the tasks in order of arrival. Callers must not change them, and may read them only until the next
@@ -93,7 +93,8 @@ type hardState struct {
 	Decided  time.Time `json:"decided"` // when the last fact was decided
 	RunID    string    `json:"run_id"`
 	Settings *Settings `json:"settings,omitempty"` // settings of the last run
-	// LabelNames are the sets of names used since the task list was last empty, newest last, at most maxLabelNames.
+	// LabelNames are the sets of label names used since the task list was last empty, newest last, at most
+	// maxLabelNames.
 	LabelNames []LabelNames `json:"label_names,omitempty"`
 	Phase      Phase        `json:"phase"`
 	// Intent is PhasePaused or PhaseDraining if the operator asked for it, regardless of the current phase.
@@ -101,11 +102,11 @@ type hardState struct {
 	PausedAt time.Time `json:"paused_at,omitzero"` // when the last pause began
 	// Aborted explains why the policy aborted the run, until the operator resumes or pauses.
 	Aborted string `json:"aborted,omitempty"`
-	// StaleClaims are issues with a claim that went stale, newest last, at most maxStale.
+	// StaleClaims are the issues whose claim went stale, newest last, at most maxStale.
 	StaleClaims []IssueKey     `json:"stale,omitempty"`
 	Commands    []takenCommand `json:"commands,omitempty"` // people's commands; newest last, at most maxCommands
 	Heard       []heardComment `json:"heard,omitempty"`    // other comments; newest last, at most maxCommands
-	Requests    []takenCommand `json:"requests,omitempty"` // operator's commands; newest last, at most maxRequests
+	Requests    []takenCommand `json:"requests,omitempty"` // the operator's commands; newest last, at most maxRequests
 	Seq         uint64         `json:"seq"`                // number of tasks so far
 	Cooldowns   []Cooldown     `json:"cooldowns"`          // at most one for each resource, in order of last use
 	// Statements has one entry for each resource and task, in order of last use, at most maxStatements.

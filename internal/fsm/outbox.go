@@ -19,8 +19,8 @@ const startFor = 10 * time.Minute
 // notifyAfter is the number of failed deliveries after which the comment on the issue mentions them.
 const notifyAfter = 3
 
-// releaseTries is the number of permanent refusals after which a release is given up. The claim's labels then stay on
-// the issue.
+// releaseTries is the number of permanent refusals after which the machine gives a release up. The claim's labels then
+// stay on the issue.
 const releaseTries = 10
 
 // minRetryWait is the shortest wait before a retry. Jitter may be 0, and a stated reset may be in the past.
@@ -115,11 +115,11 @@ var patience = []struct {
 	{"delivery", DoDeliver, nil, func(c *Config) time.Duration { return c.DeliverFor }},
 }
 
-// doubtFor is the time for which a failure must persist if a single wrong answer could explain it.
+// doubtFor is the time for which a failure must persist to count, if a single wrong answer could explain it.
 const doubtFor = 2 * time.Minute
 
 // patienceRow returns the name and limit of the first row for a failure of this kind of effect, or "". longest is the
-// longest limit for this kind, or 0.
+// longest limit for the kind, or 0.
 func (m *attempts) patienceRow(k EffectKind, f *EffectError) (row string, most, longest time.Duration) {
 	for _, r := range patience {
 		if r.kind == k {
@@ -202,7 +202,7 @@ func (m *attempts) deferEffect(t *Task, p Planned, f *EffectError) {
 	m.record(d)
 }
 
-// limited returns the resource that a limit with a stated reset closes, or "" for resources other than GitHub.
+// limited returns the GitHub resource that a limit with a stated reset closes, or "" for other resources.
 func (f *EffectError) limited() string {
 	switch f.Resource {
 	case recovery.GitHubAPI:

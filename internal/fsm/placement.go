@@ -9,15 +9,15 @@ import (
 	"retake/internal/recovery"
 )
 
-// Placement describes the wait of an attempt that the runtime has accepted, but not started.
+// Placement describes how an attempt waits that the runtime has accepted but not yet started.
 type Placement struct {
 	Since time.Time `json:"since"`
-	// Bound is the latest end of the wait for capacity. The current deadline is Task.Until, which may be earlier.
+	// Bound is when the wait for capacity must end. The current deadline is Task.Until, which may be earlier.
 	Bound time.Time `json:"bound"`
-	// For is the runtime's explanation at time At, or empty.
+	// For is the runtime's explanation, given at time At, or empty.
 	For string    `json:"for,omitempty"`
 	At  time.Time `json:"at,omitzero"`
-	// Lacks is the failure reason if the wait lasts too long.
+	// Lacks is the reason of the failure if the wait lasts too long.
 	Lacks recovery.Reason `json:"lacks,omitempty"`
 }
 
@@ -27,7 +27,7 @@ type ContainerWaits struct {
 	OfTask
 	For   string          `json:"for,omitempty"`
 	Lacks recovery.Reason `json:"lacks,omitempty"`
-	Until time.Time       `json:"until"` // end of the permitted wait
+	Until time.Time       `json:"until"` // when the permitted wait ends
 }
 
 func (f ContainerWaits) apply(m *agenda, t *Task) {

@@ -174,10 +174,10 @@ func compareBools(a, b bool) int {
 	return -1
 }
 
-// turn is a task's position among the waiters.
+// turn is the task's position among the waiters.
 type turn struct {
 	place
-	list *waiterList // nil outside a list
+	list *waiterList // nil if the task is in no list
 }
 
 // compareTurns compares the positions of two waiting tasks.

@@ -10,8 +10,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// Rebuilt is offered to an empty machine before Booted, if the journal was lost or damaged. It contains the evidence
-// from outside the journal and the state from the undamaged part of the journal. Rebuild returns these events.
+// Rebuilt is offered to an empty machine before Booted, if the journal was lost or damaged. It contains evidence from
+// outside the journal, and the state from the undamaged part of the journal. Rebuild returns these events.
 type Rebuilt struct {
 	Why string `json:"why"`
 	// ID identifies the rebuild. Part is the number of this event, from 1 to Of. All are absent in old journals.
@@ -189,7 +189,7 @@ var rebuildAsks = map[string]string{
 		"checkout of this claim was found",
 }
 
-// rowRebuilt names the verdict of a question from rebuildAsks.
+// rowRebuilt is the row of a verdict that asks a question from rebuildAsks.
 const rowRebuilt = "director.rebuilt"
 
 // The machine builds the state from the evidence, and does not dispatch tasks before Booted.
@@ -249,7 +249,7 @@ func (m *Machine) resumeRebuilt(t *Task, row, question string) {
 // claim.
 func (f *FoundTask) base(m *Machine) *Task {
 	t := &Task{}
-	anew := f.Known == nil || f.Known.Nonce != f.Nonce // the budget used before is unknown
+	anew := f.Known == nil || f.Known.Nonce != f.Nonce // earlier use of the budget is unknown
 	if !anew {
 		*t = *f.Known
 	}
@@ -258,11 +258,11 @@ func (f *FoundTask) base(m *Machine) *Task {
 		t.Title, t.URL = f.Title, f.URL
 	}
 	asked, answers := f.asked()
-	began := max(f.Attempt, asked, t.Attempt) - t.Attempt // attempts that the journal does not contain
+	began := max(f.Attempt, asked, t.Attempt) - t.Attempt // attempts missing from the journal
 	t.Attempt += began
 	t.Next, t.Ending, t.Outbox, t.Used, t.LabelsAt, t.Resumed, t.Validates, t.LeavesValidation = Next{}, Ending{}, nil,
 		recovery.Usage{}, time.Time{}, false, false, false
-	// A listed container has started. For attempts that the journal does not contain, assume the current configuration.
+	// A listed container has started. For attempts missing from the journal, assume the current configuration.
 	if t.Waits = nil; began > 0 {
 		t.Travels = m.cfg.CheckoutTravels
 	}
@@ -274,7 +274,7 @@ func (f *FoundTask) base(m *Machine) *Task {
 	if f.Question != "" && answers >= t.Answers { // each answer resets the meters
 		began, anew = t.Attempt-asked, true
 		t.Tally, t.Answers = t.Tally.Answered(), answers
-		if f.Landed { // count it as answered, unless the row overrides this
+		if f.Landed { // count the question as answered, unless the row overrides this
 			t.Answers++
 		}
 	}
@@ -339,7 +339,7 @@ func (f *FoundTask) agrees() bool {
 	if t == nil {
 		return false
 	}
-	if f.Nonce != t.Nonce { // the claim is not won, or is being given back
+	if f.Nonce != t.Nonce { // the claim has not been won yet, or is being given back
 		return f.Nonce == "" && ((t.State == Queued && !f.has(LabelClaimed) || t.State == Claiming) && f.Attempt == 0 ||
 			t.State == Forgotten || t.State.Info().Final)
 	}
@@ -352,7 +352,7 @@ func (f *FoundTask) agrees() bool {
 		return true
 	}
 	if t.plans(DoStart) && max(f.Attempt, f.Branch) >= t.Attempt && f.Live != t.Attempt {
-		return false // the effect was carried out, and its container has disappeared
+		return false // the start was carried out, and its container has disappeared
 	}
 	if f.Branch > t.Attempt && f.Live == 0 && !f.Checkout && !slices.Contains(idle, t.State) {
 		return false // the attempt left no trace, and another may have followed

@@ -30,7 +30,7 @@ func (m *recorder) move(t *Task, on Trigger, why string, until time.Time) {
 		OfTask: OfTask{t.Key}, Attempt: t.Attempt, From: t.State, To: to, On: on, Why: why, Until: until,
 		Turn: t.State == Queued && to == Claiming,
 	})
-	if !t.holdsSlot() { // a task in Backoff may hold its slot while its issue is read again
+	if !t.holdsSlot() { // a task in Backoff may keep its slot while its issue is read again
 		m.slotReleased(t, func(i *Incident) bool { return t.provesWell(on, i) })
 	}
 	m.revisit(t)

@@ -9,8 +9,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// Reviewed records which problems of a pull request have already led to an attempt, so that each leads to one attempt
-// only.
+// Reviewed records which problems of a pull request have already led to an attempt, so that each leads to only one.
 type Reviewed struct {
 	Checks   string `json:"checks,omitempty"`   // the commit with failing checks that led to an attempt
 	Conflict string `json:"conflict,omitempty"` // the commit with a conflict that led to an attempt
@@ -18,7 +17,7 @@ type Reviewed struct {
 }
 
 // In any state, a merged or closed pull request ends the claim. A problem starts an attempt only in review. During an
-// attempt it can wait, because a later poll will show it again.
+// attempt, the problem can wait, because a later poll will show it again.
 func (b ReviewSeen) step(m *Machine) {
 	t := m.Task(b.Task)
 	if t == nil || b.Number == 0 || t.Work.PullRequest != b.Number || !slices.Contains(idle, t.State) ||

@@ -11,7 +11,7 @@ import (
 )
 
 // dispatch fills free slots. Tasks that wait for another attempt come before the queue. Within each group, the method
-// before defines the order.
+// named before defines the order.
 func (m *Machine) dispatch() {
 	for t := m.nextReady(); t != nil; t = m.nextReady() {
 		kind := DoRecheck
@@ -77,7 +77,7 @@ func (m *agenda) mayClaim() bool {
 	return m.finished < max(leastFinished, m.cfg.MaxWorkers) && !m.closed(GitHubClaims).Until.After(m.now)
 }
 
-// leastFinished is the smallest number of finished tasks that can stop claims. It lets a single worker begin its next
+// leastFinished is the smallest number of finished tasks that may stop claims. It lets a single worker begin its next
 // issue while its last work is being delivered.
 const leastFinished = 2
 
@@ -113,7 +113,7 @@ type Standing struct {
 	After []IssueKey `json:"after,omitempty"`
 }
 
-// Limits of a standing. maxPriority is a year, in hours.
+// Limits on a standing. maxPriority is a year, in hours.
 const (
 	maxPriority = 8760
 	// The director reads fewer dependencies: a hundred from each of GitHub's two lists, and those named in the text.
@@ -162,8 +162,8 @@ func (k IssueKey) same(o IssueKey) bool { return strings.EqualFold(string(k), st
 
 // before reports whether one ready task precedes another. Tasks that wait for another attempt come first. Then comes
 // the repository with fewer workers. Between equals, the longer wait decides, including the priority. A repository's
-// wait begins again with each claim, so that a long queue does not block another repository. The order is not
-// transitive, so callers must compare the tasks repository by repository.
+// wait restarts with each claim, so that a long queue does not block another repository. The order is not transitive,
+// so callers must compare the tasks repository by repository.
 func (m *memory) before(t, u *Task) bool {
 	if t.ready.rank != u.ready.rank || t.ready.rank == 0 || t.Key.Repo() == u.Key.Repo() {
 		return compareTurns(t, u) < 0

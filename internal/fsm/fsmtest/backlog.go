@@ -12,9 +12,9 @@ import (
 // A world with a backlog has a long queue in one repository, a short one in another, more workers than other worlds,
 // and GitHub's limit on new content.
 const (
-	backlogEvery  = 200 // one world in this many
+	backlogEvery  = 200 // one in this many worlds has a backlog
 	backlogIssues = 1000
-	backlogShort  = 50 // issues of the second repository, which were labelled last
+	backlogShort  = 50 // issues in the second repository, labelled last
 	backlogSlots  = 20
 )
 
@@ -35,14 +35,14 @@ func (w *world) backlog() {
 		}
 		w.hub.add(&issue{key: fsm.IssueKey(fmt.Sprintf("%s#%d", repo, 1000+n)), open: true, labels: taskLabel})
 	}
-	w.rates[settingsRead] = 0 // a new configuration would lower the number of workers
+	w.rates[settingsRead] = 0 // a new configuration would reduce the number of workers
 	w.hub.withPulls = false
 	w.hub.pace = &pace{stage: w.stage}
 	w.directors.set.cfg.MaxWorkers = backlogSlots
 }
 
-// pace limits new content like the director's gate, but in the worst order for finished work: claims come first. The
-// pause between two turns is long enough for claims to take every turn.
+// pace limits new content as the director's gate does, but in the order that is worst for finished work: claims come
+// first. The pause between turns is long enough that claims can take every turn.
 type pace struct {
 	*stage
 	waiting []paced
@@ -64,12 +64,12 @@ const (
 	contentPerHour = 480
 )
 
-// creates reports whether the world limits content, and effects of the kind create content.
+// creates reports whether the world limits new content and effects of this kind create any.
 func (w *pace) creates(k fsm.EffectKind) bool {
 	return w != nil && (k == fsm.DoClaim || k == fsm.DoDeliver || k == fsm.DoEscalate)
 }
 
-// wait calls do when its turn comes.
+// wait calls do when the effect's turn comes.
 func (w *pace) wait(p *process, k fsm.EffectKind, do func()) {
 	w.waiting = append(w.waiting, paced{p, k, do})
 	w.schedule()
@@ -82,7 +82,7 @@ func (w *pace) schedule() {
 	}
 }
 
-// next begins a turn. It drops the effects of dead directors.
+// next starts a turn. It drops the effects of dead directors.
 func (w *pace) next() {
 	w.busy = false
 	w.waiting = slices.DeleteFunc(w.waiting, func(t paced) bool { return t.p.dead })
@@ -116,8 +116,8 @@ func (w *pace) refuse(p *process, k fsm.EffectKind) *fsm.EffectError {
 	return nil
 }
 
-// handInWithin is the time in which finished work is delivered once faults have stopped, unless GitHub is closed. It
-// leaves time for all finished work and all claims of a backlog's workers, each with a pause.
+// handInWithin is the time within which finished work must be delivered once faults have stopped, unless GitHub is
+// closed. It allows for the finished work and the claims of all workers in a backlog, each with a pause.
 const handInWithin = 20 * time.Minute
 
 // handedInTime checks that claims do not starve finished work.
@@ -157,8 +157,8 @@ func (h *history) waitedFor(c *claim, at time.Time) string {
 	return ""
 }
 
-// takesTurns checks that the next claim is in the repository that has waited longest since its last claim, unless that
-// repository has a worker. So a long queue cannot starve a short one, even with a single worker.
+// takesTurns checks that the next claim is in the repository that has waited longest since its last claim, unless a
+// worker is already in that repository. A long queue therefore cannot starve a short one, even with a single worker.
 func takesTurns(r record) string {
 	if len(r.p.m.Incidents()) > 0 {
 		return ""
@@ -185,7 +185,7 @@ func takesTurns(r record) string {
 	return ""
 }
 
-// turnOf is like turn, but the wait begins at the last claim in the repository if that is later.
+// turnOf is like turn, but counts the wait from the repository's last claim if that is later.
 func (h *history) turnOf(c *claim) time.Time {
 	return latest(c.since, h.served[c.key.Repo()]).Add(-time.Duration(c.standing.Priority) * time.Hour)
 }

@@ -35,7 +35,7 @@ func welcomesTheCurrent(h *history, p *process, e fsm.Effect) string {
 	return ""
 }
 
-// decidesForOthers describes a decision about a claim that came from a worker of an earlier attempt, or returns "".
+// decidesForOthers describes a decision about a claim caused by an earlier attempt's worker, or returns "".
 func decidesForOthers(c *claim, worker string, facts []fsm.Fact) string {
 	for _, f := range facts {
 		switch f := f.(type) {
@@ -55,7 +55,7 @@ func decidesForOthers(c *claim, worker string, facts []fsm.Fact) string {
 	return ""
 }
 
-// speakers returns the workers whose messages an event carries.
+// speakers returns the workers that sent the messages in an event.
 func speakers(body fsm.EventBody) (all []string) {
 	switch b := body.(type) {
 	case fsm.Hello:
@@ -181,7 +181,7 @@ func fenced(d decision) string {
 	return ""
 }
 
-// withinItsLease permits the effects of a dead director, because they may have been under way.
+// withinItsLease permits effects of a dead director, because they may already have been under way.
 func withinItsLease(h *history, p *process, e fsm.Effect) string {
 	if p.lease != nil && !p.dead && h.w.directors.lead != p {
 		return fmt.Sprintf("p%d executes %s, but p%d leads", p.id, e.ID, h.w.directors.lead.id)
@@ -241,7 +241,8 @@ func successDelivered(r record, m fsm.Moved) string {
 	return ""
 }
 
-// judgedByItsReport checks that the first final report decides. The director's report of an exit is also final.
+// judgedByItsReport checks that the first final report decides how an attempt is judged. The director's report of an
+// exit is also final.
 func judgedByItsReport(d decision, e fsm.EffectEnded) string {
 	if e.Stop == nil || !slices.ContainsFunc(d.facts,
 		func(f fsm.Fact) bool { m, ok := f.(fsm.Moved); return ok && m.Task == e.Task && m.From == fsm.Stopping }) {
@@ -319,7 +320,7 @@ func decidesAlike(d decision) string {
 // afterSuccess reports whether an attempt follows an agent's success, so that it does not need a verdict.
 func afterSuccess(n fsm.Next) bool { return n.Validate && n.Reason == "" }
 
-// ofTheWork reports whether an agent must fix the failure.
+// ofTheWork reports whether the failure is in the work, so that an agent must fix it.
 func ofTheWork(r recovery.Reason) bool {
 	about, _ := recovery.Describe(r)
 	return about.Cause == recovery.Agent
@@ -375,7 +376,7 @@ func (h *history) shown(i *issue, e fsm.Effect) {
 	if !h.w.directors.set.cfg.CleanValidation || i.delivered == e.Worker {
 		return
 	}
-	well := h.w.hub.losses != nil && h.w.hub.losses.well[e.Worker] // the report of the success may be lost
+	well := h.w.hub.losses != nil && h.w.hub.losses.well[e.Worker] // the success report may be lost
 	for _, r := range h.w.workers.reports {
 		well = well || r.worker == e.Worker && r.body.OK && r.body.Final
 	}

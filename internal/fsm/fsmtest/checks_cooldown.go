@@ -9,22 +9,22 @@ import (
 	"retake/internal/fsm"
 )
 
-// maxStatedWait is the time for which one task alone can close resources within a day. It is the same in all worlds.
+// maxStatedWait limits how long per day one task alone can close resources. It is the same in all worlds.
 const maxStatedWait = 15 * time.Minute
 
 // limits is a simple model of the cooldowns in the journal, against which the rules for closing resources are checked.
 type limits struct {
-	until  map[string]time.Time // by resource: the end of its cooldown
-	lifted map[string]time.Time // by resource: when an operator lifted it last
+	until  map[string]time.Time // end of the cooldown, by resource
+	lifted map[string]time.Time // when an operator last lifted it, by resource
 	stated []fsm.Statement      // all statements, oldest first
 	days   map[fsm.IssueKey]day
 }
 
-// day records how long one task alone has closed resources within a day.
+// day records how long one task alone has closed resources during a day.
 type day struct {
 	from   time.Time
 	closed time.Duration
-	until  map[string]time.Time // by resource: when the task's closure ends
+	until  map[string]time.Time // end of the task's closure, by resource
 }
 
 // keepsClosed returns the end of the task's last closure of any resource.
@@ -62,8 +62,8 @@ func (l *limits) take(at time.Time, f fsm.Fact) {
 	}
 }
 
-// prolonged returns the time by which a fact extends the closure of its resource. closed is the end of the task's other
-// closures. Time before it does not count.
+// prolonged returns by how much a fact extends its resource's closure. closed is the end of the task's other closures;
+// time before it does not count.
 func (l *limits) prolonged(at time.Time, f fsm.CooldownSet, closed time.Time) time.Duration {
 	return max(0, f.Until.Sub(latest(at, l.until[f.Resource], closed)))
 }
@@ -104,7 +104,7 @@ func oneTaskClosesLittle(r record, c fsm.CooldownSet) string {
 	return ""
 }
 
-// wordsAreWords checks that a worker's statement never counts as an observation of the director.
+// wordsAreWords checks that a worker's statement never counts as the director's own observation.
 func wordsAreWords(d decision) string {
 	said := false
 	for _, f := range d.facts {

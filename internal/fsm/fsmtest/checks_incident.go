@@ -15,7 +15,7 @@ func nothingIntoOutage(d decision) string {
 		key := begins.Effect.Task
 		t := d.p.m.Task(key)
 		if begins.Effect.Kind != fsm.DoClaim && begins.Effect.Kind != fsm.DoRecheck ||
-			t != nil && t.State == fsm.Parked { // only its labels are restored
+			t != nil && t.State == fsm.Parked { // the effect only restores its labels
 			return ""
 		}
 		// Validation-only attempts and deliveries do not use a model.
@@ -44,14 +44,14 @@ func canariesTakeTurns(d decision) string {
 		last := len(i.Breaker.Strikes) - 1
 		if f.Over || last < 0 || i.Breaker.Strikes[last].Task != i.Breaker.Canary ||
 			i.Breaker.State(d.p.m.Now()) != recovery.BreakerHalfOpen ||
-			!dispatched(d.facts, i.Breaker.Canary) { // the canary was chosen earlier
+			!dispatched(d.facts, i.Breaker.Canary) { // the canary had been chosen earlier
 			return ""
 		}
 		closed := slices.ContainsFunc(d.p.m.Cooldowns(),
 			func(c fsm.Cooldown) bool { return strings.HasPrefix(c.Resource, "model.") })
 		tasks := d.p.m.Tasks()
 		for _, t := range tasks {
-			if closed && !t.Next.Validate { // it waits for the model
+			if closed && !t.Next.Validate { // the task is waiting for the model
 				continue
 			}
 			waits := t.State == fsm.Queued || t.State == fsm.Backoff && !t.Until.After(d.p.m.Now()) &&
@@ -89,17 +89,17 @@ func canaryStays(r record, i fsm.IncidentChanged) string {
 	return ""
 }
 
-// about reports whether an incident blocks a task. The failure of a shared resource affects all tasks, and so does a
-// cause that the director itself observes. A deterministic failure affects only its task, and any other failure affects
-// its repository. Validation-only attempts do not use a model.
+// about reports whether an incident blocks a task. A shared resource's failure affects all tasks, as does a cause that
+// the director itself observes. A deterministic failure affects only its task, and any other failure affects its
+// repository. Validation-only attempts do not use a model.
 func about(i fsm.Incident, k fsm.IssueKey, validates bool) bool {
 	everybodys := strings.HasPrefix(i.Key, "model.") && !validates || strings.HasPrefix(i.Key, "host/") ||
 		strings.HasPrefix(i.Key, "cluster/") || strings.HasPrefix(i.Key, "github.")
 	return (everybodys || i.Repo == k.Repo()) && !deterministic[i.Reason] || i.Breaker.Held
 }
 
-// deterministic lists the failures that a wait or a canary does not end. It is a copy, because the machine's table is
-// under test.
+// deterministic lists the failures that waiting or a canary does not resolve. It is a copy, because the machine's table
+// is under test.
 var deterministic = map[recovery.Reason]bool{
 	recovery.PermissionDenied: true, recovery.ToolNotFound: true, recovery.InvalidConfig: true,
 	recovery.Validation: true, recovery.BuildFailed: true, recovery.TestsFailed: true, recovery.LintFailed: true,
@@ -184,9 +184,9 @@ func closesWhatFailed(r record, f fsm.CooldownSet) string {
 	return ""
 }
 
-// used reports whether an incident's resource, the part of key before the slash, can have caused the failure of a
-// task's attempt. The director can fail because of a resource that it used, and an agent because of its model. A
-// command that runs instead of an agent uses the stage's model, but its network failures concern only its task.
+// used reports whether an incident's resource (the part of key before the slash) can have made a task's attempt fail.
+// The director can fail because of a resource that it used, and an agent because of its model. A command that runs
+// instead of an agent uses the stage's model, but its network failures concern only its task.
 func (h *history) used(task fsm.IssueKey, key string, why recovery.Reason) bool {
 	c := h.claim(task)
 	resource, _, _ := strings.Cut(key, "/")

@@ -64,7 +64,7 @@ func silenceForgiven(d decision) string {
 	})
 }
 
-// silenceSeen checks that there was no other step between the deadline and this step.
+// silenceSeen checks that no other step happened between the deadline and this step.
 func silenceSeen(d decision) string {
 	return each(d, func(m fsm.Moved) string {
 		t := d.p.m.Task(m.Task)
@@ -142,7 +142,7 @@ func graceOfStop(d decision) string {
 	})
 }
 
-// canCount reports whether a container's worker may still have an effect. Its end is unconfirmed, and it either uses
+// canCount reports whether a container's worker may still have an effect: its end is unconfirmed, and it either uses
 // the director's checkout or is not shut out.
 func (b *container) canCount() bool { return b.listed && !b.orphan && (!b.revoked || !b.travels) }
 
@@ -191,8 +191,8 @@ func countsNothing(d decision) string {
 	return ""
 }
 
-// saysNothing checks that the message of a fenced worker has no effect on its task. If the same event has messages of
-// the task's other attempts, these may have effects.
+// saysNothing checks that a fenced worker's message does not affect its task. Messages from the task's other attempts
+// in the same event may.
 func saysNothing(d decision, worker string, all []string) string {
 	c, n := d.of(worker)
 	if c == nil || !c.fenced[n] || d.p != d.w.directors.lead {
@@ -254,8 +254,8 @@ func helloInTime(r record, f fsm.ContainerStarted) string {
 	return ""
 }
 
-// runsWhenSeen checks that a container in a cluster does not count as running because an effect has ended. Only the
-// runtime's list or a message of the worker shows that it runs.
+// runsWhenSeen checks that a container in a cluster does not count as running just because an effect has ended. Only
+// the runtime's list or a message from the worker shows that it runs.
 func runsWhenSeen(d decision, _ fsm.EffectEnded) string {
 	if d.p.cfg.PendingTimeout == 0 {
 		return ""
@@ -293,7 +293,7 @@ func clusterSaysWhy(d decision, e fsm.EffectEnded) string {
 	})
 }
 
-// planKept checks that a container gets the time limit that its attempt had when it began.
+// planKept checks that a container gets the time limit that was in force when its attempt began.
 func planKept(r record, up fsm.ContainerStarted) string {
 	if c := r.c; c.life > 0 && c.state == fsm.Starting && up.WatchdogAt.Sub(r.at) != c.life {
 		return fmt.Sprintf("attempt %d of %s began with %s, but now has %s", c.attempt, c.key, c.life,

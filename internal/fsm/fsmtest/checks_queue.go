@@ -39,7 +39,7 @@ func (d decision) mayClaim(tasks []*fsm.Task) bool {
 	return d.permits
 }
 
-// handedIn reports whether few enough finished tasks wait for their first delivery to permit another claim.
+// handedIn reports whether another claim is permitted, because few enough finished tasks wait for their first delivery.
 func (h *history) handedIn() bool {
 	waiting := 0
 	for _, c := range h.begun {
@@ -115,7 +115,7 @@ func longestWaiter(r record) string {
 // priority.
 func (c *claim) turn() time.Time { return c.since.Add(-time.Duration(c.standing.Priority) * time.Hour) }
 
-// slotsLowered records the number of tasks with a slot, which may now exceed the number of slots.
+// slotsLowered records how many tasks have a slot, because they may now outnumber the slots.
 func slotsLowered[F fsm.Fact](r record, _ F) string {
 	r.crowded = max(r.crowded, r.slots(""))
 	return ""
@@ -161,7 +161,7 @@ func (h *history) slots(with fsm.IssueKey) (n int) {
 	return n
 }
 
-// rereads reports whether the issue is read again for the next attempt.
+// rereads reports whether the issue is being read again for the next attempt.
 func (c *claim) rereads() bool {
 	return c.state == fsm.Backoff && slices.ContainsFunc(c.outbox,
 		func(id string) bool { return strings.Contains(id, "/claim") || strings.Contains(id, "/recheck") })
@@ -235,7 +235,7 @@ func (c *claim) exceeds(set settings, b fsm.AttemptBegan) string {
 	return ""
 }
 
-// The specification's limit on a task's waits for incidents, and the row of a verdict that makes a task wait.
+// The specified limit on how often incidents may make a task wait, and the row of a verdict that makes it wait.
 const (
 	maxIncidentWaits = 10
 	rowIncident      = "director.incident"
@@ -272,7 +272,7 @@ func affords(d decision) string {
 
 func affordsAttempt(p *process, worker string) string {
 	t, current := p.m.Worker(worker)
-	if !current || t.State == fsm.Stopping || t.Validates { // a validation is free
+	if !current || t.State == fsm.Stopping || t.Validates { // validations are free
 		return ""
 	}
 	calls, cost := t.Used.PaidCalls, t.Used.CostUSD

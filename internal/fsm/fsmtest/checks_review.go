@@ -29,10 +29,10 @@ const (
 	rowFenced      = "director.fenced" // the verdict on the success of a fenced attempt
 )
 
-// again reports whether a verdict is about a delivery whose work needs another validation.
+// again reports whether a verdict orders another validation of work that was being delivered.
 func again(row string) bool { return row == rowBaseMoved || row == rowWorkChanged }
 
-// noPolicys reports whether a verdict did not come from the policy, so that the policy's limits do not apply.
+// noPolicys reports whether a verdict is exempt from the policy's limits, because it did not come from the policy.
 func noPolicys(row string) bool {
 	return row == rowIncident || row == rowFixRound || row == rowFenced || again(row)
 }
@@ -246,7 +246,7 @@ func ontoTheLast(r record, e fsm.EffectPlanned) string {
 	return ""
 }
 
-// mergeOpen reports whether the current attempt merged the base branch, and another attempt must still validate the
+// mergeOpen reports whether the current attempt merged the base branch and another attempt has yet to validate the
 // result.
 func (c *claim) mergeOpen() bool { return c.unvalidated == c.attempt && c.attempt > 0 }
 
@@ -272,7 +272,7 @@ func validatesMerge(r record, f fsm.AttemptBegan) string {
 	return ""
 }
 
-// Limits on the retries of a delivery, in addition to the configured time.
+// Limits on retries of a delivery, on top of the configured time.
 const (
 	deliveryDoubt = 2 * time.Minute
 	deliveryOften = 3
@@ -289,8 +289,8 @@ func failsForGood(r record, d fsm.EffectDeferred) string {
 	return ""
 }
 
-// keptIsSaid checks that people learn that the finished work is safe. From a delivery's third failure on, each failure
-// plans an edit of the comment, until the process has made the edit.
+// keptIsSaid checks that people learn that the finished work is safe. From the third failed delivery on, each failure
+// plans an edit of the comment, until the process has made it.
 func keptIsSaid(d decision, _ fsm.EffectEnded) string {
 	return each(d, func(f fsm.EffectDeferred) string {
 		if !delivers(f.Effect) || f.Tries < deliveryOften || d.p.m.Phase() == fsm.PhaseShutdown {

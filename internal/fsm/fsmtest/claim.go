@@ -26,7 +26,7 @@ type claim struct {
 	life      time.Duration // time limit of the current attempt
 	verdict   int           // the last attempt with a verdict
 	outcome   fsm.Outcome
-	validates bool // the current attempt only validates
+	validates bool // the current attempt only validates the work
 	end       ending
 	asked     string // id of the planned or completed escalation
 	outbox    []string
@@ -40,24 +40,24 @@ type claim struct {
 	iterations int // number of verdicts that granted another attempt since a human last answered
 
 	redispatches  int
-	byReason      map[string]int    // number of attempts after a verdict, by its reason and caller
+	byReason      map[string]int    // number of attempts that verdicts granted, by reason and caller
 	counts        string            // the preset that byReason belongs to
 	last          *recovery.Verdict // the last verdict since a human last answered
 	reason        recovery.Reason   // reason of that verdict
 	caller        string            // caller of the failed stage in that verdict
-	by            settings          // settings when the next attempt was granted
-	ordered       settings          // settings when its last delivery was planned
+	by            settings          // settings under which the next attempt was granted
+	ordered       settings          // settings under which the last delivery was planned
 	remindAfter   time.Duration     // time until the reminder of the question
 	incidentWaits int               // failures in an incident, and retries after one, since a human last answered
 	fixRounds     int               // failed validations in clean containers that an agent had to fix
-	fixMost       int               // maximum of fixRounds when the last round was granted
-	healed        bool              // the incident that blocked it has ended
+	fixMost       int               // limit on fixRounds when the last round was granted
+	healed        bool              // the incident that blocked the task has ended
 
 	away     time.Time // when the current start began to wait for a server
 	standing fsm.Standing
 
 	work        fsm.DeliverResult // the last published work
-	unvalidated int               // the last attempt with a merge that another attempt must validate
+	unvalidated int               // the last attempt that made a merge for another attempt to validate
 	noted       fsm.Reviewed      // state of the review that the director has handled
 	heads       []string          // commits whose checks or conflict led to an attempt
 	question    fsm.Asked         // question on the issue that waits for an answer
@@ -92,7 +92,7 @@ type delivering struct {
 
 // placed describes an attempt's wait for capacity, its stop and its fencing, according to the journal.
 type placed struct {
-	waits, lacked bool // it waits for capacity or an image; it lacks an image
+	waits, lacked bool // waits for capacity or an image; lacks an image
 	waitsSince    time.Time
 	waitsUntil    time.Time
 	stopPlanned   time.Time // when the stop of the current attempt was planned
@@ -182,7 +182,7 @@ func (c *claim) takePeople(f fsm.Fact) {
 		} else {
 			c.told = true
 		}
-	case fsm.TallyReset: // it answers the question
+	case fsm.TallyReset: // this answers the question
 		if c.told {
 			c.kept, c.resumed, c.told = false, false, false
 		}
@@ -258,7 +258,7 @@ func (c *claim) begins(at time.Time, f fsm.AttemptBegan) {
 	c.watchdog, c.life, c.used, c.end = f.WatchdogAt, f.WatchdogAt.Sub(at), recovery.Usage{}, ending{}
 	c.validates, c.away, c.delivering = f.Next.Validate, time.Time{}, delivering{}
 	c.waits, c.lacked, c.waitsSince = false, false, time.Time{}
-	if c.counts != c.by.preset { // each policy groups failures in its own way
+	if c.counts != c.by.preset { // each policy groups failures differently
 		c.counts, c.byReason = c.by.preset, map[string]int{}
 	}
 	if c.last != nil && !noPolicys(c.last.Row) && !c.healed && !c.granted && !afterSuccess(f.Next) {
@@ -279,7 +279,7 @@ func (c *claim) judge(f fsm.VerdictMade, set settings) {
 	c.resumed = false
 	c.kept = v.Row == "director.deliver" && reason != recovery.PolicyViolation &&
 		reason != recovery.ScopeViolation && reason != recovery.Validation
-	if again(v.Row) { // settings of the delivery also apply to this attempt
+	if again(v.Row) { // the delivery's settings also apply to this attempt
 		c.by, c.unvalidated = c.ordered, c.attempt
 	}
 	if v.Action.Again() {
@@ -308,7 +308,7 @@ func (c *claim) moved(at time.Time, f fsm.Moved, set settings) {
 			c.kept = false
 		}
 	}
-	if f.On == fsm.OnDeliverAgain { // another verdict may follow, on this delivery
+	if f.On == fsm.OnDeliverAgain { // another verdict may follow, about this delivery
 		c.verdict = 0
 	}
 	if f.On == fsm.OnIncidentOver {

@@ -152,7 +152,7 @@ func (w *shell) refuse(p *process, e fsm.Effect) (fsm.EffectEnded, bool) {
 	return fsm.EffectEnded{}, false
 }
 
-// limit chooses when GitHub's limit resets. That may be in the past, because clocks differ.
+// limit chooses when GitHub's limit resets. This may be in the past, because clocks differ.
 func (w *stage) limit() int64 {
 	return seconds([...]int{60, 120, 600, 3000, -5}[w.choices.pick(githubLimit, 5)])
 }
@@ -191,11 +191,11 @@ func apiFailure() *fsm.EffectError {
 // isAway reports whether GitHub is down for a while.
 func (w *hub) isAway() bool { return w.now < w.awayTo && !w.faultsStopped }
 
-// answers reports whether GitHub answers a request now.
+// answers reports whether GitHub answers a request made now.
 func (w *hub) answers() bool { return !w.isAway() && !w.fault(githubFails) }
 
-// gitFailure returns a failure of git. During every second period of three minutes, a push fails as if the server
-// refused it.
+// gitFailure returns a failure of git. In every other three-minute period, a push fails as if the server had refused
+// it.
 func (w *shell) gitFailure(k fsm.EffectKind) *fsm.EffectError {
 	if k == fsm.DoDeliver && w.now/seconds(180)%2 == 1 {
 		return &fsm.EffectError{
@@ -237,7 +237,7 @@ func (w *shell) carryOut(p *process, e fsm.Effect) fsm.EffectEnded {
 	return fsm.EffectEnded{}
 }
 
-// soft carries out effects that may be lost.
+// soft carries out soft effects, which may be lost.
 func (w *shell) soft(p *process, e fsm.Effect) {
 	switch e.Kind {
 	case fsm.DoWelcome, fsm.DoFence, fsm.DoRefuse, fsm.DoPause, fsm.DoResume:

@@ -77,7 +77,7 @@ func (n *node) flush(p *process) {
 			p.flight = append(p.flight, &flight{effect: e})
 			return
 		}
-		switch e.Kind { // These happen at once. All other soft effects are lost.
+		switch e.Kind { // These happen immediately. All other soft effects are lost.
 		case fsm.DoRemove:
 			n.w.runtime.shutOut(e.Worker)
 		case fsm.DoWelcome, fsm.DoFence, fsm.DoRefuse:
@@ -112,7 +112,7 @@ func (n *node) land(p *process) {
 // pair returns the leader and the stale director.
 func (w *directors) pair() [2]*process { return [2]*process{w.lead, w.stale} }
 
-// again permits the stream to deliver unacknowledged reports again.
+// again lets the stream redeliver unacknowledged reports.
 func (w *directors) again() {
 	for _, r := range w.workers.reports {
 		r.waits = false
@@ -213,7 +213,7 @@ func (n *node) ofContainer(out []step, b *container, j uint8) []step {
 	return out
 }
 
-// ofPeople lists the possible actions of people on an issue, and the reads that show them to the leader.
+// ofPeople lists the actions that people can take on an issue, and the reads that show them to the leader.
 func (n *node) ofPeople(out []step, i *issue, j uint8) []step {
 	x := i.pull
 	if x != nil && x.state == "open" && n.left[reviews] > 0 {
@@ -237,7 +237,7 @@ func (n *node) ofPeople(out []step, i *issue, j uint8) []step {
 	return out
 }
 
-// unheard reports whether the leader has yet to decide on a command.
+// unheard reports whether the leader still has to decide on a command.
 func (n *node) unheard() bool {
 	return slices.ContainsFunc(n.w.hub.comments, func(c *comment) bool {
 		_, taken := n.w.directors.history.taken[c.said.CommandRef]
@@ -267,7 +267,7 @@ func canHear(t *fsm.Task) bool {
 	return t.State == fsm.Queued || t.State == fsm.Backoff || t.State == fsm.InReview || t.State.Info().Live
 }
 
-// listTells reports whether the runtime's list differs from the leader's expectation.
+// listTells reports whether the runtime's list differs from the list that the leader expects.
 func (n *node) listTells() bool {
 	lead := n.w.directors.lead
 	for _, b := range n.w.runtime.containers {

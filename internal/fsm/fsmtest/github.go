@@ -15,14 +15,14 @@ type issue struct {
 	key       fsm.IssueKey
 	open      bool
 	labels    labels
-	nonce     string // of the claim that holds it; "foreign" for a claim of another party
+	nonce     string // nonce of the claim that holds it; "foreign" if another party holds it
 	claims    int    // number of nonces so far, for the explorer
 	changed   int64  // time of the last change, in whole seconds as on GitHub
 	asked     string // the open escalation, if any
 	question  int64  // id of its comment
 	answer    string // a command that the director has not answered
 	delivered string // the attempt that last published its work
-	removed   bool   // a person took the blocked label off
+	removed   bool   // a person removed the blocked label
 	pull      *pull
 
 	work        int    // the work in the checkout; each attempt with an agent makes different work
@@ -30,9 +30,9 @@ type issue struct {
 	validatedBy string // the attempt of that container
 
 	deliveredAt int    // the number of the attempt in delivered
-	reclaimed   string // the last claim that restored its labels between two attempts
-	reclaimedAt int    // the number of its attempts at that time
-	answersAt   int    // the number of its answers at that time
+	reclaimed   string // the last claim that restored its labels between attempts
+	reclaimedAt int    // its number of attempts at that time
+	answersAt   int    // its number of answers at that time
 	ended       string // the claim that ended last
 
 	priority int
@@ -107,7 +107,7 @@ func (w *hub) claim(i *issue, e fsm.Effect) *fsm.ClaimResult {
 	}
 	if i.nonce == e.Nonce && (i.asked != "" && answers(i.asked) >= e.Answers ||
 		strings.HasPrefix(i.delivered, e.Nonce+"-") && i.deliveredAt > e.Attempt) {
-		// the director that took over has already asked the question or delivered the work
+		// the successor has already asked the question or delivered the work
 		return &fsm.ClaimResult{Why: "late"}
 	}
 	ours := i.open && (i.nonce == e.Nonce || i.nonce == "" && i.labels&taskLabel != 0)
@@ -228,7 +228,7 @@ func (w *hub) viewOf(i *issue) fsm.IssueView {
 	if i.open && i.labels&taskLabel != 0 {
 		w.claims++
 		v.Nonce = fmt.Sprintf("n%d", w.claims)
-		// derived from the issue, so that the order of claims does not matter
+		// derived from the issue, so that the order of claims is irrelevant
 		if w.explored {
 			i.claims++
 			v.Nonce = fmt.Sprintf("%c%d", i.key[2], i.claims)
@@ -237,8 +237,8 @@ func (w *hub) viewOf(i *issue) fsm.IssueView {
 	return v
 }
 
-// read offers a person's answer on a blocked issue. The director cannot learn about answers otherwise. If a replaced
-// director has removed the label of an open question, read restores it.
+// read offers a person's answer on a blocked issue. The director cannot learn about answers in any other way. If a
+// replaced director has removed the label of an open question, read restores it.
 func (w *shell) read(p *process, i *issue) {
 	if p.dead || w.bad != nil {
 		return

@@ -125,7 +125,7 @@ var happenings = [...]struct {
 		n.w.hub.said++
 		said := smallWords[s.b]
 		said.Task, said.By, said.Comment = n.w.hub.issues[s.a].key, "octocat", int64(n.w.hub.said)
-		// A time would make equal states different.
+		// A time would make otherwise equal states differ.
 		n.w.hub.comments = append(n.w.hub.comments, &comment{said: said})
 	}},
 	// The a-th container, and its node.
@@ -156,7 +156,7 @@ var smallWords = []fsm.CommentView{
 	{Command: fsm.CommandStop},
 }
 
-// costs maps events to the kind of fault that each one uses up.
+// costs maps each event to the kind of fault that it uses up.
 var costs = map[happening]smallFault{
 	fails: failures, half: failures, goesWrong: bad, dies: deaths, arrives2: doubles, isLost: drops, crashes: crash,
 	replaces: stale, isReviewed: reviews, speaks: words, isCutOff: lost, isBack: back,
@@ -173,14 +173,14 @@ func (n *node) take(s step) {
 // tell offers the leader an event.
 func (n *node) tell(body fsm.EventBody) { n.offer(n.w.directors.lead, body, 0) }
 
-// lose removes a message that is on its way.
+// lose removes a message in transit.
 func (n *node) lose(i uint8) message {
 	m := n.messages[i]
 	n.messages = append(n.messages[:i:i], n.messages[i+1:]...)
 	return m
 }
 
-// finish ends the work of a worker with a report.
+// finish ends a worker's work with a report.
 func (n *node) finish(s step) {
 	b := n.w.runtime.containers[s.a]
 	b.sent++
@@ -234,7 +234,7 @@ func (n *node) pass() {
 	if slices.ContainsFunc(n.choices(nil), func(s step) bool { return s.kind != passes }) {
 		n.left[silence]--
 	}
-	if d.stale != nil { // its lease has expired by then
+	if d.stale != nil { // by then its lease has expired
 		d.stale.dead, d.stale = true, nil
 		d.again()
 	}

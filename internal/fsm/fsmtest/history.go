@@ -16,29 +16,29 @@ import (
 type history struct {
 	w         *world
 	set       settings     // settings under which the current facts were decided
-	crowded   int          // number of tasks that held a slot when the limit was lowered, or 0
+	crowded   int          // number of tasks holding a slot when the limit was lowered, or 0
 	claims    []*claim     // unfinished claims, in order of arrival
-	begun     []*claim     // the part of claims that has left the queue, for faster checks
+	begun     []*claim     // the claims that have left the queue, kept separately for faster checks
 	before    *process     // the crashed leader, until the next leader begins
 	rows      []*Invariant // the enabled rows
 	record    int          // records so far
 	decider   int          // number of the director that wrote the last record
 	incidents []fsm.Incident
-	strikes   map[string][]recovery.Strike // by incident: failures that count since its start or its last recovery
+	strikes   map[string][]recovery.Strike // by incident: the failures that count since its start or last recovery
 	judged    fsm.IssueKey                 // the task of the last verdict
-	moves     []int                        // number of moves, by row of the table of transitions
+	moves     []int                        // number of moves, by row of the transition table
 	saved     int                          // number of records at the last snapshot
 	heard     map[int64]bool               // comments without a command, and whether they were answers
 	taken     map[fsm.CommandRef]string    // commands, each with the reason for a refusal or ""
 	answered  map[fsm.CommandRef]bool      // commands with an answer on GitHub
-	listens   map[string]int64             // by repository: when the director began to read comments, in seconds
+	listens   map[string]int64             // when the director began to read comments, in seconds, by repository
 	limits    *limits
-	closed    time.Time            // the end of the last cooldown so far
+	closed    time.Time            // end of the latest cooldown so far
 	claimsAt  int                  // the step in which permits was determined
 	permits   bool                 // finished work and GitHub permit another claim
 	stopped   time.Time            // when the faults stopped, or zero
 	waited    time.Duration        // the longest wait of finished work since then
-	served    map[string]time.Time // by repository: the last claim
+	served    map[string]time.Time // the last claim, by repository
 	open      map[string]int       // unfinished durable effects, and how often they were planned
 	twin      *fsm.Machine         // copy of the machine before the current step; only for some steps
 }
@@ -103,7 +103,7 @@ func (h *history) take(at time.Time, f fsm.Fact) {
 			h.incidents = append(h.incidents, f.Incident)
 		}
 	case fsm.CooldownSet:
-		if f.Resource != fsm.GitHubClaims { // it delays only issues that are not claimed
+		if f.Resource != fsm.GitHubClaims { // it delays only unclaimed issues
 			h.closed = latest(h.closed, f.Until)
 		}
 	case fsm.CooldownLifted:
@@ -149,7 +149,7 @@ func (h *history) takeOfClaim(c *claim, at time.Time, f fsm.Fact) {
 	}
 }
 
-// strike records the failures of an incident until it recovers.
+// strike records an incident's failures until it recovers.
 func (h *history) strike(at time.Time, f fsm.IncidentChanged) {
 	key, b := f.Incident.Key, f.Incident.Breaker
 	switch s := h.fresh(at, f); {

@@ -11,10 +11,10 @@ type Invariant struct {
 	Name string
 	Says string
 
-	fact    factCheck                                         // for a journaled fact, before the model applies it
+	fact    factCheck                                         // for each journaled fact, before the model applies it
 	step    stepCheck                                         // after each step
-	handed  func(h *history, p *process, e fsm.Effect) string // for an effect that the driver hands out
-	carried func(h *history, p *process, e fsm.Effect) string // for an effect, before the world carries it out
+	handed  func(h *history, p *process, e fsm.Effect) string // for each effect that the driver hands out
+	carried func(h *history, p *process, e fsm.Effect) string // for each effect, before the world carries it out
 	ack     func(h *history, r *report) string
 	boot    func(h *history, p *process) string // before a new director's first step
 	full    func(h *history, p *process) string // occasionally
@@ -316,7 +316,7 @@ var invariants = []Invariant{
 	{Name: "DriverTakesEvents", Says: "the driver accepts every event"},
 }
 
-// fullEvery is the number of steps between two runs of the checks in Invariant.full.
+// fullEvery is the number of steps between runs of the checks in Invariant.full.
 const fullEvery = 1000
 
 // Values of Options.Without that disable all invariants, and all except those about progress.
@@ -346,7 +346,7 @@ var lossInvariants = []Invariant{
 	},
 }
 
-// foundAgain names the invariant that is checked at each loss.
+// foundAgain names the invariant that is checked after each loss.
 const foundAgain = "WhatIsShownIsFoundAgain"
 
 // lossRules returns lossInvariants and the rows above that do not use the model of the journal.

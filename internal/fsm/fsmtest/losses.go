@@ -12,13 +12,13 @@ import (
 // their journal.
 type losses struct {
 	choices  *choices
-	begun    map[string]int    // by nonce: the last attempt with a prepared checkout
-	over     map[string]bool   // attempts with a confirmed end of their container
-	well     map[string]bool   // attempts with a lost report of a success
-	question map[string]string // by nonce: our latest question, as in fsm.Effect.About
-	half     map[string]string // by nonce: our latest question if it has a comment, but no label
-	gone     map[string]bool   // claims without their checkout
-	followed map[int]int64     // by pull request: the newest review that its head follows
+	begun    map[string]int    // the last attempt with a prepared checkout, by nonce
+	over     map[string]bool   // attempts with a container that is confirmed gone
+	well     map[string]bool   // attempts with a lost success report
+	question map[string]string // our latest question, as in fsm.Effect.About, by nonce
+	half     map[string]string // our latest question if it has a comment but no label, by nonce
+	gone     map[string]bool   // claims that lost their checkout
+	followed map[int]int64     // the newest review that its head follows, by pull request
 	happened int
 }
 
@@ -78,7 +78,7 @@ func (w *world) lose() {
 	}
 	l, d := w.hub.losses, w.directors
 	l.happened++
-	for _, i := range w.hub.issues { // interrupt some claims after they have set their label
+	for _, i := range w.hub.issues { // interrupt some claims after they set their label
 		if t := d.lead.m.Task(i.key); t != nil && t.State == fsm.Claiming && i.offered() && i.nonce == "" &&
 			l.choices.pick(atHuman, 4) > 0 {
 			w.hub.relabel(i, i.labels|claimedLabel, "")
@@ -94,7 +94,7 @@ func (w *world) lose() {
 	w.loseMore()
 	known, err := w.cutJournal()
 	if err == nil {
-		w.operator.requests = nil // a rebuild takes longer than a sender repeats its request
+		w.operator.requests = nil // a rebuild takes longer than senders keep repeating a request
 		w.tell("the journal is lost; %d tasks are known from %d batches", len(known.Tasks()), len(d.journal.batches))
 		err = w.rebuild(known)
 	}
@@ -153,7 +153,7 @@ func (w *world) rebuild(known *fsm.Machine) error {
 	return nil
 }
 
-// halfAsk interrupts some questions after their comment and before their label.
+// halfAsk interrupts some questions after the comment is posted and before the label is set.
 func (w *world) halfAsk() {
 	for _, i := range w.hub.issues {
 		e, ok := w.underWay(i, fsm.DoEscalate)
@@ -181,7 +181,7 @@ func (w *world) takeBack() {
 	}
 }
 
-// underWay returns the next effect of an issue's task, if it has that kind and has started.
+// underWay returns the next effect of an issue's task if it is of the given kind and has started.
 func (w *world) underWay(i *issue, kind fsm.EffectKind) (e fsm.Effect, ok bool) {
 	t := w.directors.lead.m.Task(i.key)
 	if t == nil || len(t.Outbox) == 0 || t.Nonce != i.nonce {
@@ -200,7 +200,7 @@ func (w *world) land(e fsm.Effect) {
 		func(f *flight) bool { return f.effect.ID == e.ID })
 }
 
-// loseMore also removes data outside the journal: stored reports, unused checkouts, or both.
+// loseMore removes data outside the journal as well: stored reports, unused checkouts, or both.
 func (w *world) loseMore() {
 	l := w.hub.losses
 	what := l.choices.pick(atShape, 6)
@@ -220,7 +220,7 @@ func (w *world) loseReports() {
 		l.well[r.worker] = l.well[r.worker] || r.body.OK && r.body.Final
 	}
 	w.workers.reports = nil
-	for a := range l.over { // an attempt without a checkout does not leave a trace, so its number may be used again
+	for a := range l.over { // an attempt without a checkout does not leave a trace, so its number may be reused
 		if nonce, n, _ := fsm.ParseAttemptID(a); n > l.begun[nonce] {
 			delete(l.over, a)
 		}

@@ -8,14 +8,14 @@ import (
 	"retake/internal/fsm/fsmtest/deep"
 )
 
-// softView is the state of one process that the journal does not contain.
+// softView is the part of a process's state that is not in the journal.
 type softView struct {
 	grace  time.Time            // silence before this time does not count
-	late   time.Duration        // delay of the director, as last reported
-	heard  map[string]time.Time // by worker: time of its last message, even if the machine does not have it
+	late   time.Duration        // the director's delay, as last reported
+	heard  map[string]time.Time // time of the last message, even if the machine has not received it, by worker
 	last   time.Time            // time of the last step
-	listed map[string]time.Time // by attempt: time of the last list that contains its container
-	probed map[string]time.Time // by attempt: when the last unanswered probe was sent
+	listed map[string]time.Time // time of the last list that contains the container, by attempt
+	probed map[string]time.Time // when the last unanswered probe was sent, by attempt
 	fenced map[string]time.Time // by unknown worker, or its container: when it was last answered
 
 	edits  map[fsm.IssueKey]*fsm.Effect // running edits of comments about failing deliveries
@@ -53,7 +53,7 @@ func onClaim[F fsm.Fact](check func(record, F) string) factCheck {
 	})
 }
 
-// several combines checks of one invariant.
+// several combines several checks into one.
 func several(checks ...factCheck) factCheck {
 	return func(r record, f fsm.Fact) string {
 		for _, check := range checks {
@@ -99,7 +99,7 @@ func each[F fsm.Fact](d decision, check func(F) string) string {
 	return ""
 }
 
-// booted resets the softView of a process.
+// booted resets a process's softView.
 func (h *history) booted(p *process) {
 	p.soft = &softView{
 		heard: map[string]time.Time{}, listed: map[string]time.Time{}, probed: map[string]time.Time{},
@@ -146,10 +146,10 @@ func (h *history) appended(p *process, records []fsm.Record) {
 	}
 }
 
-// alikeEvery is the number of steps between two comparisons of a step with its repetition.
+// alikeEvery is the number of steps between checks that repeating a step gives the same result.
 const alikeEvery = 500
 
-// arrived records a waiting sign of life, and returns its time.
+// arrived records a sign of life that waits in the shell, and returns its time.
 func (h *history) arrived(p *process, worker string) time.Time {
 	at := latest(h.w.wall(p), p.m.Now())
 	p.soft.heard[worker] = at
@@ -166,7 +166,7 @@ func (h *history) stepping(p *process, at time.Time, body fsm.EventBody) {
 	case fsm.Booted, fsm.DirectorResumed:
 		s.grace = now.Add(2 * heartbeatTTL)
 	case fsm.DirectorLate:
-		if b.By < s.late { // the delay has ended, so extended deadlines are due from now on
+		if b.By < s.late { // the delay has ended, so extended deadlines may be due from now on
 			s.grace = latest(s.grace, now)
 		}
 		s.late = b.By
@@ -197,7 +197,7 @@ func (h *history) stepped(p *process, at time.Time, body fsm.EventBody, facts []
 	d := decision{h, p, at, body, facts, effects}
 	_, late := body.(fsm.DirectorLate)
 	if late && len(facts)+len(effects) == 0 {
-		return // more decisions are due with the next event
+		return // further decisions follow with the next event
 	}
 	for _, row := range h.rows {
 		if row.step != nil {

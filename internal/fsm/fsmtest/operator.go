@@ -66,7 +66,7 @@ func (w *operator) directorFaults(p *process) {
 	}
 }
 
-// endForWhatItDoes stores the director's own report that an attempt floods the bus or fills the disk.
+// endForWhatItDoes stores the director's own report that an attempt is flooding the bus or filling the disk.
 func (w *operator) endForWhatItDoes() {
 	if len(w.runtime.containers) == 0 {
 		return
@@ -104,7 +104,7 @@ func (w *directors) loseLease(old *process) {
 	stand := &lease.Term{Period: leasePeriod}
 	stand.Saw(lease.Renewal{Revision: 1}, their()-leasePeriod*3/4)
 	old.lease = &lease.Term{Period: leasePeriod}
-	old.lease.Renewed(w.uptime(old)) // renewed now, confirmed a little later
+	old.lease.Renewed(w.uptime(old)) // the renewal happens now and is confirmed a little later
 	w.tell("p%d has renewed its lease for the last time", old.id)
 	if w.choices.pick(leaseFails, 2) == 0 {
 		old.slept, old.asleep = w.now, w.now+w.delay(30)
@@ -134,7 +134,7 @@ func (w *directors) may(p *process) bool {
 	return p.lease == nil || p.lease.Leads(w.uptime(p))
 }
 
-// uptime is the monotonic clock of a process's machine. It starts at an hour, so it is positive for every skew.
+// uptime is the monotonic clock of a process's machine. It starts at one hour, so that it is positive for every skew.
 func (w *directors) uptime(p *process) time.Duration { return time.Hour + time.Duration(w.now+p.skew) }
 
 // operatorActs gives a command such as pause, and resumes some time later.
@@ -155,7 +155,7 @@ func (w *operator) operatorActs(p *process) {
 	})
 }
 
-// limitSaid makes a worker report a limit of a model. Sometimes a second worker reports the same limit a little later.
+// limitSaid makes a worker report a model's limit. Sometimes a second worker reports the same limit a little later.
 func (w *operator) limitSaid() {
 	resource := [...]string{"model.anthropic", "model.default"}[w.choices.pick(limitStated, 2)]
 	until := w.now + seconds([...]int{30, 600, 7200, 18000, 70000}[w.choices.pick(limitStated, 5)])
@@ -173,7 +173,7 @@ func (w *operator) limitSaid() {
 	}
 }
 
-// lift opens a closed resource. Later, workers may report its limit again.
+// lift opens a closed resource. Workers may later report its limit again.
 func (w *operator) lift(p *process) {
 	if closed := p.m.Cooldowns(); len(closed) > 0 {
 		w.directors.offer(p, fsm.LiftCommanded{Resource: closed[w.choices.pick(limitLifted, len(closed))].Resource},
@@ -183,7 +183,7 @@ func (w *operator) lift(p *process) {
 }
 
 // settings holds the parts of a configuration that the invariants need. All facts between two changes are decided under
-// one value of settings.
+// the same settings.
 type settings struct {
 	cfg    fsm.Config
 	preset string
@@ -204,7 +204,7 @@ func (w *operator) readSettings(p *process) {
 	w.directors.set = newSettings(1+pick(3), claimStale, preset, limits)
 	cfg := &w.directors.set.cfg
 	cfg.HasAlternative, cfg.Models = pick(2) == 1, [][]string{nil, {"model.anthropic"}}[pick(2)]
-	if limits.MaxRetries%2 == 1 { // a separate choice would shift recorded choices
+	if limits.MaxRetries%2 == 1 { // an additional choice would shift the recorded ones
 		cfg.Callers = statedCallers[preset]
 	}
 	cfg.RemindAfter, cfg.DeliverFor = remindAfters[pick(len(remindAfters))], deliverFors[pick(len(deliverFors))]
@@ -235,11 +235,11 @@ func (w *directors) readBy(f fsm.SettingsChanged) settings {
 // request is a command that the operator gives directly to the director. The sender repeats it until it gets an answer.
 type request struct{ fsm.CommentView }
 
-// requestEvery is the time after which the sender of an unanswered request repeats it, in seconds.
+// requestEvery is the interval at which a sender repeats an unanswered request, in seconds.
 const requestEvery = 5
 
-// request lets the operator give commands about tasks in one world of four. It uses a separate track of choices, so the
-// recordings of other worlds stay valid.
+// request lets the operator give commands about tasks in one of four worlds. It uses a separate track of choices, so
+// the recordings of other worlds stay valid.
 func (w *operator) request() {
 	w.after(seconds(120+10*w.choices.pick(atRequest, 60)), w.request)
 	if w.faultsStopped {

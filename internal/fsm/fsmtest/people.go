@@ -74,7 +74,7 @@ func (w *shell) readComments(p *process, repo string) {
 	if !news {
 		return
 	}
-	p.listening++ // delays the next read, which would otherwise use the same cursor
+	p.listening++ // delay the next read, which would otherwise use the same cursor
 	w.after(w.delay(3), func() {
 		w.directors.offer(p, seen, nil)
 		p.listening--
@@ -117,7 +117,7 @@ func (w *operator) unheard() string {
 	return w.unanswered()
 }
 
-// capped is a label with a cap of one worker (see order).
+// capped is a label that is capped at one worker (see order).
 const capped = "area/db"
 
 // order gives the issues of some worlds priorities, a cap, and a dependency on an issue that Retake does not handle.
@@ -141,10 +141,10 @@ func (w *world) order() {
 	})
 }
 
-// waits reports whether another issue must be closed first. That issue may have been opened again.
+// waits reports whether another issue must be closed first. That issue may have been reopened.
 func (i *issue) waits() bool { return i.after != nil && i.after.open }
 
-// standing returns the priority, the caps and the dependencies of the issue.
+// standing returns the issue's priority, caps and dependencies.
 func (i *issue) standing() (s fsm.Standing) {
 	s.Priority = i.priority
 	if i.capped {
@@ -163,7 +163,7 @@ type pull struct {
 	state    string // open, merged or closed
 	head     int    // deliveries so far
 	settles  int64  // when all checks of the head have finished
-	failing  bool   // a check of the head fails
+	failing  bool   // a check of the head has failed
 	conflict bool
 	changes  []fsm.Change
 }

@@ -14,7 +14,7 @@ import (
 
 var failedTest = recovery.Evidence{Stage: "VALIDATE", Message: "--- FAIL: TestParse (0.00s)", ExitCode: new(1)}
 
-// failureEvidence lists evidence of real failures. Index 0 is the most harmless.
+// failureEvidence lists evidence of real failures. Index 0 is the least harmful.
 var failureEvidence = []recovery.Evidence{
 	{
 		Stage: "CODE", Message: "HTTP 429 Too Many Requests", HTTPStatus: 429,
@@ -42,15 +42,15 @@ var failureEvidence = []recovery.Evidence{
 		"daemon running?"},
 }
 
-// refusedLogin returns evidence of a refused login, which several tasks can have.
+// refusedLogin returns evidence of a refused login, a failure that several tasks can share.
 func refusedLogin() recovery.Evidence {
 	return failureEvidence[slices.IndexFunc(failureEvidence,
 		func(e recovery.Evidence) bool { return e.HTTPStatus == http.StatusUnauthorized })]
 }
 
-// reporterWords maps messages to the explicit flags in their reports. Reports alternate between several sets of flags.
-// Other messages have no explicit flags. After a 401, the policy director asks a person, unless an incident makes the
-// task wait.
+// reporterWords maps messages to the explicit flags in their reports. If a message has several sets of flags, its
+// reports alternate between them. Other messages have no explicit flags. After a 401, the policy director asks a
+// person, unless an incident makes the task wait.
 var reporterWords = map[string][]recovery.Assertion{
 	"exit 2":                           {{Explicit: true, Escalate: true}},
 	"Segmentation fault (core dumped)": {{Explicit: true, Transient: true}},
@@ -60,7 +60,7 @@ var reporterWords = map[string][]recovery.Assertion{
 	},
 }
 
-// classifications holds the real classifier's results for each failure, and for each reason that the director observes.
+// classifications holds the real classifier's result for each failure and for each reason that the director observes.
 // It is computed once, because classifying takes longer than a hundred steps of the machine.
 type classifications struct {
 	known map[recovery.Reason]recovery.Finding
@@ -139,7 +139,7 @@ var policies = sync.OnceValue(func() map[string]*policy.Policy {
 	return all
 })
 
-// statedCallers maps presets to configured callers by stage.
+// statedCallers maps each preset to its configured callers, by stage.
 var statedCallers = map[string]map[string]string{
 	"director": {"VALIDATE": "review"},
 	"gdd":      {"CODE": "mcp-transport", "VALIDATE": "update-check"},
@@ -159,7 +159,7 @@ func machineConfig(maxWorkers int, claimStale time.Duration, preset string, limi
 // fewIterations is the smallest budget of attempts.
 const fewIterations = 3
 
-// budgets lists limits for the time between two answers of a human: large, small, little money, few attempts.
+// budgets lists limits for the time between two answers from a human: large, small, little money, few attempts.
 var budgets = []policy.Limits{
 	{PaidCallBudget: 20, Backoff: recovery.DefaultBackoff},
 	{PaidCallBudget: 3, Backoff: recovery.DefaultBackoff},
@@ -172,7 +172,7 @@ var budgets = []policy.Limits{
 func retries(p *policy.Policy, r recovery.Reason, caller string) int {
 	row, ok := p.Row(r, caller)
 	if !ok || p.Name() != "director" {
-		return unlimited // the other presets also count per task, session or signature
+		return unlimited // the other presets count per task, session or signature as well
 	}
 	n := 0
 	for _, rung := range row.Ladder {

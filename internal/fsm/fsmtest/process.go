@@ -19,11 +19,11 @@ type process struct {
 	m       *fsm.Machine
 	dead    bool
 	skew    int64       // the difference of its clock from the world's clock
-	wake    int64       // time of its next deadline; equals the constant never without a deadline
+	wake    int64       // time of its next deadline, or the constant never
 	asleep  int64       // end of its sleep
 	slept   int64       // start of its sleep
 	appends int64       // start of the running append, or 0
-	lease   *lease.Term // the last term of a process that can no longer renew its lease; otherwise nil
+	lease   *lease.Term // the last term, if the process can no longer renew its lease; otherwise nil
 	refused int64       // time of its last refused claim, or 0
 	flight  []*flight   // effects under way
 	soft    *softView
@@ -36,7 +36,7 @@ type process struct {
 
 	batch *fsm.Batch // running append; for the explorer
 
-	// The driver must release tokens and waiting effects in order, each only after enough records are durable.
+	// The driver must release tokens and waiting effects in order, each only once enough records are durable.
 	decided, durable int
 	tokens           []token
 	waiting          []pendingEffect
@@ -70,7 +70,7 @@ func (w *directors) newProcess() *process {
 		return nil
 	}
 	name := "p"
-	if !w.explored { // equal states need equal names
+	if !w.explored { // the explorer needs equal names in equal states
 		name = fmt.Sprintf("p%d", p.id)
 	}
 	p.d = fsm.NewDriver(p.m, w.journal.last, name)
@@ -108,8 +108,8 @@ func (w *directors) boot() {
 	w.operator.search(p)
 }
 
-// end kills a process. Some of its running effects happen nevertheless, but none after its lease has ended, because the
-// shell stops sending before that.
+// end kills a process. Some of its running effects still happen, but not after its lease has ended, because the shell
+// stops sending before that.
 func (w *directors) end(p *process, why string) {
 	if p.dead {
 		return
@@ -185,7 +185,7 @@ func (w *directors) sayLate(p *process) {
 	}
 }
 
-// step offers an event to the driver, and checks the decisions. It reports whether the driver took it.
+// step offers an event to the driver, and checks the decisions. It reports whether the driver accepted the event.
 func (w *directors) step(p *process, body fsm.EventBody, tok fsm.Token, acked func()) bool {
 	at := w.wall(p)
 	w.history.stepping(p, at, body)
@@ -219,7 +219,7 @@ func (w *directors) step(p *process, body fsm.EventBody, tok fsm.Token, acked fu
 	return true
 }
 
-// heard handles a sign of life for a process. Its shell offers the sign, or keeps it for a while.
+// heard handles a sign of life that reaches a process. The shell offers it at once, or holds it for a while.
 func (w *directors) heard(p *process, s fsm.WorkerSeen) {
 	if p.dead || w.bad != nil || p.asleep > w.now || !w.fault(signsWait) {
 		w.offer(p, s, nil)

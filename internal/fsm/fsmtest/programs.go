@@ -6,13 +6,13 @@ import (
 	"retake/internal/fsm"
 )
 
-// foundPrograms is the outcome of a director's last search for the programs of the stages.
+// foundPrograms is the outcome of a director's last search for the stages' programs.
 type foundPrograms struct {
-	programs string // fsm.Config.Programs of the search
+	programs string // fsm.Config.Programs at the time of the search
 	missing  bool
 }
 
-// programs makes directors search for the stages' programs in one world of four. It uses a separate track of choices,
+// programs makes directors search for the stages' programs in one of four worlds. It uses a separate track of choices,
 // so the recordings of other worlds stay valid.
 func (w *operator) programs() {
 	if w.choices.pick(atPrograms, 4) == 3 {
@@ -65,8 +65,8 @@ func (w *operator) searched(p *process, programs string) {
 	w.search(p)
 }
 
-// searching records an outcome before the director decides about it. A repeated search that fails does not change the
-// outcome.
+// searching records a search's outcome before the director decides about it. If a repeated search fails, the earlier
+// outcome stays.
 func (p *process) searching(out fsm.ProgramsSearched) {
 	if out.For != p.cfg.Programs || out.Failed && out.For == p.found.programs {
 		return

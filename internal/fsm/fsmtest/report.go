@@ -21,7 +21,7 @@ type shrunk struct {
 // shrinker removes faults and choices as long as the world still violates the same invariant.
 type shrinker struct {
 	invariant string
-	steps     int // step at which faults stop
+	steps     int // the step at which faults stop
 	best      *choiceTracks
 	bestSize  int
 	bestSteps int
@@ -38,7 +38,7 @@ func shrink(f *Found, more func() bool) shrunk {
 	s := &shrinker{invariant: f.Invariant, steps: worldSteps, best: t.record, bestSteps: w.steps, more: more}
 	s.bestSize = s.size(t.record)
 	if w.bad == nil || w.bad.Invariant != f.Invariant {
-		s.invariant = "" // the world is not deterministic, so report it unchanged
+		s.invariant = "" // the world is not deterministic, so do not shorten it
 	}
 	for size := s.bestSize + 1; size > s.bestSize && more(); {
 		size = s.bestSize
@@ -61,7 +61,7 @@ func (s *shrinker) play(t *choiceTracks, lines *[]string) *world {
 	return w
 }
 
-// try accepts choices if they still violate the invariant and are smaller.
+// try keeps the choices if they still violate the invariant and are smaller.
 func (s *shrinker) try(t *choiceTracks) bool {
 	if !s.more() {
 		return false
@@ -79,8 +79,8 @@ func (s *shrinker) try(t *choiceTracks) bool {
 	return true
 }
 
-// size is the measure that the shrinker reduces. Faults count most, then the number of steps with faults, then the
-// other choices that are not 0.
+// size is the measure that the shrinker reduces. Faults weigh most, then the number of steps with faults, then the
+// other non-zero choices.
 func (s *shrinker) size(t *choiceTracks) int {
 	n := s.steps
 	for i := range t {
@@ -113,7 +113,7 @@ func (t *choiceTracks) with(s int, track []uint32) *choiceTracks {
 	return &c
 }
 
-// fewerSteps makes faults stop earlier.
+// fewerSteps tries to make faults stop earlier.
 func (s *shrinker) fewerSteps() {
 	for lo, hi := 0, s.steps; lo < hi && s.more(); {
 		s.steps = (lo + hi) / 2
@@ -135,7 +135,7 @@ func (s *shrinker) wholeSites() {
 	}
 }
 
-// fewerFaults removes ever shorter parts of each track, or replaces them by zeros.
+// fewerFaults tries to remove ever shorter parts of each track, or to replace them with zeros.
 func (s *shrinker) fewerFaults() {
 	for i := int(sites) - 1; i >= 0; i-- {
 		for size := len(s.best[i]); size > 0; size /= 2 {
@@ -155,7 +155,7 @@ func (s *shrinker) fewerFaults() {
 	}
 }
 
-// smallerShape reduces the remaining choices.
+// smallerShape tries to reduce the remaining choices.
 func (s *shrinker) smallerShape() {
 	for i := range s.best {
 		for j := 0; j < len(s.best[i]); j++ {
@@ -272,11 +272,11 @@ func (w *stage) transcript(lines *[]string) {
 	}
 }
 
-// coverage counts the facts of worlds, and the pairs of their faults.
+// coverage counts the facts in all worlds, and records the pairs of faults.
 type coverage struct {
 	facts map[string]int // by kind
 	pairs map[[2]site]bool
-	last  *[sites]int // step after the last fault of each kind in the current world, or 0
+	last  *[sites]int // the step after the last fault of each kind in the current world, or 0
 }
 
 func newCoverage() coverage {
@@ -289,7 +289,7 @@ func (c *coverage) fact(f fsm.Fact) {
 	}
 }
 
-// pairSteps is the number of steps within which two faults are a pair.
+// pairSteps is the number of steps within which two faults count as a pair.
 const pairSteps = 20
 
 // fault records the pairs of a fault with earlier ones. The order matters.

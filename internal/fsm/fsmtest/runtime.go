@@ -14,7 +14,7 @@ type container struct {
 	issue     fsm.IssueKey
 	listed    bool // the runtime knows it
 	running   bool
-	lingering int  // number of messages that its worker can still send after the container is gone
+	lingering int  // number of messages that the worker can still send once the container is gone
 	orphan    bool // created for a director that no longer leads
 	oom       bool
 	code      int
@@ -28,7 +28,7 @@ type container struct {
 	lost    bool         // its node does not answer
 	told    bool         // it received the stop, although the caller got an error
 	revoked bool         // the bus ignores its worker
-	cause   fsm.EndCause // the reason why the cluster ended it
+	cause   fsm.EndCause // why the cluster ended it
 
 	welcomed bool
 	fenced   bool
@@ -74,7 +74,7 @@ func (w *runtime) start(p *process, e fsm.Effect) {
 	w.containers = append(w.containers, b)
 	i := w.hub.issue(e.Task)
 	if b.validates = e.Start.Validate; b.validates {
-		if i.validatedBy != e.Worker { // an attempt gets only one copy
+		if i.validatedBy != e.Worker { // each attempt gets only one copy
 			i.validated, i.validatedBy = i.work, e.Worker
 		}
 	} else {
@@ -114,7 +114,7 @@ func (w *runtime) stop(p *process, e fsm.Effect) fsm.EffectEnded {
 	return w.reported(e, gone)
 }
 
-// reported returns the outcome of a stop with the worker's reports. Without a final report it adds the director's
+// reported returns the outcome of a stop, with the worker's reports. If none of them is final, it adds the director's
 // report of the exit.
 func (w *runtime) reported(e fsm.Effect, gone *fsm.StopResult) fsm.EffectEnded {
 	hasEnd := func() bool {
@@ -215,7 +215,7 @@ const (
 	nodeIsLost = "node node-3 does not answer"
 )
 
-// cluster turns one world of four into a cluster, in which attempts wait for capacity. Most attempts get a copy of the
+// cluster turns one of four worlds into a cluster, in which attempts wait for capacity. Most attempts get a copy of the
 // checkout (see transport).
 func (w *world) cluster() {
 	if w.choices.pick(atCluster, 4) < 3 {
@@ -268,7 +268,7 @@ func (w *runtime) place(b *container) {
 	w.workers.workerTurn(b)
 }
 
-// words returns the reason for waiting that the runtime's list shows.
+// words returns the reason for the wait, as shown in the runtime's list.
 func (w *runtime) words(b *container) string {
 	if b.waits == noRoom && !w.explored && w.now/seconds(240)%2 == 1 {
 		return lessRoom

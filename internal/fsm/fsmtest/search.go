@@ -26,7 +26,7 @@ type smallFault uint8
 const (
 	drops    smallFault = iota // messages lost
 	doubles                    // messages delivered twice
-	failures                   // effects that fail before or after they happen
+	failures                   // effects that fail before or after they take place
 	deaths                     // workers that end without a report
 	bad                        // reports of a failure
 	crash                      // crashes of the director at any time; a running append lands or not
@@ -75,7 +75,7 @@ type Explored struct {
 	Small  Small
 	States int
 	Steps  int  // edges between states
-	Depth  int  // greatest distance of a state from the first
+	Depth  int  // largest distance of a state from the first one
 	Ends   int  // states without further steps
 	Closed bool // every state was seen
 	Took   time.Duration
@@ -83,7 +83,7 @@ type Explored struct {
 	Path   []string // events that led to the violation
 }
 
-// search explores a small world breadth first.
+// search explores a small world, breadth first.
 type search struct {
 	Explored
 	most int
@@ -97,7 +97,7 @@ type origin struct {
 	by   step
 }
 
-// found is a state with unknown successors.
+// found is a state with successors that are still unknown.
 type found struct {
 	*node
 	id int
@@ -119,7 +119,7 @@ func Explore(s Small, most int, now func() time.Time) Explored {
 	return x.Explored
 }
 
-// next returns the successors of a level.
+// next returns the successors of all states in a level.
 func (x *search) next(level []found) (after []found) {
 	var choices []step
 	for i, n := range level {

@@ -9,15 +9,15 @@ import (
 	"retake/internal/recovery"
 )
 
-// worldSteps is the number of steps with faults in a world. Many short worlds are better than a long one, because a
-// violation in a short world is easier to shorten.
+// worldSteps is the number of steps with faults in a world. Many short worlds are better than one long world, because
+// their violations are easier to shorten.
 const worldSteps = 3000
 
 // Options set the extent of a search.
 type Options struct {
 	Seed   uint64
-	Steps  int       // number of decided events in all worlds
-	World  int       // only this world; negative for all
+	Steps  int       // number of events to decide on, in all worlds
+	World  int       // run only this world; negative means all
 	Until  time.Time // the end of the search, unless zero
 	Losses bool      // each world loses its journal, or a part of it
 	Live   bool      // check only the invariants about progress
@@ -30,7 +30,7 @@ type Options struct {
 // Result contains the figures of a search, and the violation that it found.
 type Result struct {
 	Seed                   uint64
-	Steps, Worlds, Records int // Records is the number of journal records
+	Steps, Worlds, Records int // Records counts journal records
 	Backlogs               int // worlds with a backlog
 	Took                   time.Duration
 	Faults                 [sites]int
@@ -41,7 +41,7 @@ type Result struct {
 	Found           *Found        // nil without a violation
 }
 
-// rest is the number of steps and the time from the last fault of a world until the world is at rest.
+// rest is the number of steps and the time that a world needs to come to rest after its last fault.
 type rest struct {
 	steps int
 	time  time.Duration
@@ -63,7 +63,7 @@ func runWorld(w *world, steps int) {
 	w.settle()
 }
 
-// Simulate runs worlds until enough steps are made, or a world violates an invariant.
+// Simulate runs worlds until they have taken enough steps, or one of them violates an invariant.
 func Simulate(o Options) Result {
 	r := Result{Seed: o.Seed, Moves: make([]int, len(fsm.Transitions)), coverage: newCoverage()}
 	if o.Live {
@@ -122,7 +122,7 @@ func Costs(seed uint64, steps int, now func() time.Time) string {
 		r := Simulate(Options{Seed: seed, Steps: steps, World: -1, Without: without, Now: now})
 		return r.Took / time.Duration(max(r.Steps, 1))
 	}
-	// takes returns the minimum times with and without the invariant, because any disturbance adds time.
+	// takes returns the minimum times with and without the invariant; any disturbance only adds time.
 	takes := func(without string) (with, less time.Duration) {
 		with, less = run(""), run(without)
 		for range 4 {
@@ -171,7 +171,7 @@ func (w *world) settle() {
 	}
 	for _, b := range w.runtime.containers {
 		b.cut, b.silent = min(b.cut, w.now), min(b.silent, w.now)
-		if b.lost && !b.travels { // its attempt cannot be fenced
+		if b.lost && !b.travels { // its attempt cannot be fenced, so the node must return
 			w.after(w.delay(600), func() { w.runtime.returns(b) })
 		}
 	}
@@ -182,7 +182,7 @@ func (w *world) settle() {
 	if w.hub.pace != nil {
 		most = backlogRest
 	}
-	if w.hub.losses != nil { // limits that were stated before a loss still hold, for up to a day
+	if w.hub.losses != nil { // limits stated before a loss still apply, for up to a day
 		most.time += 24 * time.Hour
 	}
 	for w.bad == nil && w.steps < began+most.steps && w.now < max(at, h.statedUntil())+int64(most.time) {
@@ -199,7 +199,7 @@ func (w *world) settle() {
 	}
 }
 
-// statedUntil returns the last reset that work waits for, at most a day after the faults stopped. Messages on their way
+// statedUntil returns the last reset that work waits for, at most a day after the faults stopped. Messages in transit
 // may still state one.
 func (h *history) statedUntil() int64 {
 	until := h.stopped
@@ -222,7 +222,7 @@ func (w *world) resume() {
 	w.after(seconds(3600), w.resume)
 }
 
-// resting lists the states of tasks in a world at rest.
+// resting lists the states that tasks may have in a world at rest.
 var resting = map[string]bool{"Running": true, "InReview": true, "Blocked": true}
 
 // atRest describes why the world is not at rest, or returns "".

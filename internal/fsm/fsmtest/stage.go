@@ -9,7 +9,7 @@ import (
 // so that removing one fault does not shift the choices of other sites.
 type choices struct {
 	state        [sites]uint64 // state of each track's generator
-	choiceTracks *choiceTracks // the recording to replay, or nil to choose at random
+	choiceTracks *choiceTracks // the recording to replay, or nil for random choices
 	at           [sites]int
 	record       *choiceTracks // receives the chosen values, unless nil
 }
@@ -77,7 +77,7 @@ func (t *choices) chance(s site, permille int) bool {
 // site names a kind of choice.
 type site uint8
 
-// The sites. The second group are faults, which can be stopped.
+// The sites. The second group contains faults, which can be stopped.
 const (
 	atShape   site = iota // the size of the world and its faults
 	atDelay               // durations
@@ -147,7 +147,7 @@ const (
 	sites
 
 	faults    = busDrop    // the first fault
-	faultsEnd = atStanding // after the last fault of the group
+	faultsEnd = atStanding // one past the last fault of the group
 )
 
 // siteInfo describes a site. The field most is the highest rate of its fault, per thousand.
@@ -200,7 +200,7 @@ var siteTable = [sites]siteInfo{
 	atPrograms:  {"programs", 0}, atBacklog: {"backlog", 0},
 }
 
-// eventQueue is a heap of future events, by time and then by order of entry.
+// eventQueue is a heap of future events, ordered by time and then by insertion.
 type eventQueue struct {
 	entries []scheduledEvent
 	order   uint64

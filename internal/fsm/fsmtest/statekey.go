@@ -7,7 +7,8 @@ import (
 	"retake/internal/fsm/fsmtest/deep"
 )
 
-// key returns the state's hash. It is equal for states that differ only in time, or in the names of their two issues.
+// key returns the state's hash. States that differ only in time, or in the names of their two issues, have the same
+// hash.
 func (n *node) key() uint64 {
 	straight := n.sum(nil)
 	if len(n.w.hub.issues) < 2 {
@@ -92,7 +93,7 @@ func boolean(b bool) uint64 {
 	return 0
 }
 
-// sum returns the hash of the state that a restart would find.
+// sum returns the hash of the state that a restart would restore.
 func (j *journal) sum(letters *[256]byte, now time.Time, cfg fsm.Config) uint64 {
 	if j.read == nil {
 		j.read = fsm.New(cfg)
@@ -139,7 +140,7 @@ var (
 	whole     = deep.New(mutable, "memory.cfg", "agenda.timers", "agenda.ready", "memory.slots", "turn.list")
 )
 
-// Maximum numbers of list elements and map entries in a machine: without tasks, and for each task.
+// Maximum number of list elements and map entries in a machine without tasks, and for each task in it.
 const (
 	baseElements = 1200
 	taskElements = 150

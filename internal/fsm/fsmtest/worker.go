@@ -46,7 +46,7 @@ func (w *workers) workerTurn(b *container) {
 			b.running, b.code = false, 1
 			return
 		}
-		if w.fault(workerLies) { // it reports its end before it is welcomed
+		if w.fault(workerLies) { // the worker reports its end before the welcome
 			w.finish(b)
 		}
 		if w.fault(workerAgain) { // it was welcomed and has worked, but then it lost its connection
@@ -117,7 +117,7 @@ func (w *workers) failureReport(b *container, final bool) fsm.Report {
 }
 
 // fixesAreScarce reports whether this world tests the budget of fix rounds: a validation in a clean container always
-// finds a failed test, and the budget allows few attempts. By chance alone, this would be very rare.
+// finds a failed test, and the budget allows few attempts. This would rarely happen by chance.
 func (w *workers) fixesAreScarce() bool {
 	cfg := &w.directors.set.cfg
 	return cfg.CleanValidation && cfg.FixRounds > 1 && cfg.Policy.Guards().IterationBudget == fewIterations
@@ -144,7 +144,7 @@ func (w *workers) send(b *container, r fsm.Report) {
 	if d := b.cut - w.now; d > 0 && !w.faultsStopped {
 		w.spool(b, r)
 		w.after(d, func() {
-			if b.alive() && !b.revoked { // otherwise the report stays in the spool
+			if b.alive() && !b.revoked { // otherwise, leave the report in the spool
 				w.publish(b.attempt, r)
 			}
 		})

@@ -27,7 +27,7 @@ type stage struct {
 	choices       *choices
 	rates         [sites]int
 	happened      [sites]int // number of faults so far
-	cover         *coverage  // nil if not counted
+	cover         *coverage  // nil if faults are not counted
 	faultsStopped bool
 	explored      bool // the explorer chooses the next event, so the queue stays empty
 
@@ -89,7 +89,7 @@ type directors struct {
 	workers  *workers
 	shell    *shell
 	operator *operator
-	set      settings   // settings of every new machine
+	set      settings   // settings for every new machine
 	kept     []settings // all settings so far
 	withData bool       // the journal keeps JSON, as in production
 	journal  journal
@@ -193,7 +193,7 @@ func (w *world) begin() *world {
 	cfg.HasAlternative = t.pick(atShape, 2) == 1
 	cfg.Models = [][]string{nil, {"model.anthropic"}}[t.pick(atShape, 2)]
 	cfg.RemindAfter = remindAfters[t.pick(atShape, len(remindAfters))]
-	cfg.PlainAnswers = cfg.RemindAfter > 0 // no separate choice, so recorded searches still find the same worlds
+	cfg.PlainAnswers = cfg.RemindAfter > 0 // not a choice, so that recorded searches still find the same worlds
 	cfg.DeliverFor = deliverFors[t.pick(atShape, len(deliverFors))]
 	w.hub.withPulls = t.pick(atShape, 3) > 0
 	w.directors.withData = t.pick(atShape, 8) == 7
@@ -233,7 +233,7 @@ var (
 	deliverFors  = []time.Duration{0, 30 * time.Second, 15 * time.Minute}
 )
 
-// issueKeys lists the issues of a world with one repository, and of a world with two.
+// issueKeys lists the issues in a world with one repository, and in a world with two.
 var issueKeys = [][]fsm.IssueKey{
 	{"acme/widgets#1", "acme/widgets#2", "acme/widgets#3", "acme/widgets#4", "acme/widgets#5"},
 	{"acme/widgets#1", "acme/widgets#2", "acme/gadgets#3", "acme/widgets#4", "acme/gadgets#5", "acme/widgets#6"},

@@ -37,10 +37,10 @@ type plan struct {
 
 // Hash is a hash under construction.
 type Hash struct {
-	From    time.Time  // times are hashed relative to it
+	From    time.Time  // times are hashed relative to From
 	Letters *[256]byte // replacement of each letter in strings; may be nil
 	Sum     uint64
-	Size    int // number of elements of lists and maps
+	Size    int // number of elements in lists and maps
 }
 
 // part returns an empty hash with the same options.
@@ -274,7 +274,7 @@ func (w *Walker) mapping(t reflect.Type) plan {
 			m := reflect.NewAt(t, p).Elem()
 			h.Add(uint64(m.Len()))
 			h.Size += m.Len()
-			var all uint64 // a sum, because the order of a map must not matter
+			var all uint64 // a sum, because the map's order must not matter
 			for it := m.MapRange(); it.Next(); {
 				one := h.part()
 				key.hash(hold(it.Key(), t.Key()), &one)

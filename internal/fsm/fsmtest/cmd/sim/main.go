@@ -73,7 +73,7 @@ func search(most int) int {
 	return 0
 }
 
-// cpu returns the CPU time of this process as a time, so that other processes do not distort the measurement of costs.
+// cpu returns this process's CPU time as a time.Time, so that other processes do not distort the measured costs.
 func cpu() time.Time {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
