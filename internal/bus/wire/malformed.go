@@ -43,10 +43,10 @@ func Causes() []CauseRow {
 		{CauseNotAnEnvelope, "JSON, but neither an envelope nor a bare `worker_error` object", "wrap the payload in `" +
 			SchemaVersion + "`"},
 		{
-			CauseUnknownVersion, "an envelope or message of another major version",
+			CauseUnknownVersion, "an envelope or message with another major version",
 			"update the sender, or the director, so that the major versions agree",
 		},
-		{CauseUnknownType, "a `message_type` that the table of messages does not contain", "use a type of the table"},
+		{CauseUnknownType, "a `message_type` that is not in the table of messages", "use a type from the table"},
 		{CauseMissingField, "a required field is missing or null", "add the field that the detail names"},
 		{
 			CauseWrongType, "the JSON type of a field differs from the schema",
