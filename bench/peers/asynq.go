@@ -16,8 +16,8 @@ import (
 // asynqPeer is hibiken/asynq on Redis.
 type asynqPeer struct {
 	socket  string
-	sync    string // appendfsync while the clock runs
-	servers int    // asynq servers in this process, each with one job at a time
+	sync    string // value of appendfsync during the measurement
+	servers int    // asynq servers in this process, each running one job at a time
 	redis   *redis.Client
 }
 
@@ -51,7 +51,7 @@ func (p *asynqPeer) close() { _ = p.redis.Close() }
 // A server runs its jobs one after the other, so more jobs would only wait.
 func (p *asynqPeer) concurrencies() []int {
 	if p.servers > 1 {
-		return []int{64} // 16 and 64 were as fast
+		return []int{64} // 16 and 64 were equally fast
 	}
 	return []int{16, 64}
 }

@@ -45,7 +45,7 @@ func run(ctx context.Context, postgres, redis, file string, jobs int) ([]row, er
 	peers := []struct {
 		name string
 		peer
-		goal float64 // required ratio of our figure to theirs; 0 means for information only
+		goal float64 // required ratio of our figure to theirs; 0 if only for information
 	}{
 		{"riverqueue/river on PostgreSQL", &riverPeer{url: postgres}, 1.8},
 		{"hibiken/asynq on Redis", &asynqPeer{socket: redis, servers: 1}, 3},

@@ -19,7 +19,7 @@ type peer interface {
 	concurrencies() []int
 	// publish queues jobs.
 	publish(ctx context.Context, jobs int) error
-	// fail takes every queued job, fails it, and returns the time from the start of the queue until the last retry is
+	// fail takes every queued job, fails it, and returns the time from starting the queue until the last retry is
 	// durable. It returns an error if the number of jobs is wrong.
 	fail(ctx context.Context, jobs, concurrency int) (time.Duration, error)
 	close()
@@ -34,10 +34,10 @@ type result struct {
 	settings    string
 }
 
-// rounds is the number of rounds with the best concurrency. Their median is the result.
+// rounds is the number of rounds run at the best concurrency. The result is their median.
 const rounds = 3
 
-// measure finds the best concurrency with a quarter of the jobs. Then it measures with all jobs.
+// measure finds the best concurrency with a quarter of the jobs, and then measures it with all of them.
 func measure(ctx context.Context, name string, p peer, synced bool, jobs int) (result, error) {
 	r := result{name: name, synced: synced}
 	var err error
@@ -89,7 +89,7 @@ func durability(synced bool) string {
 	return "not synced"
 }
 
-// payloadBytes is the size of a job, equal to the reports in our own measurement.
+// payloadBytes is the size of a job, the same as that of a report in our own measurement.
 const payloadBytes = 1 << 10
 
 // workerError is a worker_error.v1 as our workers send it. For river it is also a job type.

@@ -98,7 +98,7 @@ func (*failing) Work(_ context.Context, job *river.Job[workerError]) error {
 	return errors.New(job.Args.Message)
 }
 
-// anHour schedules every retry in an hour, so that none runs or becomes available while the clock runs.
+// anHour schedules every retry an hour ahead, so that none runs or becomes available while the clock runs.
 type anHour struct{}
 
 func (anHour) NextRetry(*rivertype.JobRow) time.Time { return time.Now().Add(time.Hour) }

@@ -1,6 +1,6 @@
 package bench
 
-// Section is a measurement: a test of a package.
+// Section is a measurement made by one test of a package.
 type Section struct {
 	Name    string // as in Figure.Section
 	Title   string

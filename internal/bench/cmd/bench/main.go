@@ -68,7 +68,7 @@ func run(only string, quick, verbose bool, out string) (missed bool, err error) 
 	return missed, write(out, all)
 }
 
-// choose returns the sections with these names in the order of the table, or all sections without names.
+// choose returns the sections with these names in the order of the table, or all sections if no names are given.
 func choose(only string, quick bool) (chosen []bench.Section, err error) {
 	for name := range strings.SplitSeq(only, ",") {
 		i := slices.IndexFunc(bench.Sections, func(s bench.Section) bool { return s.Name == name })
@@ -143,7 +143,7 @@ func measure(s bench.Section, file string, quick, verbose bool) ([]bench.Figure,
 	return all, failed
 }
 
-// skipped returns the reason why a test was skipped, from the output of go test -v. is reports whether it was skipped.
+// skipped returns the reason a test was skipped, from the output of go test -v. is reports whether it was skipped.
 func skipped(printed string) (why string, is bool) {
 	before, _, is := strings.Cut(printed, "\n--- SKIP:")
 	if !is {
