@@ -37,7 +37,7 @@ func main() {
 	must(bus.PublishMsg(report))
 	for range 2 {
 		m, err := answers.NextMsg(30 * time.Second)
-		if err != nil { // 30 seconds without an answer
+		if err != nil { // no answer within 30 seconds
 			return
 		}
 		fmt.Println(string(m.Data))

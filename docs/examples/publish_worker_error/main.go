@@ -19,7 +19,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// example is a complete object; WORKER stands for the id of the worker that it is about.
+// example is a complete object; WORKER is a placeholder for the worker's id.
 const example = `{
   "error_id": "20260212-004102Z-worker-3-attempt-2", "worker_id": "WORKER", "issue_number": 21, "stage": "VALIDATE",
   "attempt": 2, "error_type": "tests_failed", "is_transient": false, "should_retry": false, "escalate_to_human": true,
@@ -60,7 +60,7 @@ func publish(creds, url, prefix, worker string, stdin bool) error {
 		}
 	}
 	options := []nats.Option{nats.UserJWTAndSeed(operator.JWT, operator.Seed)}
-	if operator.CA != "" { // the bus speaks TLS from the first byte, with a certificate of this authority
+	if operator.CA != "" { // the bus speaks TLS from the first byte, with a certificate issued by this authority
 		trusted := x509.NewCertPool()
 		trusted.AppendCertsFromPEM([]byte(operator.CA))
 		options = append(options, nats.Secure(&tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12}),
