@@ -19,7 +19,7 @@ type answer struct {
 // works gives the scripted model's answer.
 var works = answer{give: func(x *exchange) { x.send(x.server.task.model(x.talk)) }}
 
-// ends returns a final answer from the model with this text.
+// ends gives a final answer from the model with the given text.
 func ends(text string, f finish) answer {
 	return answer{give: func(x *exchange) {
 		r := reply{text: text, finish: f}
@@ -139,7 +139,7 @@ func errs(p perProvider) answer {
 	}}
 }
 
-// hangsUp closes the connection before the answer. If reset is set, the client gets a TCP reset.
+// hangsUp closes the connection before answering. If reset is set, the client gets a TCP reset.
 func hangsUp(reset bool) answer {
 	return answer{give: func(x *exchange) {
 		c, _, err := http.NewResponseController(x.w).Hijack()
@@ -163,7 +163,7 @@ func redirects(status int, name string) answer {
 	}}
 }
 
-// mislabelled sends the model's answer with a wrong content type.
+// mislabelled sends the model's answer with the wrong content type.
 func mislabelled(contentType string) answer {
 	return answer{give: func(x *exchange) {
 		x.w = &labelled{x.w, contentType}

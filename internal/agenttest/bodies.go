@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// openAI returns an error of OpenAI: https://platform.openai.com/docs/guides/error-codes
+// openAI returns an OpenAI error: https://platform.openai.com/docs/guides/error-codes
 func openAI(status int, kind, code, message string) wireError {
 	e := object{"message": message, "type": kind, "param": nil, "code": nil}
 	if code != "" {
@@ -16,7 +16,7 @@ func openAI(status int, kind, code, message string) wireError {
 	return wireError{status: status, body: encode(object{"error": e})}
 }
 
-// anthropic returns an error of Anthropic: https://docs.anthropic.com/en/api/errors
+// anthropic returns an Anthropic error: https://docs.anthropic.com/en/api/errors
 func anthropic(status int, kind, message string) wireError {
 	return wireError{status: status, body: encode(object{
 		"type": "error", "error": object{"type": kind, "message": message},
@@ -32,7 +32,7 @@ var statuses = map[int]string{
 	504: "DEADLINE_EXCEEDED",
 }
 
-// google returns an error of Gemini: https://ai.google.dev/gemini-api/docs/troubleshooting
+// google returns a Gemini error: https://ai.google.dev/gemini-api/docs/troubleshooting
 func google(status int, message string, details ...object) wireError {
 	e := object{"code": status, "message": message, "status": statuses[status]}
 	if len(details) > 0 {
@@ -41,7 +41,7 @@ func google(status int, message string, details ...object) wireError {
 	return wireError{status: status, body: encode(object{"error": e})}
 }
 
-// as replaces the body with an error of Google that has an unusual name for the HTTP status.
+// as replaces the body with a Google error whose status name is unusual for the HTTP status.
 func (e wireError) as(status int, name, message string) wireError {
 	e.body = encode(object{"error": object{"code": status, "message": message, "status": name}})
 	return e
@@ -80,7 +80,7 @@ func errorInfo(reason string) object {
 	}
 }
 
-// perMinute returns the refusal for a limit per minute, which asks to retry after wait.
+// perMinute returns the refusal for an exceeded per-minute limit, which asks the client to retry after wait.
 func perMinute(wait time.Duration) perProvider {
 	s := strconv.Itoa(int(wait.Seconds()))
 	return perProvider{
@@ -130,7 +130,7 @@ var (
 	}
 )
 
-// cloudflare answers with a page of Cloudflare:
+// cloudflare answers with a Cloudflare error page:
 // https://developers.cloudflare.com/support/troubleshooting/http-status-codes/
 func cloudflare(status int, code, title, what string) answer {
 	body := fmt.Sprintf(`<!DOCTYPE html>

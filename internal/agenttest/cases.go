@@ -14,7 +14,7 @@ type Case struct {
 	Source  string            // documentation of the bodies, or where they were observed
 	Reason  recovery.Reason   // expected classification; empty if the agent should succeed
 	Or      []recovery.Reason // further correct classifications, because clients report the failure differently
-	Wait    time.Duration     // wait that the provider states, or 0
+	Wait    time.Duration     // wait that the provider asks for, or 0
 	Long    bool              // set if the case takes longer than clients wait, so that tests must stop the agent
 	place   place
 	answers []answer // used in turn; the last one is repeated
@@ -23,7 +23,7 @@ type Case struct {
 // Succeeds reports whether a good agent recovers from the case.
 func (c *Case) Succeeds() bool { return c.Reason == "" }
 
-// Answers reports whether requests reach the stand-in at all.
+// Answers reports whether requests reach the fake provider at all.
 func (c *Case) Answers() bool { return c.place == here }
 
 // Right reports whether a classification is one of the expected reasons.

@@ -96,7 +96,7 @@ var providerCases = []Case{
 	{
 		Name: "gateway-timeout", About: "504 from the provider", Source: docs, Reason: recovery.Timeout,
 		answers: always(fails(perProvider{
-			// the answer of an Envoy proxy in front of the provider
+			// the answer from an Envoy proxy in front of the provider
 			wireError{status: 504, body: "upstream request timeout"}.with("Content-Type", "text/plain"),
 			anthropic(504, "timeout_error", "Request timed out. Consider streaming, or the Message Batches API, for "+
 				"long-running requests."),

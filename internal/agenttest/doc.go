@@ -1,12 +1,12 @@
-// Package agenttest is a stand-in for model providers. It implements OpenAI's chat completions and responses,
-// Anthropic's messages and Gemini's generateContent, with and without streaming, and fails in all the ways that the
-// table of cases lists.
+// Package agenttest is a fake model provider. It implements OpenAI's chat completions and responses, Anthropic's
+// messages and Gemini's generateContent, with and without streaming, and fails in all the ways that the table of cases
+// lists.
 //
 //	http://host/case/<name>/v1/chat/completions       the case decides how the request is answered
 //	http://host/case/<name>@<run>/v1/messages         the same, counted separately for each run
 //
-// The model is a script (model.go). It answers with calls of tools that the request declares, so that a real agent
-// CLI reads, writes and runs something, and ends with a text. It derives its progress from the conversation.
+// The model is a script (model.go). It calls tools that the request declares, so that a real agent CLI reads, writes
+// and runs something, and finishes with a text. It derives its progress from the conversation.
 //
 // A case is one row (cases.go): the answers for each provider, their documentation, and the expected
 // classification of an agent that ends with them.
@@ -14,7 +14,7 @@
 // # Invariants
 //
 //   - Bodies follow the provider's documentation, and the row names the source.
-//   - The same requests in the same run get the same answers, independent of chance and time.
+//   - The same requests in the same run always get the same answers, regardless of chance and time.
 //   - Requests without tools (titles, summaries) are counted separately, so that they never use up a case's answers.
 //
 // # Clock
@@ -23,5 +23,5 @@
 //
 // # Failure policy
 //
-// The stand-in answers a malformed request as the provider would, with 400, and an unknown path with 404.
+// The server answers a malformed request as the provider would, with 400, and an unknown path with 404.
 package agenttest

@@ -32,7 +32,7 @@ const (
 
 func silent() *log.Logger { return log.New(io.Discard, "", 0) }
 
-// openPlaces opens the other addresses of the cases, on the stand-in's host.
+// openPlaces opens the other addresses that cases use, on the fake provider's host.
 func (s *Server) openPlaces(ctx context.Context, addr net.Addr) error {
 	own := addr.(*net.TCPAddr)
 	closed, err := reserve(own.IP)

@@ -24,12 +24,12 @@ var Protocols = []Protocol{OpenAIChat, OpenAIResponses, Anthropic, Gemini}
 // dialect implements a protocol.
 type dialect struct {
 	protocol Protocol
-	ends     []string // endings of the paths that request an answer
+	ends     []string // suffixes of the paths that request an answer
 	read     func(path string, body object) conversation
 	document func(reply) any             // an answer in one piece
 	frames   func(reply) []frame         // the same answer as a stream
 	event    func(wireError) []frame     // an error inside a stream
-	failure  func(perProvider) wireError // selects this provider's text of a failure
+	failure  func(perProvider) wireError // selects this provider's text for a failure
 }
 
 var dialects = []dialect{
@@ -90,7 +90,7 @@ type reply struct {
 	out    int
 }
 
-// finish is the reason why an answer ended.
+// finish is the reason an answer ended.
 type finish int
 
 const (
@@ -135,7 +135,7 @@ func unnamed(data any) frame { return frame{data: encode(data)} }
 func encode(v any) string {
 	data, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // cannot fail: only bodies of this package are encoded
+		panic(err) // cannot fail: it encodes only this package's own bodies
 	}
 	return string(data)
 }

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Server is the stand-in.
+// Server is the fake provider.
 type Server struct {
 	task Task
 	http *http.Server
@@ -37,14 +37,14 @@ type run struct {
 	refused  int // size of the request that was refused as too long, or 0
 }
 
-// Served is one answer to a request with tools, as the stand-in recorded it.
+// Served records one answer to a request with tools.
 type Served struct {
 	At      time.Time
 	Status  int
 	In, Out int // tokens, 0 for a refused request
 }
 
-// run returns the key of a run, as in paths. An empty label stands for the only run of the case.
+// run returns a run's key, as it appears in paths. An empty label means the case's only run.
 func (c *Case) run(label string) string {
 	if label == "" {
 		return c.Name
@@ -91,7 +91,7 @@ func Start(ctx context.Context, listen string, task Task) (*Server, error) {
 	return s, nil
 }
 
-// URL returns the address of the stand-in.
+// URL returns the server's address.
 func (s *Server) URL() string { return s.url }
 
 // Base returns the address for a case and one of its runs, without the /v1 that some clients add. Some cases
@@ -100,7 +100,7 @@ func (s *Server) Base(c *Case, label string) string {
 	return s.places[c.place] + "/case/" + c.run(label)
 }
 
-// Count returns the numbers of requests of a run, with tools and without.
+// Count returns how many requests a run has made, with tools and without.
 func (s *Server) Count(c *Case, label string) (requests, side int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +110,7 @@ func (s *Server) Count(c *Case, label string) (requests, side int) {
 	return 0, 0
 }
 
-// Close stops the stand-in and aborts requests in progress.
+// Close stops the server and aborts requests in progress.
 func (s *Server) Close() error {
 	errs := []error{s.http.Close()}
 	for _, c := range s.more {

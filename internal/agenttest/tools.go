@@ -31,7 +31,7 @@ func newTool(name, about string, schema object) tool {
 	return t
 }
 
-// Names of parameters in lower case and without punctuation.
+// Parameter names in lower case, without punctuation.
 var (
 	pathWords    = []string{"filepath", "path", "absolutepath", "filename", "file", "targetfile", "relativepath"}
 	contentWords = []string{"content", "contents", "filetext", "filecontent", "newcontent", "text"}
@@ -136,7 +136,7 @@ func filler(schema object) any {
 	return "a step of the stand-in's script"
 }
 
-// workdir returns the working directory that an agent's prompt states, or "".
+// workdir returns the working directory named in an agent's prompt, or "".
 func workdir(text string) string {
 	m := folderForm.FindStringSubmatch(text)
 	if m == nil {

@@ -5,10 +5,10 @@
 // text
 //
 // We know every step of this agent, so the demo uses it, and docs/specs/agents-matrix.md measures it as the reference.
-// It reports its actions as lines of the format "retake" (docs/specs/agents.md).
+// It reports its actions in the line format "retake" (docs/specs/agents.md).
 //
-// Invariants: its tools for files stay below the working directory. A failed request either is retried and reported as
-// such, or ends the run with its status and the provider's text.
+// Invariants: its file tools stay below the working directory. A failed request is either retried and reported as such,
+// or ends the run with its status and the provider's text.
 //
 // Clock: wall time, for waits. Failure policy: after limits, overload, server errors and broken connections, the agent
 // tries up to Tries times. It waits as long as the provider asks, unless that exceeds LongestWait. If a prompt is too

@@ -21,11 +21,11 @@ type Options struct {
 	Dir     string // the working directory
 	Out     io.Writer
 
-	Tries       int           // tries of one request; default 4
+	Tries       int           // maximum number of tries per request; default 4
 	LongestWait time.Duration // longest wait between two requests; default 20 s
-	Turns       int           // maximum number of the model's answers; default 20
-	Idle        time.Duration // longest silence of a stream; default 60 s
-	Backoff     time.Duration // first wait before a retry, unless the provider states one; default 500 ms
+	Turns       int           // maximum number of model answers; default 20
+	Idle        time.Duration // longest silence within a stream; default 60 s
+	Backoff     time.Duration // first wait before a retry, unless the provider specifies one; default 500 ms
 }
 
 // Profile is the content of an agents file that describes this agent, cmd/agentloop.
@@ -161,7 +161,7 @@ func (l *loop) ask(ctx context.Context) (answer, error) {
 	}
 }
 
-// shorten removes the results of tools from all messages but the last, and reports whether it removed any.
+// shorten removes tool results from all messages but the last, and reports whether it removed any.
 func (l *loop) shorten() bool {
 	done := false
 	for _, m := range l.messages[:max(0, len(l.messages)-1)] {
@@ -203,7 +203,7 @@ func stepOf(b block) string {
 	return strings.TrimSpace(b.Name + " " + cmp.Or(in.Path, in.Command))
 }
 
-// event is a line of the format "retake".
+// event is one line in the format "retake".
 type event struct {
 	Type       string            `json:"type"`
 	Step       string            `json:"step,omitempty"`
@@ -224,7 +224,8 @@ func (l *loop) print(e event) {
 	}
 }
 
-// fail prints an error. It prints a wait for a limit as a separate event, so that other workers can also wait.
+// fail prints an error. If a limit requires a wait, it prints the wait as a separate event, so that other workers wait
+// too.
 func (l *loop) fail(err error, retryable bool, pause time.Duration) {
 	e := event{Type: "error", Message: err.Error(), Retryable: retryable}
 	var refused *refusal

@@ -59,7 +59,7 @@ func (r *refusal) overflow() bool {
 	return r.status == http.StatusRequestEntityTooLarge || strings.Contains(r.message, "prompt is too long")
 }
 
-// retryKinds are the transient errors inside a stream.
+// retryKinds lists the transient errors that can occur inside a stream.
 var retryKinds = []string{"overloaded_error", "rate_limit_error", "api_error", "timeout_error"}
 
 func (r *refusal) retryable() bool {
@@ -139,7 +139,7 @@ const (
 	maxLine  = 4 << 20
 )
 
-// kept returns the headers about limits.
+// kept returns the headers that describe limits.
 func kept(h http.Header) map[string]string {
 	out := map[string]string{}
 	for name := range h {
@@ -150,7 +150,7 @@ func kept(h http.Header) map[string]string {
 	return out
 }
 
-// apiError is the form of the provider's errors.
+// apiError is the format of the provider's errors.
 type apiError struct {
 	Error struct {
 		Type    string `json:"type"`

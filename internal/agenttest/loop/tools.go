@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// declared is the description of the tools for the model.
+// declared describes the tools to the model.
 var declared = []map[string]any{
 	tool("read_file", "Read a file.", "path"),
 	tool("write_file", "Write a file, replacing it if it exists.", "path", "content"),
@@ -58,7 +58,7 @@ func openTools(dir string) (*tools, error) {
 
 func (t *tools) close() { _ = t.root.Close() }
 
-// Bounds of a tool's result, in bytes, and of a command's run time.
+// Limits on a tool's result, in bytes, and on a command's run time.
 const (
 	maxResult      = 16 << 10
 	commandTimeout = 2 * time.Minute
@@ -122,7 +122,7 @@ func (t *tools) write(path, content string) error {
 	return t.root.WriteFile(path, []byte(content), 0o644)
 }
 
-// run runs a command with a shell. Without a shell on this machine, it splits the command at spaces.
+// run runs a command with a shell. If this machine has no shell, it splits the command at spaces.
 func (t *tools) run(ctx context.Context, command string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()

@@ -41,7 +41,7 @@ func InContainer(runtime container.Runtime, spec container.Spec, uid, gid int) f
 	}
 }
 
-// lookEvery is the interval between two inspections of a container.
+// lookEvery is the interval between inspections of a container.
 const lookEvery = 200 * time.Millisecond
 
 // ended waits until the container has ended.

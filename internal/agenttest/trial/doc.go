@@ -1,6 +1,6 @@
-// Package trial runs an agent CLI against the stand-in for providers, in the same way as a worker runs it for an
-// issue, and returns how the run is classified. The worker is the real program, run without a director (its flag
-// --report). Its report is turned into evidence and classified as by the director.
+// Package trial runs an agent CLI against the fake provider, the way a worker runs it for an issue, and returns how the
+// run is classified. The worker is the real program, run without a director (flag --report). Its report is turned into
+// evidence and classified as the director would.
 //
 // Invariants: each run has a separate HOME and checkout, and inherits only PATH and the language from the caller's
 // environment. All processes that the agent started have ended when Run returns.

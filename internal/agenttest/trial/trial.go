@@ -22,7 +22,7 @@ import (
 	"retake/internal/recovery/classify"
 )
 
-// Options are the common options of an agent's runs.
+// Options are shared by all runs of an agent.
 type Options struct {
 	Table      *agent.Table
 	Agent      string // the agent's name in the table
@@ -73,7 +73,7 @@ func (r Result) Reason() recovery.Reason {
 	return ""
 }
 
-// Cause returns one line for people about the reason.
+// Cause returns a one-line explanation of the reason, for people.
 func (r Result) Cause() string {
 	if r.Report == nil && !r.Wrote {
 		return "it succeeded without changes, and answered: " + strings.Join(strings.Fields(r.Outcome.Answer), " ")
@@ -180,7 +180,7 @@ func environment(row *agent.Profile, url, path string) []string {
 	for _, k := range row.Keys {
 		env = append(env, k+"=standin")
 	}
-	// the last of several entries with the same name counts
+	// of several entries with the same name, the last one wins
 	for _, e := range append(append([]string{}, usualVariables...), row.Try.Env...) {
 		env = append(env, strings.ReplaceAll(e, "{url}", url))
 	}
@@ -223,7 +223,7 @@ func asProcess(ctx context.Context, j Job) error {
 	return err
 }
 
-// listen reads the agent's stream again, for data that a report lacks.
+// listen reads the agent's stream again, to get data that a report lacks.
 func (r *Result) listen(row *agent.Profile) error {
 	reader, err := agent.NewReader(row.Format)
 	if err != nil {

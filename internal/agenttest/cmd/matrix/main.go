@@ -1,5 +1,5 @@
-// Command matrix runs every known and installed agent CLI through all cases of the stand-in for providers, and writes
-// the classification of each run. It works without an account or Docker. See make agents.
+// Command matrix runs every known and installed agent CLI through every case of the fake provider, and writes the
+// classification of each run. It works without an account or Docker. See make agents.
 //
 // It searches AGENTS/<name of its profile>/ for an agent, as installed by make agents-install, and then PATH.
 //
