@@ -4,7 +4,8 @@
 //	make attacks    all attacks, with figures; exit 1 if an attack succeeded
 //	go test         the quick attacks, without containers if no engine answers
 //
-// A new row must succeed against the commit before its defence. Build the programs of that commit, and attack them:
+// A new row's attack must succeed against the commit before its defence. Build the programs of that commit, and attack
+// them:
 //
 //	go build -o DIR/ ./cmd/director ./cmd/worker && go test -c -o DIR/attack.test ./internal/attack
 //	make attacks BASELINE=DIR ONLY=door
@@ -14,7 +15,7 @@
 // stolen credential. The others are real workers in containers, with the program in the directory agent as their agent.
 //
 // Each attack is one row of a table. A row lists the actions of the hostile agent, the defence that must hold, and the
-// outcome before the director had that defence. During every attack on the bus an honest worker runs, which must get
+// outcome before the director had that defence. During every attack on the bus, an honest worker runs, and it must get
 // its welcome, exchange its messages and deliver its work as usual.
 //
 // # Invariants
@@ -22,7 +23,7 @@
 //   - A row fails unless the attack was actually carried out. So a missing precondition is an error instead of a
 //     success.
 //   - A damaged director is replaced before the next row.
-//   - The remains of an attack on the machine (containers, images, mounts, files) are removed with its world.
+//   - Whatever an attack leaves on the machine (containers, images, mounts, files) is removed with its world.
 //
 // # Imports
 //

@@ -56,7 +56,7 @@ func sparse(args []string) (string, error) {
 	return "", err
 }
 
-// fill BYTES writes a file of this size, or until the disk is full.
+// fill BYTES writes a file of this size, or stops when the disk is full.
 func fill(args []string) (string, error) {
 	dir := "."
 	if len(args) > 1 {
@@ -83,7 +83,7 @@ func fill(args []string) (string, error) {
 	return fmt.Sprintf("wrote %d MB: %s", n>>20, end), f.Close()
 }
 
-// many FILES DEPTH makes FILES empty files in one directory, nested in DEPTH directories with names of 250 letters.
+// many FILES DEPTH makes FILES empty files in one directory, nested in DEPTH directories with 250-letter names.
 func many(args []string) (string, error) {
 	back, err := os.Open(".")
 	if err != nil {
@@ -291,7 +291,7 @@ func swap(args []string) (string, error) {
 	return fmt.Sprintf("%d swaps", n), nil
 }
 
-// grow SECONDS creates files and directories for this time.
+// grow SECONDS creates files and directories for that many seconds.
 func grow(args []string) (string, error) {
 	end, n := time.Now().Add(time.Duration(count(args[0]))*time.Second), 0
 	for time.Now().Before(end) {

@@ -13,7 +13,7 @@ import (
 	"syscall"
 )
 
-// onHost lists attacks on programs of the image, and on the director that runs next to a plain process.
+// onHost lists attacks on the image's programs, and on the director that runs next to a plain process.
 var onHost = map[string]func(args []string) (string, error){"root": root, "beside": beside, "files": files}
 
 // root PATH... tries to write to the root file system, to the agent's program and to the worker's program. The paths
@@ -60,8 +60,9 @@ func root(paths []string) (string, error) {
 	return out.String(), nil
 }
 
-// beside PID TEXT tries to access a process on this machine by /proc, signals and ptrace. It also searches /proc of all
-// processes for the text. The argument is the reversed text, so that the search does not find the argument itself.
+// beside PID TEXT tries to access a process on this machine through /proc, signals and ptrace. It also searches every
+// process's files in /proc for the text. The argument is the reversed text, so that the search does not find the
+// argument itself.
 func beside(args []string) (string, error) {
 	var out strings.Builder
 	pid := int(count(args[0]))
@@ -126,7 +127,7 @@ func files(args []string) (string, error) {
 			for _, way := range touch(path, d) {
 				fmt.Fprintf(&out, "through: %s %s\n", way, path)
 			}
-			return nil // an unlisted directory is not a finding
+			return nil // a directory that cannot be listed is not a finding
 		})
 		if err != nil {
 			fmt.Fprintln(&out, err)
@@ -153,7 +154,7 @@ func touch(path string, d fs.DirEntry) (ways []string) {
 	info, err := os.Stat(path)
 	if f, failed := os.OpenFile(path, os.O_WRONLY, 0); failed == nil {
 		_ = f.Close()
-		if err == nil && info.Mode()&fs.ModeDevice == 0 { // /dev/null replaces hidden files
+		if err == nil && info.Mode()&fs.ModeDevice == 0 { // hidden files are replaced with /dev/null
 			ways = append(ways, "opened for writing")
 		}
 	}

@@ -215,7 +215,7 @@ func readonly(args []string) (string, error) {
 	return err.Error(), nil
 }
 
-// forkBomb starts processes of this program until a start fails.
+// forkBomb starts copies of this program until one fails to start.
 func forkBomb([]string) (string, error) {
 	self, err := os.Executable()
 	n := 0
@@ -271,7 +271,7 @@ func flood(args []string) (string, error) {
 	return "", nil
 }
 
-// question KIND writes a question to a person as a huge file, a pipe, a link or the given text.
+// question KIND writes a question for a person as a huge file, a pipe, a link or the given text.
 func question(args []string) (string, error) {
 	_ = os.MkdirAll(".retake", 0o755)
 	const path = ".retake/question.md"
@@ -336,7 +336,7 @@ func logFile(args []string) (string, error) {
 	return "", err
 }
 
-// detach starts a process in a new session and does not stop it.
+// detach starts a process in a new session and leaves it running.
 func detach([]string) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -360,7 +360,7 @@ func ticking([]string) (string, error) {
 	}
 }
 
-// ticks reports whether the process ticking is still alive.
+// ticks reports whether the ticking process is still alive.
 func ticks([]string) (string, error) {
 	before, _ := os.ReadFile("/tmp/ticks")
 	time.Sleep(500 * time.Millisecond)

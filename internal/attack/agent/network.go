@@ -35,7 +35,7 @@ var onNetwork = map[string]func(args []string) (string, error){
 	"promptly":   promptly,
 }
 
-// answer PORT DURATION sends a byte to each client of a port, for this time.
+// answer PORT DURATION sends a byte to each client of the port for the given time.
 func answer(args []string) (string, error) {
 	most, err := time.ParseDuration(args[1])
 	if err != nil {
@@ -69,7 +69,7 @@ func word(address string, patience time.Duration) error {
 	return err
 }
 
-// neighbours PORT DURATION searches its own network for other hosts that answer at PORT, for this time.
+// neighbours PORT DURATION searches its own network for the given time for other hosts that answer at PORT.
 func neighbours(args []string) (string, error) {
 	most, err := time.ParseDuration(args[1])
 	if err != nil {
@@ -157,7 +157,7 @@ func browse(args []string) (string, error) {
 	return out.String(), nil
 }
 
-// proxy METHOD TARGET HOST IDENTITY sends the proxy a raw request. An answer with 200 is a success.
+// proxy METHOD TARGET HOST IDENTITY sends the proxy a raw request. Status 200 counts as a success.
 func proxy(args []string) (string, error) {
 	at, err := url.Parse(os.Getenv("HTTP_PROXY"))
 	if err != nil || at.Host == "" {
@@ -194,7 +194,8 @@ func proxy(args []string) (string, error) {
 	return args[1] + ": " + answer.Status, nil
 }
 
-// model sends a request to its model like an agent, and then requests another path of the proxy with the same key.
+// model sends a request to its model as an agent would, and then requests another path from the proxy with the same
+// key.
 func model([]string) (string, error) {
 	var out strings.Builder
 	base, key := os.Getenv("ANTHROPIC_BASE_URL"), os.Getenv("ANTHROPIC_API_KEY")
@@ -303,8 +304,8 @@ func echoes(args []string) (string, error) {
 	return out.String(), nil
 }
 
-// crowd CONNECTIONS DURATION occupies the proxy with connections for this time. A third of them send nothing, a third
-// send a part of a request, and a third send an anonymous request.
+// crowd CONNECTIONS DURATION occupies the proxy with connections for the given time. A third of them send nothing, a
+// third send part of a request, and a third send an anonymous request.
 func crowd(args []string) (string, error) {
 	n, err := strconv.Atoi(args[0])
 	if err != nil {
@@ -341,7 +342,7 @@ func crowd(args []string) (string, error) {
 	return fmt.Sprintf("crowd: %d connections from %d to %d", opened, began.Unix(), time.Now().Unix()), nil
 }
 
-// promptly URL DURATION fetches a page repeatedly for this time, and prints the slowest answer.
+// promptly URL DURATION fetches a page repeatedly for the given time, and prints the slowest answer.
 func promptly(args []string) (string, error) {
 	most, err := time.ParseDuration(args[1])
 	if err != nil {
