@@ -19,7 +19,7 @@ import (
 	"retake/internal/safefile"
 )
 
-// Attempt calls change on the content of an attempt's meta.json, and writes the file and the attempt's summary. A new
+// Attempt calls change on the content of an attempt's meta.json, then writes the file and the attempt's summary. A new
 // attempt starts with OutcomeRunning. The Writer's goroutine calls change later.
 func (w *Writer) Attempt(id string, change func(*Meta)) {
 	w.put(auditsDir, 0, func() (string, error) { return w.attempts.update(id, change) })
@@ -81,8 +81,8 @@ func (a *attempts) update(id string, change func(*Meta)) (path string, err error
 	return path, a.enter(m)
 }
 
-// maxTransitions is the maximum size of transitions.jsonl, in bytes. It is high enough even for a worker that stops and
-// resumes its heartbeats for a whole day.
+// maxTransitions is the maximum size of transitions.jsonl, in bytes. It suffices even for a worker whose heartbeats
+// stop and resume for a whole day.
 const maxTransitions = 1 << 20
 
 func (a *attempts) transition(t Transition) (path string, err error) {
@@ -125,8 +125,8 @@ func (a *attempts) output(id string, o Output) (path string, err error) {
 }
 
 // tail masks a log and cuts it to its last MaxText bytes. To limit the work, it first cuts a long log to twice this
-// size. It then drops the first line, because the line may begin with the rest of a secret, which the redactor cannot
-// find.
+// size. It then drops the first line, because the line may begin with the tail of a secret, which the redactor cannot
+// recognize.
 func (a *attempts) tail(text string) string {
 	if most := 2 * a.o.MaxText; len(text) > most {
 		text = wire.CutTail(text, most)

@@ -69,7 +69,7 @@ func cleaned[T any](v T, clean func(string) string) (out T, err error) {
 	return out, json.Unmarshal(text, &out)
 }
 
-// add appends whole lines to path. It first removes an incomplete line that a crash or a full disk left.
+// add appends whole lines to path. It first removes an incomplete line left by a crash or a full disk.
 func (d disk) add(path string, lines []byte) (err error) {
 	if err := safefile.MkdirAll(filepath.Dir(path), dirMode); err != nil {
 		return err
@@ -110,7 +110,7 @@ func wholeLines(f *os.File) (int64, error) {
 	return end, errors.Join(err, f.Truncate(end))
 }
 
-// sweep removes incomplete files below dir that a crash left.
+// sweep removes incomplete files left below dir by a crash.
 func sweep(dir string) error {
 	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		switch {

@@ -27,7 +27,7 @@ type Event struct {
 
 // Classified is a classification that led to a retry or was shown to a person. Reason and Retryable are always set.
 type Classified struct {
-	Caller    string `json:"caller"` // the component that classified
+	Caller    string `json:"caller"` // the component that made the classification
 	Issue     string `json:"issue"`
 	Attempt   int    `json:"attempt"`
 	AttemptID string `json:"attempt_id"`

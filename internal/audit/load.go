@@ -36,10 +36,11 @@ var errNoDirector = errors.New("audit: not a director's data directory")
 
 const wantDir = "name a director.data_dir with a previous run, with --dir, or its configuration with --config"
 
-// traces lists the files that a director immediately creates in its data directory.
+// traces lists the files that a director creates in its data directory as soon as it starts.
 var traces = []string{"lock", "installation", auditsDir, stateDir, eventsFile}
 
-// Find is like Load, for a directory that a person named. It returns an error if a director has not used the directory.
+// Find is like Load, but for a directory that a person named. It returns an error if a director has not used the
+// directory.
 func Find(dir string) (*Store, error) {
 	s, err := Load(dir)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// Versions of the written documents.
+// Versions of the document formats.
 const (
 	metaSchema    = "retake-audit/v1"
 	indexSchema   = "retake-audit-index/v1"

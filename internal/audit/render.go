@@ -31,7 +31,7 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"stamp":   stamp,
 }).ParseFS(pages, "pages/*.md"))
 
-// render returns a page with its data. If the template fails, the page ends with the error.
+// render fills in a page's template. If the template fails, the page ends with the error.
 func render(page string, data any) string {
 	var s strings.Builder
 	if err := templates.ExecuteTemplate(&s, page, data); err != nil {

@@ -196,7 +196,7 @@ func (p reportPage) Impact() (out totalImpact) {
 	return out
 }
 
-// Same describes the connection between the failures of an incident, for a sentence.
+// Same says what an incident's failures have in common, as part of a sentence.
 func (i Incident) Same() string {
 	if outage(about(i.Reason).Cause) {
 		return "one outage"
@@ -254,7 +254,7 @@ type unknown struct {
 }
 
 // Unknown returns nil if fewer than three failed attempts, or less than a fifth of them, have an unknown reason.
-// Otherwise it describes these attempts, because the classification rules should be improved. Without a timeline, it
+// Otherwise it describes these attempts, so that someone can improve the classification rules. Without a timeline, it
 // counts tasks instead of attempts.
 func (p reportPage) Unknown() *unknown {
 	seen := p.Timeline
@@ -342,7 +342,7 @@ func quoted(s string) string {
 // ReportWanted reports whether a run ends with a report: after a failure, and always with ContinueOnError.
 func ReportWanted(d ReportData) bool { return ExitCode(d) != 0 || d.ContinueOnError }
 
-// ExitCode returns 0 without a failure, and 1 otherwise, even with ContinueOnError.
+// ExitCode returns 0 if nothing failed, and 1 otherwise, even with ContinueOnError.
 func ExitCode(d ReportData) int {
 	if len(d.Failed) > 0 || d.Aborted != "" {
 		return 1

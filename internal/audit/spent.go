@@ -11,8 +11,8 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// Spent is the usage of all attempts. A person's answer does not reset it. In contrast, it resets the usage in Stats
-// and BudgetRow that counts against the budget.
+// Spent is the usage of all attempts. A person's answer does not reset it, unlike the usage in Stats and BudgetRow that
+// counts against the budget.
 type Spent struct {
 	PaidCalls int64   `json:"paid_calls"`
 	Tokens    int64   `json:"tokens"`

@@ -82,7 +82,7 @@ const maxCalls = 1_000_000_000
 // recently.
 const maxSignatures = 100
 
-// See records that a failure with a signature was seen for the nth time.
+// See records that a failure with the given signature was seen for the nth time.
 func (s *Stats) See(signature, class string, n int, at time.Time) {
 	if signature == "" {
 		return
@@ -115,7 +115,7 @@ func ReadStats(path string) (Stats, error) {
 	case errors.Is(err, errTooLarge):
 		return Stats{}, fmt.Errorf("%w: %w", ErrCorrupt, err)
 	case err != nil:
-		return Stats{}, err // the file itself may be valid: permission is missing, or the disk fails
+		return Stats{}, err // the file itself may be valid: a permission may be missing, or the disk failing
 	}
 	return parseStats(data)
 }

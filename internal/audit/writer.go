@@ -199,7 +199,7 @@ func (w *Writer) logDropped() {
 	}
 }
 
-// tidyEvery is the interval of the search for expired files.
+// tidyEvery is the interval between searches for expired files.
 const tidyEvery = 24 * time.Hour
 
 // do carries out a write. A panic in a value or in the redactor must not stop the director.
@@ -215,7 +215,7 @@ func (w *Writer) do(j job) {
 	path, err = j.run()
 }
 
-// tidy removes expired files, and files that a crash left incomplete. It also builds the index.
+// tidy removes expired files, and incomplete files left by a crash. It also builds the index.
 func (w *Writer) tidy() (path string, err error) {
 	w.tidied = w.o.Now()
 	faults := []error{w.attempts.load(), w.pruneState()}
@@ -253,7 +253,7 @@ func anyWrite(err error) bool {
 	return diskfault.Of(err) != diskfault.None || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
-// writeErrors logs when writing begins to fail, and when it works again.
+// writeErrors logs when writes start to fail, and when they succeed again.
 type writeErrors struct {
 	log  *zap.Logger
 	lost map[string]uint64 // number of failed writes since the first failure, by type of file or by path
