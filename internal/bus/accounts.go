@@ -29,7 +29,7 @@ const (
 	updateSubject = "$SYS.REQ.CLAIMS.UPDATE"
 	updateTimeout = 3 * time.Second
 	unknownLife   = 8 * 24 * time.Hour // assumed longest life of a credential: the watchdog's limit plus a day
-	lookEvery     = 30 * time.Second   // interval of reads of the shared bucket
+	lookEvery     = 30 * time.Second   // interval between reads of the shared bucket
 )
 
 // Files of earlier versions. start removes them, because the bucket has their content.
@@ -57,14 +57,14 @@ type workersAccount struct {
 	wake    chan struct{} // holds at most one token
 
 	writing sync.Mutex // held while writing the file; acquired before mu
-	written uint64     // number of changes in the file
+	written uint64     // number of changes written to the file
 
 	mu        sync.Mutex
 	shared    jetstream.KeyValue
 	secret    []byte // the fleet's secret, from which all users' and attempts' keys derive; nil until known
 	unwritten bool   // set if the copy of secret could not be written because the disk failed
 	known     *credentials
-	shut      map[string]bool  // users (public keys) that this process revoked; removed at the next issue
+	shut      map[string]bool  // users (public keys) that this process revoked, until the next issue
 	told      map[string]bool  // offences that the caller has reported, by fleet and worker
 	next      *push            // carries the revocations made since the last push began
 	changes   uint64           // number of changes made to known

@@ -68,8 +68,8 @@ func (a *workersAccount) incomplete() bool {
 }
 
 // watchServers pushes the claims when a server joins the cluster, because that server may have missed a revocation
-// while it was down. It detects new servers by the statistics that a server publishes within a second of its start.
-// Only the subscription's goroutine uses known.
+// while it was down. It detects new servers by the statistics that a server publishes within a second of starting. Only
+// the subscription's goroutine uses known.
 func (a *workersAccount) watchServers() error {
 	known := map[string]bool{a.sys.ConnectedServerId(): true}
 	_, err := a.sys.Subscribe("$SYS.SERVER.*.STATSZ", func(m *nats.Msg) {
@@ -86,7 +86,7 @@ func (a *workersAccount) watchServers() error {
 	return err
 }
 
-// again requests a push and does not wait. All requests made before the push begins share that push.
+// again requests a push without waiting for it. All requests made before the push begins share that push.
 func (a *workersAccount) again() {
 	select {
 	case a.wake <- struct{}{}:

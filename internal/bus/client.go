@@ -39,8 +39,8 @@ type Client struct {
 	nc       *nats.Conn
 }
 
-// Dial connects once, and then reconnects without limit. The caller retries a failed Dial, because the server may be
-// starting or may not know the workers' account. Client does not log.
+// Dial connects once, and then reconnects whenever the connection is lost. The caller retries a failed Dial, because
+// the server may be starting or may not know the workers' account. Client does not log.
 func Dial(o ClientOptions) (*Client, error) {
 	if err := wire.CheckID(o.WorkerID); err != nil {
 		return nil, err

@@ -56,8 +56,8 @@ func (i *intake) watchConnections() error {
 	return c.sys.FlushTimeout(link.AnswerTimeout)
 }
 
-// refusalsWaiting is the capacity of the queue of refusals. Refusals beyond it are not counted, but far fewer refusals
-// of one worker already are an offence.
+// refusalsWaiting is the capacity of the queue of refusals. Refusals beyond it are not counted, but a worker commits an
+// offence with far fewer.
 const refusalsWaiting = 1024
 
 // watchRefusals counts the refusals of the embedded server for each worker until the intake is closed. A joined server

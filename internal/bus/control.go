@@ -35,8 +35,8 @@ var ErrNotSent = errors.New("bus: connection lost")
 // probeAgain is the pause between probes to a worker that is not subscribed. The worker may be reconnecting.
 const probeAgain = 100 * time.Millisecond
 
-// Probe asks a worker for a heartbeat. ErrNoAnswer means that the worker did not answer in time (5 s, if ctx
-// has no deadline) or does not listen. An unreadable answer becomes a dead letter and a *wire.Malformed.
+// Probe asks a worker for a heartbeat. ErrNoAnswer means that the worker did not answer in time (5 s, if ctx has no
+// deadline) or is not listening. An unreadable answer becomes a dead letter and a *wire.Malformed.
 func (b *Bus) Probe(ctx context.Context, worker string) (wire.Heartbeat, error) {
 	if err := wire.CheckID(worker); err != nil {
 		return wire.Heartbeat{}, err

@@ -129,8 +129,8 @@ func (a *workersAccount) nextPush() *push {
 
 func (a *workersAccount) offence(worker string) string { return a.fleet + "/" + worker }
 
-// offences returns this fleet's offences that were not reported yet. It pushes first, because a push also reads the
-// offences that other directors found.
+// offences returns this fleet's offences that have not been reported yet. It pushes first, because a push also reads
+// the offences that other directors found.
 func (a *workersAccount) offences(ctx context.Context) ([]Offence, error) {
 	a.mu.Lock()
 	p := a.nextPush()
@@ -153,7 +153,7 @@ func (a *workersAccount) offences(ctx context.Context) ([]Offence, error) {
 	return out, p.err
 }
 
-// offended reports whether a worker has an offence that was not reported yet.
+// offended reports whether a worker has committed an offence that has not been reported yet.
 func (a *workersAccount) offended(worker string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

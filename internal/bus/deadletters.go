@@ -29,8 +29,8 @@ const (
 // sends its acknowledgement there and does not store the subject.
 const HeaderAnswer = "Retake-Answer"
 
-// Limits of the stored dead letters per cause and per sender. Beyond a limit, messages are only counted. Without
-// limits, one faulty worker could fill the disk or the log, or displace the dead letters of other workers.
+// Limits on stored dead letters, per cause and per sender. Beyond a limit, messages are only counted. Without limits,
+// one faulty worker could fill the disk or the log, or displace the dead letters of other workers.
 const (
 	deadPerSecond = 10
 	deadBurst     = 50

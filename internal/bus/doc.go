@@ -23,8 +23,8 @@
 //
 // # Invariants
 //
-//   - Reports are acknowledged by the caller. This package acknowledges only unreadable reports, after it has
-//     stored them as dead letters (or only counted them, if a limit of dead letters is reached).
+//   - Reports are acknowledged by the caller. This package acknowledges only unreadable reports, after it has stored
+//     them as dead letters (or only counted them, if a limit on dead letters is reached).
 //   - If the subject and the payload disagree about the sender, the subject takes precedence.
 //   - A revocation lasts until the credential would have expired. It is written to disk before any request to
 //     the server.
@@ -33,7 +33,7 @@
 //     separate backlog for each type of message. A silent worker does not use a goroutine.
 //   - Workers cannot choose message ids or destinations of answers. The director makes the message ids, and reply
 //     subjects must be below the worker's inbox.
-//   - Only the director is in the account of the journal, and reply subjects do not reach beyond their account.
+//   - Only the director is in the journal's account, and reply subjects do not reach beyond their account.
 //
 // # Clock
 //
@@ -42,9 +42,9 @@
 //
 // # Failure policy
 //
-// After a lost connection, both sides reconnect without limit, with jittered backoff. Durable consumers have fixed
-// names, so restarts do not leave old ones behind. Errors of Open are permanent, and tell the user how to proceed.
-// Later errors are transient unless Permanent reports otherwise.
+// After a lost connection, both sides keep reconnecting, with jittered backoff. Durable consumers have fixed names, so
+// restarts do not leave old ones behind. Errors from Open are permanent, and tell the user how to proceed. Later errors
+// are transient unless Permanent reports otherwise.
 //
 // # Parts
 //
@@ -52,7 +52,7 @@
 //	    ──▶ leadership   which director leads
 //	    ──▶ checkouts    checkouts that travel
 //	    ──▶ Reports      the workers' reports
-//	Bus, Client ──▶ link  signing in, timeouts, the errors of NATS
+//	Bus, Client ──▶ link  signing in, timeouts, NATS errors
 //
 // The director, the worker and the demo import it. Other adapters do not.
 package bus

@@ -15,8 +15,8 @@ import (
 // its backlog. With a goroutine per subscription, a hundred thousand idle workers with six subscriptions each would
 // need gigabytes for stacks.
 
-// inboundMessages limits the messages that wait for the sorter. The NATS client drops further messages. This is rare,
-// because the sorter blocks only on the intake's lock.
+// inboundMessages limits the number of messages waiting for the sorter. The NATS client drops further messages. This is
+// rare, because the sorter blocks only on the intake's lock.
 const inboundMessages = 1 << 16
 
 // source identifies the worker and class of a subscription. The zero source belongs to a removed subscription.

@@ -22,13 +22,13 @@ import (
 
 // Errors that callers distinguish.
 var (
-	// ErrNoAnswer means that the other side did not answer in time, or does not listen. It is transient.
+	// ErrNoAnswer means that the other side did not answer in time, or is not listening. It is transient.
 	ErrNoAnswer = link.ErrNoAnswer
 	// ErrRejected means that the director will never accept the report. It is permanent.
 	ErrRejected = errors.New("bus: report rejected")
 )
 
-// Types of package journal for the callers of this package.
+// Types of package journal, repeated here for callers.
 type (
 	Journal      = journal.Journal
 	Verification = journal.Verification
@@ -39,7 +39,7 @@ type (
 	Head             = chain.Head
 )
 
-// Types of package checkouts for the callers of this package.
+// Types of package checkouts, repeated here for callers.
 type (
 	CheckoutRules = checkouts.Rules
 	CheckoutStore = checkouts.Store
@@ -47,14 +47,14 @@ type (
 	OpenCheckout  = checkouts.Opened
 )
 
-// Types of package leadership for the callers of this package.
+// Types of package leadership, repeated here for callers.
 type (
 	Lease        = leadership.Lease
 	Leader       = leadership.Leader
 	LeaseOptions = leadership.Options
 )
 
-// Errors of packages journal, chain, checkouts and link for the callers of this package.
+// Errors of packages journal, chain, checkouts and link, repeated here for callers.
 var (
 	ErrRefused         = journal.ErrRefused
 	ErrUnsure          = journal.ErrUnsure
@@ -100,7 +100,7 @@ type Options struct {
 	Mirror       string        // file that records the end of the journal (see chain.Mirror); empty to disable
 	WorkerLife   time.Duration // validity of a worker's credential; default 48 h
 	Prefix       string        // prefix of every subject; default wire.DefaultPrefix
-	Fleet        string        // name of the fleet, which stream names contain; default "default"
+	Fleet        string        // name of the fleet, a part of stream names; default "default"
 	// Leads reports whether only this process may now change the journal and create the fleet's secret. Nil means
 	// always.
 	Leads           link.Leads

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Limits of one worker. A worker normally sends a heartbeat every few seconds, one report, and a lease request for each
-// start of an agent. The limits are far higher, so that a correct worker does not reach them.
+// Limits of one worker. A worker normally sends a heartbeat every few seconds, a lease request each time an agent
+// starts, and one report. The limits are far higher, so that a correct worker does not reach them.
 const (
 	messagesPerSecond = 100
 	messagesAtOnce    = 300

@@ -21,11 +21,11 @@ const (
 	sharedKeys    = "RETAKE_KEYS"
 	keyWorkers    = "workers" // value: credentials
 	keySecret     = "secret." // followed by the fleet; value: the secret that users' and attempts' keys derive from
-	sharedTries   = 16        // maximum number of attempts of a compare-and-set
+	sharedTries   = 16        // maximum number of tries of a compare-and-set
 	everybody     = "*"       // wildcard in NATS claims for the public keys of all users
 	maxRevoked    = 8192      // maximum number of individual revocations, so that the claims fit in a message of 1 MiB
 	keptOnSummary = maxRevoked / 2
-	sparedBySum   = 10 * time.Minute // summarise first spares newer credentials, which may be unknown to some directors
+	sparedBySum   = 10 * time.Minute // at first, summarise spares newer credentials, which some directors may not know
 )
 
 // credentials records when workers' credentials were issued and revoked, in Unix seconds. Directors can merge their
@@ -66,8 +66,8 @@ func (c *credentials) prune(now time.Time) {
 }
 
 // summarise shortens the list of revocations if it does not fit in one message. It replaces the oldest individual
-// revocations by All, which revokes every credential issued up to a time. At first it chooses a time before the oldest
-// credential in use. If the list is then still too long, it chooses a later time, which leaves only the newest
+// revocations with All, which revokes every credential issued up to a given time. At first it chooses a time before the
+// oldest credential in use. If the list is then still too long, it chooses a later time, which leaves only the newest
 // keptOnSummary revocations. cutOff is the number of credentials in use that All revokes.
 func (c *credentials) summarise(now time.Time) (cutOff int) {
 	c.prune(now)

@@ -58,8 +58,8 @@ func Segments(dir string) ([]Segment, error) {
 	return all, nil
 }
 
-// Expire removes the segments that were archived before a time. It starts with the oldest segment and stops at the
-// first newer one, so it never leaves a gap.
+// Expire removes the segments that were archived before the given time. It starts with the oldest segment and stops at
+// the first newer one, so it never leaves a gap.
 func Expire(dir string, before time.Time) error {
 	all, err := Segments(dir)
 	if err != nil {

@@ -14,7 +14,7 @@ type Kind string
 
 // The types of damage.
 const (
-	Cut    Kind = "cut"    // the journal ends before a batch that was certainly stored
+	Cut    Kind = "cut"    // the journal ends before a batch that is known to have been stored
 	Gap    Kind = "gap"    // a batch in the middle is missing
 	Fork   Kind = "fork"   // a batch differs from the batch that a snapshot or the Mirror recorded
 	Broken Kind = "broken" // a batch is unreadable, or its digest does not match the earlier batches

@@ -142,7 +142,7 @@ func (w *Writer) State(s State) error {
 	return w.lines.Encode(l)
 }
 
-// Head returns the head after the batches so far.
+// Head returns the head after the batches added so far.
 func (w *Writer) Head() Head { return w.chain.Head() }
 
 // File describes a file that was read.

@@ -70,8 +70,8 @@ type Chain struct {
 	linked bool // from now on, every batch must have HeaderPrev
 }
 
-// Follow returns a Chain that begins after a head. If the head has a digest, the journal already used HeaderPrev at
-// that point, so all later batches must have the header.
+// Follow returns a Chain that begins after the given head. If the head has a digest, the journal already used
+// HeaderPrev at that point, so all later batches must have the header.
 func Follow(from Head) *Chain {
 	return &Chain{head: from, sure: from.Known(), linked: from.Seq > 0 && from.Known()}
 }
@@ -80,7 +80,7 @@ func Follow(from Head) *Chain {
 // Sure returns false until the first batch with HeaderPrev.
 func (c *Chain) Sure() bool { return c.sure }
 
-// Head returns the head after the batches so far.
+// Head returns the head after the batches added so far.
 func (c *Chain) Head() Head { return c.head }
 
 // Add checks the next batch and advances the head. If it fails, the error is a *Damage, and the head stays at the

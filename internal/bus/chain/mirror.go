@@ -110,7 +110,7 @@ func (m *Mirror) Write(to Mark) error {
 	return err
 }
 
-// Reset records that a new journal begins after a head. It discards the old marks.
+// Reset records that a new journal begins after the given head. It discards the old marks.
 func (m *Mirror) Reset(to Mark) error {
 	slot := writeSlot(to, m.stream)
 	_, err := m.f.WriteAt(append(slot, slot...), 0)

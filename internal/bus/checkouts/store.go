@@ -17,7 +17,7 @@ import (
 	"retake/internal/checkpoint"
 )
 
-// changeTries is the number of attempts of a compare-and-set while other processes change the state.
+// changeTries is how many times a compare-and-set is tried while other processes change the state.
 const changeTries = 16
 
 // Names of a task's stored data: its state, and each chunk.
@@ -33,7 +33,7 @@ type Store struct {
 	kv     jetstream.KeyValue
 	task   string
 	stored map[checkpoint.Digest]bool
-	// sizes has a lower bound for the size of each chunk that this Store stored or read, or that a loaded manifest
+	// sizes has a lower bound on the size of each chunk that this Store stored or read, or that a loaded manifest
 	// names.
 	sizes map[checkpoint.Digest]int64
 }

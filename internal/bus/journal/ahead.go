@@ -19,7 +19,7 @@ const (
 	aheadBytes   = 2 << 20     // maximum number of bytes per request
 	aheadAtOnce  = 2           // maximum number of requests in progress by all readers of the journal
 	aheadWait    = time.Second // longest wait for the next batch of a request
-	aheadTries   = 3           // ahead gives up after this number of consecutive consumers without a batch
+	aheadTries   = 3           // ahead gives up after this many consecutive consumers without a batch
 )
 
 // ahead prefetches live batches with an ephemeral consumer. If ahead does not deliver a batch in order, the caller

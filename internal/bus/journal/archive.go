@@ -218,8 +218,8 @@ func (a *archiver) writeSegments(ctx context.Context, dir string, next, to uint6
 	return nil
 }
 
-// sound checks the batches after a head, up to the sequence to. It returns the head before the first damaged batch. A
-// *chain.Damage concerns the batch after the returned head.
+// sound checks the batches after the given head, up to the sequence to. It returns the head before the first damaged
+// batch. A *chain.Damage concerns the batch after the returned head.
 func (a *archiver) sound(ctx context.Context, after chain.Head, to uint64) (chain.Head, error) {
 	c := chain.Follow(after)
 	err := a.live.read(ctx, after.Seq+1, to, c.Add)

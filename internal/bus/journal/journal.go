@@ -32,7 +32,7 @@ var (
 	ErrNotEmpty = errors.New("journal: it has batches, which must be set aside first")
 )
 
-// Limits of one attempt to append. The caller's context limits all attempts together.
+// Limits on one attempt to append. The caller's context limits all attempts together.
 const (
 	publishTimeout = 3 * time.Second // limit of one publish, and of one read-back
 	appendAttempts = 3
@@ -144,7 +144,7 @@ func (j *Journal) Close() error {
 // Head returns the head of the last batch that this process has read or written.
 func (j *Journal) Head() chain.Head { return j.position.at() }
 
-// ID returns the id of the last known journal. A replacement has another id.
+// ID returns the id of the last known journal. A replacement has a different id.
 func (j *Journal) ID() string { return j.position.source().Journal }
 
 // Append writes one batch after the sequence expectLast (0 for an empty journal) and returns the batch's

@@ -8,9 +8,9 @@ import (
 	"retake/internal/bus/chain"
 )
 
-// Records passes every batch after a head to fn, in order, first from the archive and then from the live journal. It
-// returns the last head. If the journal is damaged, the error is a *chain.Damage that names the batch, and fn has
-// received all earlier batches. Records stops when fn fails.
+// Records calls fn for every batch after the given head, in order, first from the archive and then from the live
+// journal. It returns the last head. If the journal is damaged, the error is a *chain.Damage that names the batch, and
+// fn has received all earlier batches. Records stops when fn fails.
 func (j *Journal) Records(ctx context.Context, after chain.Head, fn func(chain.Record) error) (chain.Head, error) {
 	first, last, err := j.live.bounds(ctx)
 	if err != nil {
@@ -54,7 +54,7 @@ func (j *Journal) Records(ctx context.Context, after chain.Head, fn func(chain.R
 	}
 }
 
-// archived passes the archived batches after the chain's head to take, up to the first live batch.
+// archived calls take for the archived batches after the chain's head, up to the first live batch.
 func (j *Journal) archived(c *chain.Chain, first uint64, take func(chain.Record) error) error {
 	if c.Head().Seq+1 >= first {
 		return nil

@@ -7,9 +7,9 @@ import (
 	"retake/internal/bus/chain"
 )
 
-// Replay passes every batch after a head to fn, in order, and returns the journal's last head. It checks the batches
-// against the starting head, the names of the snapshots, and the mirror. If the journal is damaged, the error is a
-// *chain.Damage that names the batch, and fn has received all earlier batches. Replay stops when fn fails.
+// Replay calls fn for every batch after the given head, in order, and returns the journal's last head. It checks the
+// batches against the starting head, the names of the snapshots, and the mirror. If the journal is damaged, the error
+// is a *chain.Damage that names the batch, and fn has received all earlier batches. Replay stops when fn fails.
 func (j *Journal) Replay(ctx context.Context, after chain.Head,
 	fn func(seq uint64, data []byte) error,
 ) (chain.Head, error) {

@@ -74,11 +74,11 @@ func (s site) find(ctx context.Context, known string) (stream jetstream.Stream, 
 // errBegun reports that the journal was missing when this process checked, but another process has created it since.
 var errBegun = fmt.Errorf("journal: another director has created it: %w", ErrReplaced)
 
-// ensure creates or updates the journal's stream and the store of its snapshots. there is the existing stream, or nil.
-// If the stream was missing and another process creates it first, ensure returns errBegun and leaves that stream
-// unchanged. NATS does not support conditional updates, so ensure updates a stream only if its configuration differs.
-// If the stream was replaced just before the update, ensure returns ErrReplaced. The update has then given the new
-// stream the identity of the old journal, so other directors do not treat it as a replacement.
+// ensure creates or updates the journal's stream and the store of its snapshots. The argument there is the existing
+// stream, or nil. If the stream was missing and another process creates it first, ensure returns errBegun and leaves
+// that stream unchanged. NATS does not support conditional updates, so ensure updates a stream only if its
+// configuration differs. If the stream was replaced just before the update, ensure returns ErrReplaced. The update has
+// then given the new stream the identity of the old journal, so other directors do not treat it as a replacement.
 func (s site) ensure(ctx context.Context, there jetstream.Stream,
 	i identity,
 ) (jetstream.Stream, jetstream.ObjectStore, error) {

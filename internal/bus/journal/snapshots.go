@@ -170,8 +170,8 @@ func (s *snapshots) get(ctx context.Context, seq uint64) (chain.Head, []byte, er
 	return unwrapSnapshot(seq, data)
 }
 
-// chunkBehind returns the first message of a subject after a sequence. If the message is missing, it retries, because
-// a replica may lag behind.
+// chunkBehind returns the first message on a subject after the given sequence. If the message is missing, it retries,
+// because a replica may lag behind.
 func chunkBehind(ctx context.Context, s jetstream.Stream, subject string,
 	last uint64,
 ) (m *jetstream.RawStreamMsg, err error) {

@@ -31,7 +31,7 @@ type VerifiedSegment struct {
 	Bytes int64  `json:"bytes"`
 }
 
-// VerifiedSnapshot is one checked snapshot. Fault is the reason why it is unreadable, or empty.
+// VerifiedSnapshot is one checked snapshot. Fault explains why it is unreadable, or is empty.
 type VerifiedSnapshot struct {
 	Seq   uint64 `json:"seq"`
 	Fault string `json:"fault,omitempty"`
@@ -168,8 +168,8 @@ func (v *verifier) behind(ctx context.Context, d *chain.Damage) (chain.Head, err
 	return chain.Head{Seq: v.Last}, err
 }
 
-// VerifyLive checks the live batches up to the sequence last. After each batch, it waits for the duration rest. It
-// returns the number of intact batches, and the first damage as a *chain.Damage. Retire may run at the same time.
+// VerifyLive checks the live batches up to the sequence last. It pauses for rest after each batch. It returns the
+// number of intact batches, and the first damage as a *chain.Damage. Retire may run at the same time.
 func (j *Journal) VerifyLive(ctx context.Context, last uint64, rest time.Duration) (n uint64, err error) {
 	begin, err := j.live.beginning(ctx, chain.Head{})
 	if err != nil {

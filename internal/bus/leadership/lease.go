@@ -36,8 +36,8 @@ type Leader struct {
 	Host    string `json:"host"`
 	DataDir string `json:"data_dir"`
 	Dir     string `json:"dir"` // identifies the data directory and its copies
-	// Lock identifies the file lock of the data directory, and the boot of the machine that has this lock. At most one
-	// process holds the lock. Lock is empty if unknown.
+	// Lock identifies the data directory's file lock, and the boot of the machine that holds it. At most one process
+	// holds the lock. Lock is empty if unknown.
 	Lock  string    `json:"lock"`
 	Since time.Time `json:"since"` // start of the lease, by the leader's wall clock
 	Why   string    `json:"why"`   // why this process leads, a clause for people

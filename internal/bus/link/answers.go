@@ -12,12 +12,12 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Time limits of requests.
+// Time limits for requests.
 const (
 	AnswerTimeout = 5 * time.Second  // limit of a request without a deadline in its context
-	StoreTimeout  = 4 * time.Second  // limit of a store; the requester still gets an answer within AnswerTimeout
+	StoreTimeout  = 4 * time.Second  // limit for storing a message; leaves time to answer within AnswerTimeout
 	ReadTimeout   = 3 * time.Second  // limit of one short read from the server
-	readFor       = 10 * time.Second // time after which Answered does not retry a read
+	readFor       = 10 * time.Second // time after which Answered stops retrying a read
 )
 
 var (
@@ -28,7 +28,7 @@ var (
 	ErrNotLeading = errors.New("bus: this director has stopped leading")
 )
 
-// noAnswerErrors are the errors of NATS's client for a request without an answer.
+// noAnswerErrors are the errors that the NATS client returns for an unanswered request.
 var noAnswerErrors = []error{
 	context.DeadlineExceeded, context.Canceled, nats.ErrTimeout, nats.ErrNoResponders, nats.ErrConnectionClosed,
 	nats.ErrDisconnected, nats.ErrReconnectBufExceeded, nats.ErrConnectionReconnecting, nats.ErrStaleConnection,
@@ -69,8 +69,8 @@ func NoAnswer(err error) error {
 // SamePrefix is advice that callers pass to NotCreated for a stream with subjects.
 const SamePrefix = ", and does no other fleet there use the same agent_bus.prefix"
 
-// NotCreated adds advice to the error of a failed creation of a stream or bucket. It does not add advice if the server
-// did not answer or is electing a leader, because a retry may succeed.
+// NotCreated adds advice to the error of a stream or bucket that could not be created. It does not add advice if the
+// server did not answer or is electing a leader, because a retry may succeed.
 func NotCreated(err error, replicas int, more string) error {
 	if Temporary(err) || Electing(err) {
 		return NoAnswer(err)

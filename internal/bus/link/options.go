@@ -41,9 +41,9 @@ func Pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Options make the director and the worker reconnect without limit. They retry even if the server refuses their
-// credentials, because a restarted server may not know the workers' account until its director is back. The client
-// does not buffer messages while the connection is lost. The sender must spool or drop them.
+// Options make the director and the worker keep reconnecting. They retry even if the server refuses their credentials,
+// because a restarted server may not know the workers' account until its director is back. The client does not buffer
+// messages while the connection is lost. The sender must spool or drop them.
 func Options(log *zap.Logger) []nats.Option {
 	return []nats.Option{
 		nats.MaxReconnects(-1),

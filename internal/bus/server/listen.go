@@ -25,7 +25,7 @@ type keptPort struct {
 	Port       int `json:"port"`
 }
 
-// freePortTries limits the search for a port that is free on every host. After this number of failures, the cause is
+// freePortTries limits the search for a port that is free on every host. After that many failures, the cause is
 // probably not a port in use.
 const freePortTries = 20
 

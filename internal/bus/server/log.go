@@ -94,8 +94,8 @@ func (l *serverLog) Noticef(format string, v ...any) {
 func (l *serverLog) Warnf(format string, v ...any)  { l.pass(l.log.Warn, format, v) }
 func (l *serverLog) Fatalf(format string, v ...any) { l.log.Error("nats: " + line(format, v)) }
 
-// Errorf logs an error of the server. A refused sign-in is only a warning, because a worker may reconnect before the
-// director has pushed the workers' account.
+// Errorf logs a server error. A refused sign-in is only a warning, because a worker may reconnect before the director
+// has pushed the workers' account.
 func (l *serverLog) Errorf(format string, v ...any) {
 	if strings.Contains(format, signInRefused) {
 		l.pass(l.log.Warn, format, v)

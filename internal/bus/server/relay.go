@@ -20,7 +20,7 @@ import (
 // authTimeout.
 const (
 	handshakeTimeout = 5 * time.Second
-	writeTimeout     = 10 * time.Second // a peer that does not read for this time is disconnected
+	writeTimeout     = 10 * time.Second // a peer that does not read for this long is disconnected
 	bytesPerSecond   = 4 << 20          // from a client to the server; the relay slows down a faster sender
 	bytesBurst       = 8 << 20
 	copyBuffer       = 16 << 10
@@ -45,7 +45,7 @@ func limitsFor(workers int) connlimit.Limits {
 // acceptAgain is the pause after a failed accept.
 const acceptAgain = 100 * time.Millisecond
 
-// entrance is a listener of a relay.
+// entrance is one of a relay's listeners.
 type entrance struct {
 	net.Listener
 	tls *tls.Config // nil for plain connections
@@ -178,7 +178,7 @@ func (g *greeting) Read(p []byte) (int, error) {
 	return g.rest.Read(p)
 }
 
-// Beginnings of the server's first line.
+// The server's first line begins with one of these.
 const (
 	infoPlain = "INFO {"
 	infoTLS   = infoPlain + `"tls_required":true,`

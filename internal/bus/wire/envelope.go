@@ -41,7 +41,7 @@ type frame struct {
 	Signature     string          `json:"signature,omitempty"`
 }
 
-// frameFields are the rules of the envelope's fields. Decode checks the version and the message type before these
+// frameFields are the rules for the envelope's fields. Decode checks the version and the message type before these
 // rules.
 var frameFields = append([]Field{need("sent_at", moment), need("seq", atLeast(0)), need("payload"), need("sender")},
 	senderFields...)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Cause is the reason why a message was rejected. The list is closed, because a cause is also the last token of a dead
+// Cause is the reason a message was rejected. The list is closed, because a cause is also the last token of a dead
 // letter's subject, a header and a metric label.
 type Cause string
 

@@ -99,8 +99,8 @@ func (r *plain) escaped(from, i int) (s string, ok bool) {
 	return "", false
 }
 
-// escapedRune reads \u1234, or a surrogate pair of two such escapes. n is the length of the escapes, or 0 if they are
-// not a character.
+// escapedRune reads \u1234, or a surrogate pair of two such escapes. n is the length of the escapes, or 0 if they do
+// not encode a character.
 func escapedRune(data []byte) (c rune, n int) {
 	c, ok := hex4(data)
 	if !ok {

@@ -32,9 +32,9 @@ type Plan struct {
 	Secrets []string `json:"secrets,omitempty"`
 	// the content of .retake/attempt.json
 	AttemptFile *AttemptFile `json:"attempt_file,omitempty"`
-	// StatePaths are globs of files in which agents keep state, and which are not work; see package worktree.
+	// StatePaths are globs of files in which agents keep state, and which do not count as work; see package worktree.
 	StatePaths []string `json:"state_paths,omitempty"`
-	// Tracked lists files of the base that are work although state_paths or a .gitignore match them.
+	// Tracked lists files in the base that count as work even though state_paths or a .gitignore matches them.
 	Tracked []string `json:"tracked,omitempty"`
 	// a StageMark precedes the output of each stage
 	MarkStages bool `json:"mark_stages,omitempty"`
@@ -73,7 +73,7 @@ type PlanBus struct {
 type PlanBudget struct {
 	MaxConcurrent   int     `json:"max_concurrent"`   // concurrent leases, at least 1
 	SpacingSeconds  float64 `json:"spacing_seconds"`  // minimum time between two grants
-	CooldownSeconds float64 `json:"cooldown_seconds"` // pause after a failed call that states no wait
+	CooldownSeconds float64 `json:"cooldown_seconds"` // pause after a failed call that does not say how long to wait
 	LeaseSeconds    float64 `json:"lease_seconds"`    // validity of one grant; 0 means the director's default
 }
 
@@ -89,7 +89,7 @@ type StagePlan struct {
 	// Resource is the model resource for which the stage needs leases, such as "model.<provider>". Empty means the
 	// provider of the agent, or model.default.
 	Resource string `json:"resource,omitempty"`
-	Model    string `json:"model,omitempty"` // the program chooses a model if empty
+	Model    string `json:"model,omitempty"` // if empty, the program chooses a model
 	// AlternativeModel replaces Model in an attempt after a verdict that requires another model.
 	AlternativeModel string     `json:"alternative_model,omitempty"`
 	Agent            *PlanAgent `json:"agent,omitempty"` // null if Run does not start an agent

@@ -6,7 +6,7 @@ import (
 	"encoding/base64"
 )
 
-// Every attempt has a key that only its worker and the director know. A program of a stage may steal the worker's
+// Every attempt has a key that only its worker and the director know. A stage's program might steal the worker's
 // credential for the bus and publish in the worker's name, but it cannot sign.
 
 // signed maps each signed message type to the field that names its attempt.

@@ -89,7 +89,7 @@ type TaskProgress struct {
 	Note        string   `json:"note,omitempty"`
 }
 
-// WorkerError reports a failure. Its flags are only assertions: the director decides by the evidence.
+// WorkerError reports a failure. Its flags are only assertions: the director decides based on the evidence.
 type WorkerError struct {
 	ErrorID         string `json:"error_id"` // unique within the attempt; identifies duplicates
 	WorkerID        string `json:"worker_id"`
