@@ -21,7 +21,7 @@ const (
 	agentCheck = "check"
 )
 
-// part describes the agent's task. The text of the issue contains it.
+// part describes the agent's task, and is embedded in the issue's text.
 type part struct {
 	Seconds float64 `json:"seconds"` // duration of the work
 	// First is "fails" if the first attempt fails, "asks" if the agent asks a question until a person has answered, or

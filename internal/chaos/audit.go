@@ -12,7 +12,7 @@ import (
 	"retake/internal/testbed"
 )
 
-// maxAttempts is the number of attempts before a question, which is 1 + max_retries of the configuration.
+// maxAttempts is the number of attempts before the director asks a question: 1 + max_retries in its configuration.
 const maxAttempts = 9
 
 // auditor checks a world's results from outside.

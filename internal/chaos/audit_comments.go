@@ -40,7 +40,7 @@ func (w auditor) auditComments(t *table, all []githubtest.Issue, events []github
 }
 
 // givenUp counts the claims that the director abandoned because a person closed the issue or removed a label during the
-// claim. The director deletes the comment of such a claim. One action of a person excuses one deleted comment.
+// claim. The director deletes the comment of such a claim. Each action by a person excuses one deleted comment.
 func (w auditor) givenUp(i githubtest.Issue, events []githubtest.Event) (n int) {
 	gone, times := map[string]githubtest.Comment{}, map[string]int{}
 	for _, c := range w.github.Deleted(i.Key) {

@@ -30,7 +30,7 @@ func readSuspicions(ctx context.Context, w *world) error {
 	})
 }
 
-// whileSlow reports whether the director was slow at a time, or shortly before.
+// whileSlow reports whether the director was slow at the given time, or shortly before.
 func (w auditor) whileSlow(at time.Time) bool {
 	return slices.ContainsFunc(w.slow, func(s slow) bool { return at.After(s.from) && at.Before(s.to.Add(blameTime)) })
 }
@@ -57,7 +57,7 @@ func (w auditor) auditSlow(t *table, runs []*agentRun) {
 	}
 }
 
-// blamed returns the runs of living workers that the director stopped because it was slow itself.
+// blamed returns the runs of living workers that the director stopped because the director itself was slow.
 func (w auditor) blamed(runs []*agentRun) (found []*agentRun) {
 	for _, r := range runs {
 		if !r.finished.IsZero() || r.asked || r.failed || w.byPeople(r.issue) || w.harmedSince(r) {

@@ -23,8 +23,8 @@ const (
 	reachedAgainWithin = 5 * time.Second  // until the director reaches the point in recovery
 )
 
-// stimuli lists the actions that make a director reach certain crash points. The field in is a part of the names of the
-// points that a row applies to. Ordinary work reaches all other points.
+// stimuli lists the actions that make a director reach certain crash points. A row applies to the points whose names
+// contain the field in. Ordinary work reaches all other points.
 var stimuli = []struct {
 	in    string
 	first string // result of the first attempt, as in part.First, or waits
@@ -150,8 +150,8 @@ func (w *world) crash(ctx context.Context, seed uint64, only string, t *table) e
 	return nil
 }
 
-// often maps points that ordinary work passes repeatedly to the number of passes to test. The test kills the director
-// once at each of these passes.
+// often maps each point that ordinary work passes repeatedly to the number of passes to test. The test kills the
+// director once at each of these passes.
 var often = map[string]int{
 	"append/before": 20, "append/after": 20, "github/write/before": 8, "github/write/after": 8,
 	"effect/progress/before": 2, "effect/progress/after": 2,

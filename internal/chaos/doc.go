@@ -6,7 +6,7 @@
 // not their exact times, so it repeats the faults but not every interleaving.
 //
 //	Run ── worlds, one after the other: runtime × bus
-//	         └─ rounds: an issue is opened, a fault of the table (faults.go) is injected and reverted,
+//	         └─ rounds: an issue is opened, a fault from the table (faults.go) is injected and reverted,
 //	            and the time is measured until the director works again
 //	         └─ the end: no more faults; all issues must reach their end
 //	         └─ the auditor (audit.go): table.go's columns; each bad one must be zero

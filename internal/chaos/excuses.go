@@ -23,8 +23,8 @@ func (w auditor) excused(r *agentRun, at time.Time) bool {
 	})
 }
 
-// underWay is the time after a stated limit in which one concurrent request from the director may arrive, because the
-// director may have sent the request before it read the limit.
+// underWay is how long after a limit one more request from the director may arrive, because the director may have sent
+// it before it read of the limit.
 const underWay = 500 * time.Millisecond
 
 // auditLimits finds requests that the director made during a limit.
@@ -66,8 +66,8 @@ func (w auditor) askedAgain(i *issue, asked []githubtest.Comment) map[string]int
 }
 
 // unknownTo reports whether a person deleted the first comment before the director wrote the second, and the director
-// was killed in between. The kill must follow within the duration excuse after the director set the labels of a
-// question. The stand-in's times have a resolution of a second.
+// was killed in between. The director must have been killed within the duration excuse of setting the question's
+// labels. The GitHub stand-in's times have a resolution of one second.
 func unknownTo(kills []time.Time, events []githubtest.Event, first, second int64) bool {
 	at := func(event string, comment int64) int {
 		return slices.IndexFunc(events, func(e githubtest.Event) bool {

@@ -17,7 +17,7 @@ import (
 type fault struct {
 	name   string
 	weight int // relative frequency
-	// without returns the reason why a world cannot have the fault, or "".
+	// without returns the reason a world cannot have the fault, or "".
 	without func(w *world) string
 	// throw injects the fault, reverts it, and returns a note about its target. It returns an error only if the
 	// test itself cannot continue.

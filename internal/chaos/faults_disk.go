@@ -97,7 +97,7 @@ func cutPower(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 		programs = append(programs, w.nats.all()...)
 	}
 	for _, p := range programs {
-		p.Signal(syscall.SIGSTOP) // so that the processes cannot react to errors of the disk before Kill
+		p.Signal(syscall.SIGSTOP) // so that the processes cannot react to disk errors before Kill
 	}
 	if err := w.disk.shutdown(); err != nil {
 		return "", err

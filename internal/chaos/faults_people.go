@@ -90,7 +90,7 @@ func manyComments(_ context.Context, w *world, i *issue) error {
 	return nil
 }
 
-// takeAndPutBack removes the label of the claim and adds the task label, which restarts the work.
+// takeAndPutBack removes the claimed label and adds the task label, which restarts the work.
 func takeAndPutBack(_ context.Context, w *world, i *issue) error {
 	w.acted(i, false)
 	w.github.RemoveLabel(i.key, testbed.Person, testbed.LabelClaimed)
@@ -106,7 +106,7 @@ func addStrayLabel(_ context.Context, w *world, i *issue) error {
 
 var nonceInMarker = regexp.MustCompile(`"nonce":"[a-z0-9]+"`)
 
-// editMarker changes the nonce in the comment of the claim.
+// editMarker changes the nonce in the claim comment.
 func editMarker(_ context.Context, w *world, i *issue) error {
 	for _, c := range w.github.Issue(i.key).Comments {
 		if c.Author == testbed.Bot && strings.HasPrefix(c.Body, "<!-- retake:claim ") {

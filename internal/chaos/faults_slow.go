@@ -123,7 +123,7 @@ func slowDisk(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	return fmt.Sprintf("each sync waits up to %v", d.Round(time.Millisecond)), err
 }
 
-// slowProcessor gives the director a few per cent of a processor by a quota of a control group. Without permission for
+// slowProcessor uses a control group's quota to give the director a few per cent of a processor. Without permission for
 // that, it repeatedly stops and continues the director instead. The director's own figures do not show these stops.
 func slowProcessor(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	share, period := 1+r.IntN(5), between(r, 100*time.Millisecond, time.Second)

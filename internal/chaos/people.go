@@ -67,7 +67,7 @@ func (w *world) all() []*issue {
 	return slices.Clone(w.issues)
 }
 
-// ended returns "" if an issue is finished, or the missing step.
+// ended returns "" if an issue is finished, or else the missing step.
 func (w *world) ended(i *issue, all []githubtest.Issue) (why string) {
 	now := w.github.Issue(i.key)
 	for _, l := range []string{testbed.LabelTask, testbed.LabelClaimed, testbed.LabelBlocked} {

@@ -19,7 +19,7 @@ type weather struct {
 	most  int                        // maximum number of disturbed requests, or 0 for no maximum
 }
 
-// proxy forwards requests from the director to the stand-in.
+// proxy forwards requests from the director to the GitHub stand-in.
 type proxy struct {
 	to http.Handler
 
@@ -124,7 +124,7 @@ func lie(_ *proxy, w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte("{}"))
 }
 
-// answer forwards the request to the stand-in.
+// answer forwards the request to the GitHub stand-in.
 func (p *proxy) answer(r *http.Request) *httptest.ResponseRecorder {
 	out := httptest.NewRecorder()
 	out.Body = &bytes.Buffer{}

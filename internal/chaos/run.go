@@ -20,9 +20,10 @@ type Options struct {
 	Rounds  int
 	Seed    uint64 // 0 means a new seed
 	Runtime string // docker or processes; by default both in turn, if an engine answers
-	// Bus lists kinds of bus: embedded, joined, cluster. Each of them gets a world. By default all take turns.
+	// Bus lists kinds of bus: embedded, joined, cluster. Each kind gets at least one world. By default, all kinds take
+	// turns.
 	Bus string
-	// TTL lists heartbeat TTLs in seconds. Each of them gets all rounds. By default it is shortestTTL.
+	// TTL lists heartbeat TTLs in seconds. All rounds run with each of them. The default is shortestTTL.
 	TTL  string
 	Only string // selects faults by parts of their names: "disk,power" keeps only these, "!disk,!power" drops them
 	// Crash kills the director at every crash point instead of running rounds. Director must be built with the tag

@@ -170,7 +170,7 @@ func (w *world) newDirector(name, config string) *testbed.Process {
 	}
 }
 
-// openGitHub starts the stand-in, and the proxy between it and the director.
+// openGitHub starts the GitHub stand-in, and the proxy between it and the director.
 func (w *world) openGitHub(ctx context.Context) (err error) {
 	w.github, err = testbed.OpenGitHub(ctx, testbed.GitHubOptions{
 		Dir: filepath.Join(w.dir, "git"), Repository: repository, Files: map[string]string{"README.md": "# widgets\n"},

@@ -1,6 +1,6 @@
 // Command chaos injects faults into a running director, and checks the result from outside. See internal/chaos.
 //
-// The exit code is 0 if every bad column is zero, 1 if any bad column is greater, and 2 if the test could not run.
+// The exit code is 0 if every bad column is zero, 1 if any is not, and 2 if the test could not run.
 package main
 
 import (
