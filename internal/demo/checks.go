@@ -19,8 +19,7 @@ type check struct {
 	wrong []string
 }
 
-// checks verifies the properties of the whole run, from the records of the stand-in for GitHub and of the container
-// engine.
+// checks verifies the properties of the whole run, from the records of the GitHub stand-in and the container engine.
 func (s *world) checks(ctx context.Context, all []testbed.Event, gap error, slowness float64) []check {
 	engine := check{"every attempt has one container, and an issue never runs two", duplicateContainers(all)}
 	if gap != nil {

@@ -57,7 +57,7 @@ func newDirectorProcess(s *world, log io.Writer) *directorProcess {
 // add passes a line to log and keeps it for take.
 func (d *directorProcess) add(text string) {
 	var l line
-	_ = json.Unmarshal([]byte(text), &l) // lines other than JSON are only for logTail
+	_ = json.Unmarshal([]byte(text), &l) // only logTail uses lines that are not JSON
 	l.at = time.Now()
 	fmt.Fprintln(d.log, text)
 	d.mu.Lock()

@@ -11,7 +11,7 @@ import (
 	"retake/internal/testbed"
 )
 
-// lint is the repository's check of pull requests, which requires a comment on every exported function. It reads the
+// lint is the repository's check on pull requests, which requires a comment on every exported function. It reads the
 // pushed branch. The issues and the director's stages do not mention this rule.
 type lint struct {
 	bare string // path of the bare repository
@@ -28,7 +28,7 @@ func newLint(bare string) *lint {
 	return &lint{bare: bare, passed: map[string]bool{}, failed: map[string][]string{}}
 }
 
-// judge runs the check on a commit, for the stand-in.
+// judge runs the check on a commit, for the GitHub stand-in.
 func (l *lint) judge(_, branch, sha string) (conclusion, summary string) {
 	problems, files, err := lintCommit(l.bare, sha)
 	if err != nil {

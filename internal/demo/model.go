@@ -61,7 +61,7 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// counts returns the numbers of reset and of answered connections.
+// counts returns how many connections were reset, and how many were answered.
 func (m *model) counts() (cut, answered int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 // prompt that is too long (400).
 var threeFailures = agenttest.Find("three-failures")
 
-// openProvider starts the stand-in for a model's provider at the address where workers can reach it.
+// openProvider starts the fake provider at the address where workers can reach it.
 func openProvider(ctx context.Context, host string) (*agenttest.Server, error) {
 	p, err := agenttest.Start(context.WithoutCancel(ctx), net.JoinHostPort(host, "0"), discount.Task("go test ./..."))
 	if err != nil {

@@ -41,7 +41,7 @@ func duplicatePulls(issues []githubtest.Issue) (wrong []string) {
 // keyShape matches AWS access keys.
 var keyShape = regexp.MustCompile(`AKIA[0-9A-Z]{16}`)
 
-// leakedKeys finds keys in readable texts: titles, texts, comments and pushed files.
+// leakedKeys finds keys where people can read them: in titles, bodies, comments and pushed files.
 func leakedKeys(issues []githubtest.Issue, pushed string) (wrong []string) {
 	for _, i := range issues {
 		all := []string{i.Title, i.Body}

@@ -14,19 +14,19 @@ import (
 const (
 	// limitFor is the length of GitHub's pause. It is long enough for a worker to end during the pause.
 	limitFor = 8 * time.Second
-	// inFlight is the time for which requests may still arrive after the refusal, on an idle machine. The director sent
-	// them before it read the refusal. A director that ignored the pause would send a request every second.
+	// inFlight is how long requests may still arrive after the refusal, on an idle machine. The director sent them
+	// before it read the refusal. A director that ignored the pause would send a request every second.
 	inFlight = time.Second
 )
 
 // rateLimit is GitHub's request for a pause.
 type rateLimit struct {
-	ordered bool // set once the stand-in will refuse, or has refused, a request
+	ordered bool // set once the GitHub stand-in will refuse, or has refused, a request
 	at      time.Time
 	until   time.Time
 }
 
-// findRateLimit finds the refusal in the stand-in's log, or returns the zero rateLimit.
+// findRateLimit finds the refusal in the GitHub stand-in's log, or returns the zero rateLimit.
 func findRateLimit(log []githubtest.Request) rateLimit {
 	i := slices.IndexFunc(log, func(r githubtest.Request) bool { return r.Status == http.StatusTooManyRequests })
 	if i < 0 {
@@ -77,7 +77,7 @@ func (r *run) limitRequests(a *activeScenario) error {
 // justBegun is the maximum age of a CODE stage that is certain to last until the next poll.
 const justBegun = 300 * time.Millisecond
 
-// timeToLimit reports whether the stand-in should now demand the pause.
+// timeToLimit reports whether the GitHub stand-in should now demand the pause.
 func (r *run) timeToLimit() bool {
 	others, ended, busy := 0, 0, false
 	for _, a := range r.scenarios {

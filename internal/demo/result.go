@@ -90,8 +90,8 @@ type pauseJudge struct {
 }
 
 // checkRateLimit checks that the issue offered during the limit was claimed after the limit ended. If a worker ended
-// during the limit, the director must have accepted a report before the limit ended, unless the director was down. On
-// a busy machine, possibly no worker ends during the limit.
+// during the limit, the director must have accepted a report before the limit ended, unless the director was down. On a
+// busy machine, it may happen that no worker ends during the limit.
 func (r *result) checkRateLimit(history *taskHistory, histories map[string]*taskHistory, l rateLimit,
 	all []testbed.Event, j pauseJudge,
 ) {
@@ -109,7 +109,7 @@ func (r *result) checkRateLimit(history *taskHistory, histories map[string]*task
 	r.require(j.late || meanwhile || !ended, "a worker ended during the pause, and its report was read too late")
 }
 
-// scaled converts a duration on an idle machine to a duration on a slower machine.
+// scaled converts a duration measured on an idle machine to one on a slower machine.
 func scaled(d time.Duration, slowness float64) time.Duration {
 	return time.Duration(float64(d) * max(1, slowness))
 }

@@ -17,10 +17,10 @@ import (
 
 // Wall-clock times of a run.
 const (
-	// pollEvery is the interval at which the demo reads the director's state and the stand-in.
+	// pollEvery is the interval at which the demo reads the state of the director and the GitHub stand-in.
 	pollEvery = 100 * time.Millisecond
-	// quietTime is the time without events on the stand-in after which the run is over. It is longer than the second
-	// between two writes of the director plus one poll interval.
+	// quietTime is the time without events on the GitHub stand-in after which the run is over. It exceeds one poll
+	// interval plus the second between two of the director's writes.
 	quietTime = 2500 * time.Millisecond
 )
 
@@ -45,7 +45,7 @@ type activeScenario struct {
 	faultAt      time.Time     // when its worker was killed or frozen
 	noticedAfter time.Duration // time from faultAt to the director's decision; 0 until then
 	answered     bool          // the demo's human has answered
-	judged       string        // the last commit of its pull request with a reported check
+	judged       string        // the last commit of its pull request whose check was reported
 	done         bool          // its labels show that the issue is finished
 	began        time.Time     // when the director found the issue
 	ended        time.Time     // when the issue was done
@@ -68,7 +68,7 @@ type run struct {
 	limit     rateLimit
 
 	busy    []float64 // measurements of the machine's slowness during GitHub's pause
-	events  int       // number of events on the stand-in
+	events  int       // number of events on the GitHub stand-in
 	changed time.Time // when that number last changed, or the director did not answer
 }
 

@@ -53,7 +53,7 @@ type scenario struct {
 	Through string // state that it must pass through, if any
 }
 
-// fault is an outside intervention on a worker.
+// fault is something done to a worker from outside.
 type fault string
 
 const (
@@ -156,8 +156,8 @@ func (s scenario) human() string {
 	return testbed.Person
 }
 
-// choose returns the scenarios with these numbers, or without numbers all scenarios that the runtime can run. The
-// scenario of GitHub's limit needs another worker, so if it is chosen alone, choose adds the first scenario.
+// choose returns the scenarios with these numbers. Without numbers, it returns all scenarios that the runtime can run.
+// The scenario with GitHub's rate limit needs another worker, so if it is chosen alone, choose adds the first scenario.
 func choose(only []int, runtime string) ([]scenario, error) {
 	if err := checkRuntime(runtime); err != nil {
 		return nil, err

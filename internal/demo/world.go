@@ -24,7 +24,7 @@ type world struct {
 	host             host
 	record           *testbed.Record
 	model            *model
-	provider         *agenttest.Server // provider of the model for the agent's loop
+	provider         *agenttest.Server // provider of the model used by the agent's loop
 	providerURL      string            // URL at which the provider serves the case threeFailures
 	github           *testbed.GitHub
 	lint             *lint // the check of the repository's pull requests
@@ -169,8 +169,8 @@ func (s *world) pullPage(key string) string {
 	return fmt.Sprintf("%s/%s/pull/%s", s.github.URL, repository, number)
 }
 
-// openGitHub starts the stand-in with the repository and the issues. labelIssues adds the labels shortly before the
-// director starts.
+// openGitHub starts the GitHub stand-in with the repository and the issues. labelIssues adds the labels shortly before
+// the director starts.
 func (s *world) openGitHub(ctx context.Context) (err error) {
 	s.github, err = testbed.OpenGitHub(ctx, testbed.GitHubOptions{
 		Dir: filepath.Join(s.dir, "git"), Repository: repository, Files: widgetFiles(), Token: s.token,
@@ -202,7 +202,7 @@ func (s *world) clear(ctx context.Context) error {
 	defer cancel()
 	var errs []error
 	if s.record != nil {
-		_, _ = s.record.Stop() // the record is not read, so a gap in it does not matter
+		_, _ = s.record.Stop() // nobody reads the record, so a gap in it does not matter
 	}
 	if s.github != nil {
 		errs = append(errs, s.github.Shutdown())

@@ -1,6 +1,6 @@
 // Command agent is the coding agent of the demo. On one issue it is a real agent: a loop of model and tools (package
-// loop) against a stand-in for the model's provider. On the other issues, a script replaces the model. Its input and
-// output are real, and real programs check its work.
+// loop) against a fake provider. On the other issues, a script replaces the model. Its input and output are real, and
+// real programs check its work.
 //
 // It reads .retake/attempt.json, puts the acceptance test of the issue's text into the checkout, and runs the script
 // for that issue (scripts.go), which usually writes one of the tries in tries.txtar. The exit code is 0 if the work is

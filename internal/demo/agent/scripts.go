@@ -35,11 +35,11 @@ var scripts = map[string]func(round) error{
 	"export/export_test.go":   asks("export", formatQuestion, "format A", "format B"),
 }
 
-// providerVariable holds the address of the stand-in for a model's provider.
+// providerVariable holds the address of the fake provider.
 const providerVariable = "DEMO_PROVIDER"
 
-// works runs a real loop instead of a script: it asks the model for actions and carries them out. Without a
-// provider's address, as with docker-compose.yml, it starts the stand-in itself.
+// works runs a real loop instead of a script: it asks the model for actions and carries them out. Without a provider's
+// address, as with docker-compose.yml, it starts the fake provider itself.
 func works(r round) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -101,7 +101,7 @@ func halves(script, half string) func(round) error {
 	}
 }
 
-// modelVariable holds the address of the stand-in for a model.
+// modelVariable holds the address of the simulated model.
 const modelVariable = "DEMO_MODEL"
 
 // shipping asks a model before it writes files. Like many agents, it does not retry a failed request.
@@ -190,7 +190,7 @@ func asks(script, question string, words ...string) func(round) error {
 	}
 }
 
-// shelf breaks a rule that only the check of the pull request enforces, and follows the rule after the hint.
+// shelf breaks a rule that only the pull request's check enforces, and follows the rule after the hint.
 func shelf(r round) error {
 	if r.attempt.Attempt == 1 {
 		return put(r, "shelf", 1)

@@ -1,4 +1,4 @@
-// Package discount holds the work of the scripted model on the demo's issue about discounts.
+// Package discount holds the scripted model's work on the demo's issue about discounts.
 package discount
 
 import (
