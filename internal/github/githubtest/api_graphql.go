@@ -27,7 +27,7 @@ const Mutation = "MUTATION"
 //go:embed schema.graphql
 var schemaText string
 
-// Schema is the part of GitHub's GraphQL schema that the stand-in implements.
+// Schema is the part of GitHub's GraphQL schema that the server implements.
 var Schema = gqlparser.MustLoadSchema(&ast.Source{Name: "schema.graphql", Input: schemaText})
 
 // fieldError explains why one field of a request failed.

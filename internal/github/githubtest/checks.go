@@ -55,7 +55,7 @@ func (c *checkRun) word() string {
 	return strings.ReplaceAll(cmp.Or(c.Conclusion, c.Status), "_", " ")
 }
 
-// about describes the result in one line. The page of the check has more.
+// about describes the result in one line. The check's page shows more.
 func (c *checkRun) about() string {
 	if c.Title != c.word() {
 		return c.Title

@@ -217,7 +217,7 @@ func (l links) minimalRepo(r *repo) object {
 	return o
 }
 
-// pull renders a pull request in the short form of lists.
+// pull renders a pull request in the short form used in lists.
 func (l links) pull(r *repo, i *issue) object {
 	url, page := l.api+"/repos/"+r.fullName()+"/pulls/"+itoa(i.Number), l.page(r, i)
 	about := l.issue(r, i)

@@ -27,7 +27,7 @@ type pullRequest struct {
 type Protection struct {
 	// number of people with write access who must approve; one request for changes blocks
 	Approvals int      `json:"approvals,omitempty"`
-	Checks    []string `json:"checks,omitempty"`     // names of check runs or contexts of statuses that must succeed
+	Checks    []string `json:"checks,omitempty"`     // names of check runs, or contexts of statuses, that must succeed
 	UpToDate  bool     `json:"up_to_date,omitempty"` // the head must contain the whole base branch
 }
 

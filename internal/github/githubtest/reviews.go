@@ -30,7 +30,7 @@ const (
 	stateDismissed = "DISMISSED"
 )
 
-// Inline is a comment of a review at a line of a file.
+// Inline is a review's comment on a line of a file.
 type Inline struct {
 	Path string `json:"path"`
 	Line int    `json:"line"` // from 1

@@ -315,7 +315,7 @@ func (c *call) field(name string) string {
 	return s
 }
 
-// page returns the part of a list that page and per_page request, and sets the Link header.
+// page returns the part of a list that the parameters page and per_page select, and sets the Link header.
 func page[T any](c *call, all []T) []T {
 	q := c.r.URL.Query()
 	per, _ := strconv.Atoi(q.Get("per_page"))

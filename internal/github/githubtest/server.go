@@ -25,7 +25,7 @@ type Options struct {
 	StateLost func(error)
 }
 
-// Server is the stand-in. It is safe for concurrent use.
+// Server is a stand-in for GitHub. It is safe for concurrent use.
 type Server struct {
 	*store
 	*apps
@@ -33,7 +33,7 @@ type Server struct {
 	site http.Handler
 }
 
-// store is the data of GitHub, except Apps. Callers of its methods must hold mu, unless a comment says otherwise.
+// store holds GitHub's data, except Apps. Callers of its methods must hold mu, unless a comment says otherwise.
 type store struct {
 	opts Options
 	file string // state file; empty to keep the state in memory only
@@ -369,7 +369,7 @@ func (s *gate) Requests() []Request {
 	return slices.Clone(s.requests)
 }
 
-// Violations counts the requests that clients sent although they had to wait.
+// Violations counts the requests that clients sent when they should have waited.
 func (s *gate) Violations() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
