@@ -50,6 +50,6 @@
 // # Clock and failures
 //
 // The clock is time.Now. Absolute deadlines are compared with the Date header of the same answer, so a wrong clock on
-// either side does not shift them. This package does not retry. The kind of an error determines the reaction of the
-// caller. The size of an answer and the number of pages of a list are limited.
+// either side does not shift them. This package does not retry. An error's kind determines how the caller reacts. The
+// size of an answer and the number of pages in a list are limited.
 package github

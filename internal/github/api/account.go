@@ -69,8 +69,8 @@ func (t laneTransport) reach(ctx context.Context, target *url.URL, ans answer) v
 }
 
 // unlessServed decides whether a refusal of a whole repository or owner affects the whole account. To find out, it
-// requests the repository another, which is outside the scope of the refusal. If another is empty, the director cannot
-// distinguish the two cases, so unlessServed returns ofAccount.
+// requests another, a repository outside the refusal's scope. If another is empty, the director cannot distinguish the
+// two cases, so unlessServed returns ofAccount.
 func (t laneTransport) unlessServed(ctx context.Context, another string) verdict {
 	if another == "" {
 		return ofAccount
@@ -145,7 +145,7 @@ func (s *served) find(fits func(repo string) bool) string {
 }
 
 // worked reports whether GitHub has accepted the credential in this process. If GitHub never accepted it, the
-// configuration is probably wrong, so the director's start fails with GitHub's answer.
+// configuration is probably wrong, so the director fails to start and shows GitHub's answer.
 func (t *transport) worked() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

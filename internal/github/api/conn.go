@@ -28,7 +28,7 @@ type Options struct {
 	LeastBetween    time.Duration
 	FirstProbe      time.Duration // first pause during an outage; default 4 seconds
 	MaxConcurrent   int           // maximum number of concurrent requests
-	CooldownDefault time.Duration // first wait after a rate limit if GitHub does not state a wait
+	CooldownDefault time.Duration // first wait after a rate limit if GitHub does not specify one
 	Writes          bool          // allows requests that change data
 
 	Transport http.RoundTripper

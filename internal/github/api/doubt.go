@@ -37,7 +37,7 @@ func Doubted(err *Error, d Doubt) *Error {
 
 // refusal returns the error for a failed request. If GitHub refused the credential, the error is transient until GitHub
 // has repeated the refusal often enough. If the credential never worked, refusal returns e at once, so that the
-// director's start fails with it.
+// director fails to start and shows it.
 func (t *transport) refusal(e *Error) *Error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

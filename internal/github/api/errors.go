@@ -41,7 +41,7 @@ type Error struct {
 	MovedTo string    // not_found only: "owner/repo#n" if the issue was transferred there
 	// Resource is the closed resource of the gate. It is set only for rate_limited.
 	Resource string
-	Message  string // message of GitHub or of this package, on one line
+	Message  string // message from GitHub or this package, on one line
 	Op       string // such as "GET /repos/acme/widgets/issues"; empty if no single request failed
 	Err      error  // cause, if any
 	Doubtful bool   // transient only; the cause is probably this request, not an outage of GitHub
@@ -100,7 +100,8 @@ func StatusOf(err error) int { return Detail(err).Status }
 // IsGone reports whether err means that the object does not exist.
 func IsGone(err error) bool { return KindOf(err) == KindNotFound }
 
-// UnlessGone is Normalize for changes of an object that may be deleted. It returns nil if the object does not exist.
+// UnlessGone is Normalize for changes to an object that may have been deleted. It returns nil if the object does not
+// exist.
 func UnlessGone(err error) error {
 	if err = Normalize(err); IsGone(err) {
 		return nil
@@ -108,8 +109,8 @@ func UnlessGone(err error) error {
 	return err
 }
 
-// Normalize turns an error of go-github into an *Error or ErrWritesDisabled. Errors of decoding and of the network
-// become transient. Normalize(nil) is nil.
+// Normalize turns an error from go-github into an *Error or ErrWritesDisabled. Decoding and network errors become
+// transient. Normalize(nil) is nil.
 func Normalize(err error) error {
 	if err == nil {
 		return nil
@@ -133,7 +134,7 @@ func Permanent(format string, args ...any) *Error {
 	return &Error{Kind: KindPermanent, Message: fmt.Sprintf(format, args...)}
 }
 
-// notAdmitted turns an error of the gate into an *Error.
+// notAdmitted turns an error from the gate into an *Error.
 func notAdmitted(err error) *Error {
 	if refused, ok := errors.AsType[*gate.Refused](err); ok {
 		return &Error{

@@ -13,7 +13,7 @@ import (
 	"retake/internal/github/gate"
 )
 
-// Limits on the wait that an answer can cause.
+// Limits on how long an answer can make the gate wait.
 const (
 	shortestWait = time.Second // used for a reset that has just passed
 	// longestWait prevents a wrong value from closing the gate indefinitely. GitHub documents waits of at most an hour.
@@ -35,7 +35,7 @@ const (
 
 var resourceName = regexp.MustCompile(`^[a-z_]{1,40}$`)
 
-// resourceOf returns the gate's name for the rate limit that an answer's header states, or "" for the limit of REST.
+// resourceOf returns the gate's name for the rate limit named in an answer's header, or "" for the REST limit.
 func resourceOf(h http.Header) string {
 	if r := h.Get("X-Ratelimit-Resource"); r != coreResource && resourceName.MatchString(r) {
 		return "github." + r
@@ -45,8 +45,8 @@ func resourceOf(h http.Header) string {
 
 // readLimit reports whether an answer states a rate limit. It treats 403 and 429 equally, except that a 403 without any
 // indication of a limit means a missing permission. GraphQL can report a limit with status 200. As GitHub documents,
-// the wait is in Retry-After, or else it lasts until the reset if X-Ratelimit-Remaining is 0. Otherwise it is not
-// stated.
+// the wait is in Retry-After, or else it lasts until the reset if X-Ratelimit-Remaining is 0. Otherwise the wait is
+// unknown.
 func readLimit(status int, h http.Header, body []byte, now time.Time) (gate.Limit, bool) {
 	if status == http.StatusOK && graphQLLimit.Match(body[:min(len(body), bodyPrefix)]) {
 		wait, stated := untilReset(h, now)
@@ -99,7 +99,7 @@ func spentAfter(h http.Header, now time.Time) (gate.Limit, bool) {
 }
 
 // halfUsed returns the reset time if at most half of the hour's requests remain, or zero. says is true if the answer
-// states the limit of REST.
+// reports the REST limit.
 func halfUsed(h http.Header, now time.Time) (until time.Time, says bool) {
 	left, err := strconv.Atoi(h.Get("X-Ratelimit-Remaining"))
 	all, _ := strconv.Atoi(h.Get("X-Ratelimit-Limit"))

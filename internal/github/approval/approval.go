@@ -40,7 +40,7 @@ type Approval struct {
 	Without []string
 }
 
-// NotApproved is the error for an issue with a text that agents must not read. Why is a text for people.
+// NotApproved is the error for an issue whose text agents must not read. Why explains the reason to people.
 type NotApproved struct{ Why string }
 
 func (e *NotApproved) Error() string { return "github: not approved: " + e.Why }
@@ -208,7 +208,7 @@ func (c *Approvals) standing(ctx context.Context, p api.Place, all []revision, a
 	return *all[base].text, without, nil
 }
 
-// OfferedByUntrusted returns a reason if only people without triage rights have added the task label of an issue, for
+// OfferedByUntrusted returns a reason if only people without triage rights have added the task label to an issue, for
 // example through a template, so that the issue does not count as offered. Otherwise it returns "". For trusted
 // authors, OfferedByUntrusted does not send requests, because Approved checks the offer before work begins.
 func (c *Approvals) OfferedByUntrusted(ctx context.Context, i tracker.Issue) (why string, err error) {

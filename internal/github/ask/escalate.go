@@ -215,7 +215,7 @@ type triedLine struct {
 // shownAnswers is the maximum number of answers in a table. The table omits older answers.
 const shownAnswers = 10
 
-// History returns the attempts and answers in order of time.
+// History returns the attempts and answers, oldest first.
 func (p escalationPage) History() (rows []triedLine) {
 	answers := p.Answers[max(0, len(p.Answers)-shownAnswers):]
 	for _, a := range p.Attempts[max(0, len(p.Attempts)-pages.AttemptLimit):] {

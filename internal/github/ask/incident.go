@@ -101,8 +101,8 @@ func (c *Asker) updateIncident(ctx context.Context, p api.Place, now *gh.Issue, 
 	return api.Accepted(edited.GetNumber(), "the change of "+p.Key(), err)
 }
 
-// knownIncident returns the issue with the key from an earlier call, or nil if it is not the issue about the outage
-// anymore. This avoids a search of all our issues for each change.
+// knownIncident returns the issue with the key from an earlier call, or nil if it is no longer the issue about the
+// outage. This avoids searching all our issues for each change.
 func (c *Asker) knownIncident(ctx context.Context, repo api.Place, want tracker.Marker, key string) (*gh.Issue, error) {
 	if !strings.HasPrefix(key, repo.FullName()+"#") {
 		return nil, nil

@@ -291,13 +291,13 @@ func (c *Claims) takenBack(ctx context.Context, t tracker.Thread, req Request) (
 	return c.claimRemoved(), nil
 }
 
-// claimRemoved returns the reason why a claim ends after a person removed its label.
+// claimRemoved returns the reason that a claim ends after a person removed its label.
 func (c *Claims) claimRemoved() string {
 	return "the label " + c.read.Labels.Claimed + " was removed during the claim"
 }
 
-// tookTaskLabel reports whether the last change of the task label was a removal by our account, and whether all ended
-// claims of the issue ended before that.
+// tookTaskLabel reports whether our account removed the task label in the last change to it, after all ended claims on
+// the issue had ended.
 func tookTaskLabel(t tracker.Thread, h tracker.LabelHistory) bool {
 	at := h.Last(h.Labels.Task)
 	if at < 0 || h.Events[at].GetEvent() != "unlabeled" || !h.ByUs(h.Events[at]) {

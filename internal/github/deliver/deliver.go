@@ -40,7 +40,7 @@ type Request struct {
 
 	// The text of the pull request. All fields are optional.
 	Note      string              // one line above the rest, e.g. why it is a draft
-	Asked     []pages.AskedLine   // files that control tools of people or agents
+	Asked     []pages.AskedLine   // files that control people's or agents' tools
 	AskedMore int                 // further such files
 	Summary   string              // the agent's description of the changes
 	Checks    []pages.CheckLine   // our checks that passed
@@ -65,7 +65,7 @@ type DeliveredPage struct {
 }
 
 // Deliver opens the pull request if Request.PullRequest is set, or finds an existing one by its head branch and updates
-// its text. It replaces the claimed label by the review label, and turns the claim comment into the report. It edits
+// its text. It replaces the claimed label with the review label, and turns the claim comment into the report. It edits
 // the comment last, together with the removal of the claimed label, because the new marker ends the claim unless the
 // pull request is watched. After that, a repeated call only removes the claimed label.
 func (c *Deliveries) Deliver(ctx context.Context, req Request) (Delivered, error) {

@@ -57,7 +57,7 @@ func (c *Deliveries) ownPullRequest(ctx context.Context, t tracker.Thread, req R
 }
 
 // wroteBody reports whether this claim wrote the text of a pull request, according to its marker. A person can delete
-// the marker, so that Retake does not change the text anymore.
+// the marker, so that Retake no longer changes the text.
 func (c *Deliveries) wroteBody(t tracker.Thread, req Request, pr *gh.PullRequest) bool {
 	mark, marked := tracker.ReadMarker(pr.GetBody())
 	return marked && mark == c.deliveryMark(req) && strings.EqualFold(pr.GetUser().GetLogin(), t.Self)

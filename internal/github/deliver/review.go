@@ -186,8 +186,8 @@ func (pr *PullRequest) fails(name, address, text string) {
 	})
 }
 
-// unlessForbidden logs and ignores an error which means that the token may not read a resource, because people can
-// still see that resource on GitHub.
+// unlessForbidden logs and ignores an error that means the token may not read a resource, because people can still see
+// that resource on GitHub.
 func (c *Deliveries) unlessForbidden(err error, p api.Place, what string) error {
 	if api.StatusOf(err) != http.StatusForbidden || api.KindOf(err) != api.KindPermanent {
 		return err

@@ -15,10 +15,10 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// toReview replaces the claimed label of a delivered issue by the review label, and returns the updated issue. If
+// toReview replaces the claimed label of a delivered issue with the review label, and returns the updated issue. If
 // GraphQL works, the same request edits the claim comment.
 func (c *Deliveries) toReview(ctx context.Context, t tracker.Thread, todo tracker.Bundle) (tracker.Thread, error) {
-	// An earlier call of replaceLabels may have been interrupted before its repair.
+	// An earlier call to replaceLabels may have been interrupted before its repair.
 	if t.Issue.Has(c.read.Labels.Review) && !t.Issue.Has(c.read.Labels.Claimed) {
 		if err := c.repairLabels(ctx, t, nil); err != nil {
 			return t, err
@@ -47,8 +47,8 @@ func (c *Deliveries) finishReview(ctx context.Context, t tracker.Thread) error {
 	return c.write.ChangeLabels(ctx, gate.Completion, t, "", c.read.Labels.Claimed)
 }
 
-// replaceLabels replaces the claimed label by the review label in one REST request that sets all labels of the issue.
-// The request overwrites concurrent changes of labels, which repairLabels then restores. replaceLabels does nothing and
+// replaceLabels replaces the claimed label with the review label in one REST request that sets all labels of the issue.
+// The request overwrites concurrent label changes, which repairLabels then restores. replaceLabels does nothing and
 // returns false if GraphQL works, or if the issue has another label of the director.
 func (c *Deliveries) replaceLabels(ctx context.Context, t tracker.Thread) (done bool, err error) {
 	if !c.write.RestAlone() || !t.Issue.Has(c.read.Labels.Claimed) {
@@ -81,7 +81,7 @@ func (c *Deliveries) replaceLabels(ctx context.Context, t tracker.Thread) (done 
 	return true, c.repairLabels(ctx, t, want)
 }
 
-// repairLabels restores the concurrent changes of labels that replaceLabels has overwritten. It finds them in GitHub's
+// repairLabels restores the concurrent label changes that replaceLabels has overwritten. It finds them in GitHub's
 // events. to has the labels that replaceLabels wrote, or is nil if they are unknown because the director has restarted.
 func (c *Deliveries) repairLabels(ctx context.Context, t tracker.Thread, to []string) error {
 	h, err := c.read.LabelHistory(ctx, gate.Completion, t.Place)
@@ -113,7 +113,7 @@ func (c *Deliveries) repairLabels(ctx context.Context, t tracker.Thread, to []st
 const sameMoment = 10 * time.Minute
 
 // setAtOnce returns the labels that replaceLabels removed (on) or added (off) by accident. It derives the time of the
-// write from the intended changes, of the claimed and the review label. GitHub's times are whole seconds, and one write
+// write from the intended changes to the claimed and the review label. GitHub's times are whole seconds, and one write
 // takes less than one second. Our repair comes at least a second later.
 //
 // A change by our account in that second may also come from the owner of the token. It counts as part of the write only

@@ -22,8 +22,8 @@ const (
 	claimsPerMinute = 50
 )
 
-// strictFor is the time for which every change counts as content, after GitHub refused a write with a secondary limit
-// although the gate had admitted it.
+// strictFor is how long every change counts as content after GitHub's secondary limit has refused a write that the gate
+// had admitted.
 const strictFor = hour
 
 // creating lists the requests that create content. For REST, these are the requests for which GitHub's description

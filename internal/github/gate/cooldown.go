@@ -12,9 +12,9 @@ func (e *Refused) Error() string {
 	return fmt.Sprintf("gate: %s: closed until %s: %s", e.Resource, e.Until.UTC().Format(time.RFC3339), e.Why)
 }
 
-// close closes the resources of a limit. If GitHub does not state a wait, the first wait is Options.Fallback, and each
-// consecutive limit doubles it. A limit in the answer to a request that was sent before the previous limit does not
-// double the wait again.
+// close closes the resources of a limit. If GitHub does not specify a wait, the first wait is Options.Fallback, and
+// each consecutive limit doubles it. A limit in the answer to a request that was sent before the previous limit does
+// not double the wait again.
 func (g *Gate) close(r *Request, l Limit, sent time.Time) time.Time {
 	now := time.Now()
 	wait := l.Wait
@@ -52,14 +52,14 @@ func (g *Gate) extend(c Cooldown) (extended bool) {
 	return extended
 }
 
-// shutUntil extends a cooldown and queues the call of OnCooldown.
+// shutUntil extends a cooldown and queues the call to OnCooldown.
 func (g *Gate) shutUntil(c Cooldown) {
 	if g.extend(c) {
 		g.unreported = append(g.unreported, c)
 	}
 }
 
-// Prime restores a cooldown without a call of OnCooldown. It ignores unknown resources.
+// Prime restores a cooldown without calling OnCooldown. It ignores unknown resources.
 func (g *Gate) Prime(c Cooldown) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -68,8 +68,8 @@ func (g *Gate) Prime(c Cooldown) {
 	}
 }
 
-// Lift opens a resource on an operator's request. If GitHub does not state a wait with the next limit, the gate uses
-// the first wait again. Lift ignores unknown resources.
+// Lift opens a resource on an operator's request. If GitHub does not specify a wait with the next limit, the gate
+// starts again with the first wait. Lift ignores unknown resources.
 func (g *Gate) Lift(resource string) {
 	g.locked(func() {
 		if _, shut := g.shut[resource]; shut {
@@ -80,8 +80,8 @@ func (g *Gate) Lift(resource string) {
 	})
 }
 
-// Refused returns the time since which GitHub has refused the whole account, and the reason. It returns zero while
-// GitHub accepts the account.
+// Refused returns since when, and why, GitHub has refused the whole account. It returns zero while GitHub accepts the
+// account.
 func (g *Gate) Refused() (since time.Time, why string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -91,8 +91,7 @@ func (g *Gate) Refused() (since time.Time, why string) {
 	return g.silence.since, g.silence.why
 }
 
-// Away returns the time since which GitHub has not answered, and the last failure. It returns zero while GitHub
-// answers.
+// Away returns since when GitHub has not answered, and the last failure. It returns zero while GitHub answers.
 func (g *Gate) Away() (since time.Time, why string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -102,8 +101,8 @@ func (g *Gate) Away() (since time.Time, why string) {
 	return g.silence.since, g.silence.why
 }
 
-// Closed returns the end and the reason of a cooldown of the whole API. It returns zero if the API is open, or if the
-// reason is an outage (see Away) or a refused account (see Refused).
+// Closed returns when a cooldown of the whole API ends, and the reason for it. It returns zero if the API is open, or
+// if the reason is an outage (see Away) or a refused account (see Refused).
 func (g *Gate) Closed() (until time.Time, why string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

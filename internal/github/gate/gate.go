@@ -12,7 +12,7 @@ import (
 type Options struct {
 	Between    time.Duration  // pause from the end of one write to the start of the next
 	Concurrent int            // maximum number of concurrent requests; at least 1
-	Fallback   time.Duration  // first wait after a limit if GitHub does not state a wait; at least one second
+	Fallback   time.Duration  // first wait after a limit if GitHub does not specify one; at least one second
 	FirstProbe time.Duration  // pause from the beginning of an outage to the first probe; default 4 seconds
 	OnCooldown func(Cooldown) // called without locks, in the goroutine of a request or timer; must not block
 	// Owed returns the number of comments and pull requests that the claimed issues still need. Nil means 0. It must
@@ -34,8 +34,8 @@ type Gate struct {
 	inflight   int
 	writing    bool
 	wroteAt    time.Time // end of the last write
-	limited    time.Time // time of the last limit for which GitHub did not state a wait
-	strikes    int       // number of consecutive limits for which GitHub did not state a wait
+	limited    time.Time // time of the last limit for which GitHub did not specify a wait
+	strikes    int       // number of consecutive limits for which GitHub did not specify a wait
 	points     window
 	graphQL    window
 	created    contentBudget // new content

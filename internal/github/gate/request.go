@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Resources that a cooldown can close. Every other rate limit of GitHub is a resource with the name "github." and
-// GitHub's name of the limit.
+// Resources that a cooldown can close. Each of GitHub's other rate limits is a resource named "github." followed by
+// GitHub's name for the limit.
 const (
 	Read    = "github.read"
 	Write   = "github.write"
@@ -17,8 +17,8 @@ const (
 	Claims = "github.claims"
 )
 
-// reserved is a suffix of the name of a resource. With the suffix, the resource is closed except for escalations.
-// OnCooldown is not called for such a resource, because GitHub's next answer contains the limit again.
+// reserved is a suffix of a resource's name. With the suffix, the resource is closed except for escalations. OnCooldown
+// is not called for such a resource, because GitHub's next answer contains the limit again.
 const reserved = ".reserve"
 
 // CutReserved returns the resource's name without the suffix, and whether it is closed only to reserve requests for
@@ -48,7 +48,7 @@ const (
 const (
 	// longestPacing is the longest wait for the limits on content. The gate refuses requests that would wait longer.
 	longestPacing = minute
-	// backoffLimit is the longest wait after limits for which GitHub did not state a wait.
+	// backoffLimit is the longest wait after limits for which GitHub did not specify a wait.
 	backoffLimit = 30 * minute
 )
 
@@ -67,8 +67,8 @@ const (
 )
 
 // delays is added to the time at which a request began to wait. The delay of claims is longer than 40 workers need to
-// claim one issue each at the default pause between writes. With a shorter delay, claims that have waited for long
-// would overtake finished work.
+// claim one issue each at the default pause between writes. With a shorter delay, claims that have waited for a long
+// time would overtake finished work.
 var delays = [Lanes]time.Duration{
 	Escalation: -hour, Completion: 0, Claim: 15 * minute, Reads: 15 * minute, Progress: 20 * minute,
 }
@@ -88,7 +88,7 @@ type Request struct {
 	ticket  ticket
 	due     time.Time  // the request with the earliest time is admitted first
 	entered int        // breaks ties between requests of one operation
-	since   time.Time  // time of the call of Enter
+	since   time.Time  // time of the call to Enter
 	at      int        // index in its line
 	decided chan error // receives the gate's decision once
 }
@@ -139,8 +139,8 @@ func (r *Request) cost() int {
 
 // Limit is a rate limit from an answer.
 type Limit struct {
-	Stated bool          // GitHub stated the duration; otherwise the gate backs off
-	Wait   time.Duration // from now; only if stated
+	Stated bool          // GitHub specified the duration; otherwise the gate backs off
+	Wait   time.Duration // from now; only if specified
 	Why    string
 	// Resource is the limited resource, or empty for all of REST.
 	Resource string

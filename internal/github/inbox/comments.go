@@ -93,8 +93,8 @@ func (c *Inbox) repoComments(ctx context.Context, p api.Place, since time.Time,
 	return raw, resp, api.Normalize(err)
 }
 
-// hear selects people's comments in order of time, and looks up the permissions for commands. It stops at the command
-// that would need more than rightsPerCall lookups.
+// hear selects people's comments, oldest first, and looks up the permissions for commands. It stops at the command that
+// would need more than rightsPerCall lookups.
 func (c *Inbox) hear(ctx context.Context, p api.Place, self string, next heard, upTo time.Time,
 	all []*gh.IssueComment,
 ) (Comments, error) {
@@ -182,7 +182,7 @@ func (h heard) has(r tracker.Comment) bool {
 	return r.Edited.Equal(h.at) && slices.Contains(h.keys, heardKey(r))
 }
 
-// add records a reported text. The caller must add texts in order of time.
+// add records a reported text. The caller must add texts oldest first.
 func (h *heard) add(r tracker.Comment) {
 	h.reach(r.Edited)
 	h.keys = append(slices.Clip(h.keys), heardKey(r))

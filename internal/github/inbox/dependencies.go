@@ -81,7 +81,7 @@ func keyOf(in api.Place, host, ref string) string {
 	return p.Key()
 }
 
-// Limits of the cache of looked-up issues. It keeps a result for lookedFor, unless a poll shows a change before.
+// Limits of the cache of looked-up issues. It keeps a result for lookedFor, unless a poll shows a change sooner.
 const (
 	lookedFor  = 30 * time.Minute
 	mostLooked = 20_000

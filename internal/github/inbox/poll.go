@@ -56,7 +56,7 @@ type Page struct {
 // request, which does not count against the hourly limit.
 //
 // For the first Poll of a repository, cursor is empty. It lists only the open issues with the task, claimed or blocked
-// label, and needs a list of each label. Its new cursor is shortly before GitHub's time at the first list.
+// label, which takes one list per label. Its new cursor is shortly before GitHub's time at the first list.
 func (c *Inbox) Poll(ctx context.Context, repo, cursor string) (Page, error) {
 	p, err := api.ParseRepo(repo)
 	if err != nil {
@@ -124,7 +124,7 @@ func (c *Inbox) pollSince(ctx context.Context, p api.Place, since time.Time) (Pa
 var errSameSecond = errors.New("inbox: too many changes in one second")
 
 // readSince reads a list that is sorted by the time of the last change. It begins with the entries of the second in
-// since. Argument list reads a page, and argument what returns the id and time of an entry. The next read continues at
+// since. The argument list reads a page, and what returns the id and time of an entry. The next read continues at
 // cursor.
 //
 // readSince requests the next page by time instead of page number. Otherwise it would miss entries: an entry that

@@ -25,7 +25,7 @@ const (
 	// below matches the directories that Retake creates for a worker.
 	below = `(` + sep + `tasks` + sep + one + sep + `(checkout|validation)|` +
 		sep + `processes` + sep + one + sep + `(home))?`
-	// rest matches the next name of the path, or characters that make the name of the last directory longer.
+	// rest matches the next name in the path, or characters that extend the last directory's name.
 	rest = `(` + sep + one + `|(?:[A-Za-z0-9_-]|\.[A-Za-z0-9])*)`
 )
 
@@ -73,7 +73,7 @@ func formOf(dir string) *regexp.Regexp {
 	return regexp.MustCompile(before + sep + strings.Join(names, sep) + below + rest)
 }
 
-// hide replaces the directories in a text by their names.
+// hide replaces the directories in a text with their names.
 func (h hostPaths) hide(text string) string {
 	if !strings.Contains(text, "/") {
 		return text

@@ -51,7 +51,7 @@ func (r Cleaner) prose(text string, limit int) string {
 	return prose.Blocks(r.Clean(text), limit, r.style())
 }
 
-// beginning renders the first lines of a long text, which a page shows above the folded whole text.
+// beginning renders the first lines of a long text, which a page shows above the folded full text.
 func (r Cleaner) beginning(text string) string {
 	const runes, lines = 600, 6
 	rows := strings.Split(strings.TrimSpace(r.Clean(text)), "\n")

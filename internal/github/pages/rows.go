@@ -31,7 +31,7 @@ type ProgressView struct {
 	Attempts  []AttemptLine // finished attempts
 }
 
-// CheckLine is a check of Retake that passed.
+// CheckLine is one of Retake's checks that passed.
 type CheckLine struct {
 	Stage   string
 	Command []string // argument vector

@@ -77,7 +77,7 @@ func Clip(text string, limit int) string {
 	return strings.TrimRight(string([]rune(text)[:limit-1]), " ") + "…"
 }
 
-// document is a Markdown text during its conversion.
+// document is a Markdown text that is being converted.
 type document struct {
 	Style
 	source []byte

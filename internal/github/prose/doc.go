@@ -14,7 +14,7 @@
 //
 // # Invariants
 //
-//   - The output never exceeds the limit, and is never cut within code or behind an escape.
+//   - The output never exceeds the limit, and is never cut within code or right after an escape.
 //   - Regular expressions match the text in the tree, with its escapes and entities resolved. They never match
 //     Markdown.
 //

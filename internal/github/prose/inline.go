@@ -99,7 +99,7 @@ func (d document) resolved(raw []byte) string {
 	var out bytes.Buffer
 	w := bufio.NewWriter(&out)
 	ghtml.DefaultWriter.Write(w, raw)
-	_ = w.Flush() // a buffer takes everything
+	_ = w.Flush() // writing to a buffer never fails
 	words := Visible(html.UnescapeString(out.String()))
 	if d.Mask != nil {
 		words = d.Mask(words)
@@ -118,7 +118,7 @@ func (d document) codeText(n ast.Node) string {
 }
 
 // Visible removes invisible characters and characters that change the direction of text. It replaces each control
-// character by a space, except line feeds and tabs. It keeps the zero-width joiners that emoji and some scripts need.
+// character with a space, except line feeds and tabs. It keeps the zero-width joiners that emoji and some scripts need.
 func Visible(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

@@ -2,6 +2,6 @@
 // decides which authors' markers count. The packages above it define claims, questions and deliveries.
 //
 // A marker is the first line of a comment by a director. GitHub's pages do not show it. The package reads labels before
-// it changes them, and changes only the four labels of the configuration. The gate combines waiting changes into one
-// GraphQL request where possible. REST calls then make the remaining changes.
+// it changes them, and changes only the four configured labels. The gate combines waiting changes into one GraphQL
+// request where possible. REST calls then make the remaining changes.
 package tracker

@@ -123,7 +123,7 @@ func (c *Writer) AddLabel(ctx context.Context, l gate.Lane, t Thread, label stri
 	return err
 }
 
-// DropLabel removes a label by REST, under each name under which the issue has it.
+// DropLabel removes a label by REST, under every name by which the issue has it.
 func (c *Writer) DropLabel(ctx context.Context, l gate.Lane, t Thread, label string) error {
 	for _, name := range t.Issue.Named(label) {
 		if _, err := c.RemoveLabel(ctx, l, t, name); err != nil {
@@ -170,8 +170,8 @@ func (c *Writer) DropOthers(ctx context.Context, l gate.Lane, t Thread, kept str
 	return nil
 }
 
-// MovedAway reports whether an issue lacks both the claimed label and the label goal after a call of MoveLabels.
-// Either the call succeeded and the labels have changed since, or GitHub confirmed a change that it did not make.
+// MovedAway reports whether an issue lacks both the claimed label and the label goal after a call to MoveLabels. Either
+// the call succeeded and the labels have changed since, or GitHub confirmed a change that it did not make.
 func (c *Writer) MovedAway(t Thread, goal string) bool {
 	return !t.Issue.Has(c.read.Labels.Claimed) && (goal == "" || !t.Issue.Has(goal))
 }
@@ -187,7 +187,7 @@ func (c *Writer) LeftAlone(ctx context.Context, l gate.Lane, t Thread, goal stri
 	return err == nil && h.goneSince(goal, since), err
 }
 
-// MoveLabels replaces all our labels of an issue by the label goal, or only removes them if goal is "". It adds goal
+// MoveLabels replaces all our labels on an issue with the label goal, or only removes them if goal is "". It adds goal
 // first and reads it back. So the issue keeps the claimed label if the call is interrupted, and if goal is missing
 // after a successful call, another client has removed it.
 func (c *Writer) MoveLabels(ctx context.Context, l gate.Lane, t Thread, goal string) error {
