@@ -9,7 +9,7 @@ type Meaning string
 const (
 	BadName      Meaning = "bad_name"      // the server refuses an object, such as a directory GIT~1
 	Damaged      Meaning = "damaged"       // a local repository is damaged
-	OtherFormat  Meaning = "other_format"  // the objects have another format
+	OtherFormat  Meaning = "other_format"  // the objects use a different format
 	NoCommit     Meaning = "no_commit"     // the server lacks a commit, or refuses to serve it
 	Limited      Meaning = "limited"       // the server asks for a pause
 	ServerFails  Meaning = "server_fails"  // the server answers with an error status
