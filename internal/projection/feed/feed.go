@@ -31,7 +31,7 @@ var ErrEnough = errors.New("feed: read enough")
 // ErrUndecoded reports a batch with facts that this version does not know.
 var ErrUndecoded = errors.New("feed: decode batch")
 
-// Read passes encoded batches to fn. It returns after the last batch, after an error of fn, or when ctx is done.
+// Read passes encoded batches to fn. It returns after the last batch, when fn fails, or when ctx is done.
 type Read func(ctx context.Context, fn func(seq uint64, data []byte) error) error
 
 // Take uses the records of the batch at a sequence.
@@ -105,8 +105,7 @@ func (l *lane) run(ctx context.Context) {
 //
 //	read ──parcels, in turn──▶ a lane for each processor ──in the same turn──▶ take, on the caller's goroutine
 //
-// After an error of read, Batches first passes on all earlier batches. It returns an error of take or of decoding at
-// once.
+// If read fails, Batches first passes on all earlier batches. If take or decoding fails, Batches returns at once.
 func Batches(ctx context.Context, read Read, take Take) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var working sync.WaitGroup
