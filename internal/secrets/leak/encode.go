@@ -116,7 +116,7 @@ func utf16Of(text string) string {
 	return strings.TrimSuffix(out.String(), "\x00")
 }
 
-// resolve replaces escapes by the characters that they represent.
+// resolve replaces escapes with the characters that they represent.
 func resolve(text string) string {
 	var out strings.Builder
 	for len(text) > 0 {

@@ -105,7 +105,7 @@ func (f *Finder) Find(text string) (found []Match) {
 	return found
 }
 
-// Mask replaces values by redact.Marker.
+// Mask replaces values with redact.Marker.
 func (f *Finder) Mask(text string) string {
 	var gaps []Match
 	f.all(text, func(m Match) { gaps = append(gaps, m) })

@@ -52,7 +52,7 @@ func Compile(list []string, rows []Row) (*Paths, error) {
 	return p, err
 }
 
-// Protection is the reason why a path is protected.
+// Protection is the reason a path is protected.
 type Protection struct {
 	Glob string
 	Why  string // effect of the file, or "" if only the configuration names it

@@ -296,7 +296,7 @@ func entropy(text string) (bits float64) {
 	return bits
 }
 
-// masked replaces secrets by Marker.
+// masked replaces secrets with Marker.
 func masked(text string, x *index) string {
 	var spans []span
 	x.search(text, func(s span) { spans = append(spans, s) })

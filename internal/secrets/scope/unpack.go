@@ -36,7 +36,7 @@ type unpacker struct {
 
 // unpack calls visit for each file in an archive, including archives in archives. It does nothing if text is not an
 // archive. It stops silently at the damage in a damaged archive, like programs that read it. The error is errTooMuch,
-// the error of visit, or the cause of ctx.
+// visit's error, or the cause of ctx.
 func unpack(ctx context.Context, text string, visit func(name, text string) error) error {
 	u := &unpacker{ctx: ctx, left: unpackedMost, members: membersMost, visit: visit}
 	return u.unpack(text, 0)
