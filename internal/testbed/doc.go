@@ -10,5 +10,5 @@
 //
 //   - Everything belongs to a fleet with a unique name for the run. Clear removes everything, and its error lists the
 //     objects that remain.
-//   - No process outlives this one, and a director gets only the stand-in's token.
+//   - No process outlives this one, and a director gets only the token of the GitHub stand-in.
 package testbed

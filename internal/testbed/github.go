@@ -16,7 +16,7 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// Bot is the director's login on the stand-in. Person owns the issues and acts on the pages.
+// Bot is the director's login on the GitHub stand-in. Person owns the issues and acts on the pages.
 const (
 	Bot    = "retake-bot"
 	Person = "octocat"
@@ -38,7 +38,7 @@ func OurLabels(labels []string) []string {
 	return slices.DeleteFunc(slices.Clone(labels), func(l string) bool { return !slices.Contains(Labels, l) })
 }
 
-// GitHubOptions configure a stand-in.
+// GitHubOptions configure a GitHub stand-in.
 type GitHubOptions struct {
 	Dir        string            // holds the bare repositories
 	Repository string            // owner/name
@@ -49,7 +49,7 @@ type GitHubOptions struct {
 	Now        func() time.Time // time.Now if nil
 }
 
-// GitHub is a stand-in served on loopback.
+// GitHub is a GitHub stand-in, served on loopback.
 type GitHub struct {
 	*githubtest.Server
 	URL  string // base URL of the pages
@@ -60,7 +60,7 @@ type GitHub struct {
 	served     chan struct{} // closed when web has ended
 }
 
-// OpenGitHub starts a stand-in with one repository.
+// OpenGitHub starts a GitHub stand-in with one repository.
 func OpenGitHub(ctx context.Context, o GitHubOptions) (*GitHub, error) {
 	seed, err := os.MkdirTemp("", "seed-")
 	if err != nil {
@@ -99,7 +99,7 @@ func OpenGitHub(ctx context.Context, o GitHubOptions) (*GitHub, error) {
 // API returns the base URL of the API, for github.api_url.
 func (g *GitHub) API() string { return g.URL + githubtest.APIPath }
 
-// Shutdown stops the stand-in.
+// Shutdown stops the server.
 func (g *GitHub) Shutdown() error {
 	err := g.web.Close()
 	<-g.served

@@ -32,8 +32,8 @@ type Process struct {
 	kills   []time.Time // times at which a SIGKILL from any sender ended the program
 }
 
-// DirectorEnv returns environ with the stand-in's token, and without variables that configure a director. So a real
-// token never reaches the director.
+// DirectorEnv returns environ with the GitHub stand-in's token, and without variables that configure a director. So a
+// real token never reaches the director.
 func DirectorEnv(environ []string, token string) []string {
 	out := make([]string, 0, len(environ)+3)
 	for _, kv := range environ {

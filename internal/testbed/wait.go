@@ -10,8 +10,8 @@ import (
 	"retake/internal/patience"
 )
 
-// Await calls is repeatedly until it returns true. After the time most, or later on a busy machine, Await gives up and
-// returns an error that contains what.
+// Await calls is repeatedly until it returns true. After most has passed, or later on a busy machine, Await gives up
+// and returns an error that contains what.
 func Await(ctx context.Context, most time.Duration, what string, is func() bool) error {
 	late := fmt.Errorf("testbed: not reached within %v: %s", most, what)
 	ctx, cancel := patience.WithTimeoutCause(ctx, most, late)
