@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A name keeps its capital at the beginning of an error, such as an acronym, a product or a header.
+// A name, such as an acronym, a product or a header, keeps its capital at the beginning of an error.
 var (
 	properName  = regexp.MustCompile(`^(GitHub|Docker|Kubernetes|Go|Git|Linux|Prometheus|OpenTelemetry|Landlock|Retake|Markdown|Podman)\b`)
 	capitalised = regexp.MustCompile(`^[A-Z][a-z]+\b`)
@@ -53,7 +53,7 @@ func badErrors(fset *token.FileSet, f *ast.File) (bad []sentence) {
 	return bad
 }
 
-// errorText returns the literal in a call of errors.New or fmt.Errorf.
+// errorText returns the literal in a call to errors.New or fmt.Errorf.
 func errorText(e ast.Expr) (*ast.BasicLit, string) {
 	call, ok := e.(*ast.CallExpr)
 	if !ok || len(call.Args) == 0 {

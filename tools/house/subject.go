@@ -18,7 +18,7 @@ ee257d0 33aa6ea 60ba7e4 a8a4a03 821a632 1ab06f3 899454f c575c86`)
 var (
 	subjectForm = regexp.MustCompile(`^[a-z0-9.][A-Za-z0-9_./-]*: (\S+)( .*)?$`)
 
-	// Verbs in the imperative with the ending of another form.
+	// Imperative verbs that end like another form.
 	imperatives = map[string]bool{
 		"bring": true, "string": true, "embed": true, "feed": true, "seed": true, "need": true, "speed": true,
 		"shed":    true,
