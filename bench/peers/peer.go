@@ -89,7 +89,7 @@ func durability(synced bool) string {
 	return "not synced"
 }
 
-// payloadBytes is the size of a job, the same as that of a report in our own measurement.
+// payloadBytes is the size of a job, the same as a report's size in our own measurement.
 const payloadBytes = 1 << 10
 
 // workerError is a worker_error.v1 as our workers send it. For river it is also a job type.
