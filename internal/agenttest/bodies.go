@@ -41,7 +41,7 @@ func google(status int, message string, details ...object) wireError {
 	return wireError{status: status, body: encode(object{"error": e})}
 }
 
-// as replaces the body with a Google error whose status name is unusual for the HTTP status.
+// as replaces the body with a Google error that has an unusual name for the HTTP status.
 func (e wireError) as(status int, name, message string) wireError {
 	e.body = encode(object{"error": object{"code": status, "message": message, "status": name}})
 	return e

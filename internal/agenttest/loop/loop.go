@@ -224,8 +224,8 @@ func (l *loop) print(e event) {
 	}
 }
 
-// fail prints an error. If a limit requires a wait, it prints the wait as a separate event, so that other workers wait
-// too.
+// fail prints an error. If a limit requires a wait, it prints the wait as a separate event, so that other workers can
+// wait as well.
 func (l *loop) fail(err error, retryable bool, pause time.Duration) {
 	e := event{Type: "error", Message: err.Error(), Retryable: retryable}
 	var refused *refusal
