@@ -23,7 +23,7 @@
 //   - A row fails unless the attack was actually carried out. So a missing precondition is an error instead of a
 //     success.
 //   - A damaged director is replaced before the next row.
-//   - Whatever an attack leaves on the machine (containers, images, mounts, files) is removed with its world.
+//   - Anything an attack leaves on the machine (containers, images, mounts, files) is removed with its world.
 //
 // # Imports
 //
