@@ -30,9 +30,8 @@
 //
 // # Failure policy
 //
-// One goroutine writes, and Close waits for it. The log reports the first failed write, and the first one that succeeds
-// again. In between, failures are only counted. A failed write is lost, because the director relies only on the
-// journal.
+// One goroutine writes, and Close waits for it. The log reports the first failed write, and the first success after it.
+// In between, failures are only counted. A failed write is lost, because the director relies only on the journal.
 //
 // It imports bus/wire for payload types, recovery for the descriptions of reasons, and safefile for writing.
 package audit

@@ -196,7 +196,7 @@ func (p reportPage) Impact() (out totalImpact) {
 	return out
 }
 
-// Same says what an incident's failures have in common, as part of a sentence.
+// Same describes the common trait of an incident's failures, as part of a sentence.
 func (i Incident) Same() string {
 	if outage(about(i.Reason).Cause) {
 		return "one outage"
