@@ -73,7 +73,7 @@ type PlanBus struct {
 type PlanBudget struct {
 	MaxConcurrent   int     `json:"max_concurrent"`   // concurrent leases, at least 1
 	SpacingSeconds  float64 `json:"spacing_seconds"`  // minimum time between two grants
-	CooldownSeconds float64 `json:"cooldown_seconds"` // pause after a failed call that does not say how long to wait
+	CooldownSeconds float64 `json:"cooldown_seconds"` // pause after a failed call that does not specify a wait
 	LeaseSeconds    float64 `json:"lease_seconds"`    // validity of one grant; 0 means the director's default
 }
 

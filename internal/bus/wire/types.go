@@ -19,7 +19,7 @@ func (t Time) MarshalJSON() ([]byte, error) {
 	return []byte(t.UTC().Format(`"` + timeLayout + `"`)), nil
 }
 
-// List is a slice whose nil value is [] on the wire instead of null.
+// List is a slice that is [] on the wire even if it is nil.
 type List[T any] []T
 
 // MarshalJSON writes nil as [].
