@@ -23,8 +23,8 @@ func (w auditor) excused(r *agentRun, at time.Time) bool {
 	})
 }
 
-// underWay is how long after a limit one more request from the director may arrive, because the director may have sent
-// it before it read of the limit.
+// underWay is the time after a limit during which one more request from the director may arrive, because the director
+// may have sent it before it learned about the limit.
 const underWay = 500 * time.Millisecond
 
 // auditLimits finds requests that the director made during a limit.
