@@ -14,8 +14,8 @@ import (
 const (
 	// limitFor is the length of GitHub's pause. It is long enough for a worker to end during the pause.
 	limitFor = 8 * time.Second
-	// inFlight is how long requests may still arrive after the refusal, on an idle machine. The director sent them
-	// before it read the refusal. A director that ignored the pause would send a request every second.
+	// inFlight is the time during which requests may still arrive after the refusal, on an idle machine. The director
+	// sent them before it read the refusal. A director that ignored the pause would send a request every second.
 	inFlight = time.Second
 )
 

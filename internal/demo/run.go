@@ -45,7 +45,7 @@ type activeScenario struct {
 	faultAt      time.Time     // when its worker was killed or frozen
 	noticedAfter time.Duration // time from faultAt to the director's decision; 0 until then
 	answered     bool          // the demo's human has answered
-	judged       string        // the last commit of its pull request whose check was reported
+	judged       string        // the last commit of its pull request that has a reported check
 	done         bool          // its labels show that the issue is finished
 	began        time.Time     // when the director found the issue
 	ended        time.Time     // when the issue was done

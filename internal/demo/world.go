@@ -202,7 +202,7 @@ func (s *world) clear(ctx context.Context) error {
 	defer cancel()
 	var errs []error
 	if s.record != nil {
-		_, _ = s.record.Stop() // nobody reads the record, so a gap in it does not matter
+		_, _ = s.record.Stop() // the record is no longer needed, so a gap does not matter
 	}
 	if s.github != nil {
 		errs = append(errs, s.github.Shutdown())
