@@ -127,7 +127,7 @@ func (i *issue) has(name string) bool {
 	return slices.ContainsFunc(i.Labels, func(l string) bool { return strings.EqualFold(l, name) })
 }
 
-// there reports whether the issue still exists, neither deleted nor transferred.
+// there reports whether the issue still exists. It may have been deleted or transferred.
 func (i *issue) there() bool { return !i.Deleted && i.MovedTo == "" }
 
 func (i *issue) state() string {

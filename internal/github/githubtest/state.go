@@ -17,7 +17,7 @@ import (
 
 // Open returns a server that continues with the state in Options.StateFile. The server writes users, repositories,
 // issues, comments, reactions, pull requests, checks, reviews, events and used budgets to the file before it answers a
-// change. The file contains neither the request log nor injected faults.
+// change. The file excludes the request log and injected faults.
 func Open(o Options) (*Server, error) {
 	s := New(o)
 	s.file = o.StateFile
