@@ -22,8 +22,8 @@ const (
 	claimsPerMinute = 50
 )
 
-// strictFor is how long every change counts as content after GitHub's secondary limit has refused a write that the gate
-// had admitted.
+// strictFor is the time during which every change counts as content after GitHub's secondary limit has refused a write
+// that the gate had admitted.
 const strictFor = hour
 
 // creating lists the requests that create content. For REST, these are the requests for which GitHub's description

@@ -52,9 +52,9 @@ type FoundPull struct {
 const findPages = pollPages
 
 // FindTasks finds our claims in a repository. It reads the issues with our labels, including closed issues, the issues
-// of our pull requests, and the issues in the map also, whose values are claims known from other sources, the most
-// likely first. In addition to the lists, each issue costs two to five requests. FindTasks omits deleted issues. If it
-// cannot read an issue, it adds the error to unread and continues with the other issues.
+// of our pull requests, and the issues in the map also, which lists claims known from other sources, most likely first.
+// In addition to the lists, each issue costs two to five requests. FindTasks omits deleted issues. If it cannot read an
+// issue, it adds the error to unread and continues with the other issues.
 func (c *Inbox) FindTasks(ctx context.Context, repo string,
 	also map[int][]string,
 ) (found []Found, unread map[int]error, err error) {

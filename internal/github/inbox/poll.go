@@ -124,8 +124,8 @@ func (c *Inbox) pollSince(ctx context.Context, p api.Place, since time.Time) (Pa
 var errSameSecond = errors.New("inbox: too many changes in one second")
 
 // readSince reads a list that is sorted by the time of the last change. It begins with the entries of the second in
-// since. The argument list reads a page, and what returns the id and time of an entry. The next read continues at
-// cursor.
+// since. The argument list reads a page. The argument what returns the id and time of an entry. The next read continues
+// at cursor.
 //
 // readSince requests the next page by time instead of page number. Otherwise it would miss entries: an entry that
 // changes between two requests moves to the end of the list, and later entries move forward to the previous page.
