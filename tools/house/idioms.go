@@ -102,7 +102,8 @@ func compile(texts map[string][]string) (all []idiom) {
 	return all
 }
 
-// literalsOf returns strings of which every match contains at least one. It returns nil if a match can have any text.
+// literalsOf returns a list of strings. Every match contains at least one of them. It returns nil if a match can have
+// any text.
 func literalsOf(re *syntax.Regexp) (best []string) {
 	switch re.Op {
 	case syntax.OpLiteral:
