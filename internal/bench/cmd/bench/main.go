@@ -68,7 +68,7 @@ func run(only string, quick, verbose bool, out string) (missed bool, err error) 
 	return missed, write(out, all)
 }
 
-// choose returns the sections with these names in the order of the table, or all sections if no names are given.
+// choose returns the sections with these names in the order of the table, or all sections if the list is empty.
 func choose(only string, quick bool) (chosen []bench.Section, err error) {
 	for name := range strings.SplitSeq(only, ",") {
 		i := slices.IndexFunc(bench.Sections, func(s bench.Section) bool { return s.Name == name })
