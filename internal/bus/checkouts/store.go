@@ -17,7 +17,7 @@ import (
 	"retake/internal/checkpoint"
 )
 
-// changeTries is how many times a compare-and-set is tried while other processes change the state.
+// changeTries is the maximum number of times that a compare-and-set is tried while other processes change the state.
 const changeTries = 16
 
 // Names of a task's stored data: its state, and each chunk.
