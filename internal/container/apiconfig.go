@@ -38,7 +38,7 @@ func apiConfig(spec Spec, fleet, owner, network, home string,
 		config.AttachStdin, config.OpenStdin, config.StdinOnce = true, true, true
 	}
 	pids := spec.Pids
-	noInit := false // the worker is PID 1 and reaps, so the daemon must not insert docker-init
+	noInit := false // the worker is PID 1 and reaps zombies, so the daemon must not insert docker-init
 	host := &apicontainer.HostConfig{
 		NetworkMode:   apicontainer.NetworkMode(network),
 		RestartPolicy: apicontainer.RestartPolicy{Name: apicontainer.RestartPolicyDisabled},

@@ -15,7 +15,7 @@ import (
 // comes from the container's volume. Files belong to the worker's user, which may remove them. The program and Dir
 // belong to root, and Dir is sticky, because stages run as the worker's user and must not replace $RETAKE_WORKER.
 //
-// The archive omits directories of the image, because an entry would change their owner. It includes the roots of
+// The archive omits the image's directories, because an entry would change their owner. It includes the roots of
 // writable volumes, because Docker gives a new volume to root if the image lacks the directory.
 func archive(w io.Writer, spec Spec, worker io.Reader, workerSize int64) error {
 	uid, gid, err := spec.IDs()

@@ -60,16 +60,16 @@ type fenceState struct {
 	nameservers []netip.Addr
 	rules       rules  // installed
 	keeping     bool   // set while a goroutine checks the rules
-	network     string // id, or "" if no rules are installed
-	bridge      string // of network
+	network     string // the network's id, or "" if no rules are installed
+	bridge      string // the network's interface
 	at          time.Time
 	warned      bool
 }
 
 // Confine limits the addresses that workers can reach from now on. A short-lived container in the host's network
-// installs the rules in the kernel of the daemon's host, so access to the daemon suffices. Each start of an attempt
-// renews them. Errors: ErrNetwork if the kernel refuses, ErrDaemon. After an error, attempts do not start if
-// e.Closed is set, and start without rules otherwise.
+// installs the rules in the kernel of the daemon's host, so access to the daemon suffices. Starting an attempt renews
+// them. Errors: ErrNetwork if the kernel refuses, ErrDaemon. After an error, attempts do not start if e.Closed is set,
+// and start without rules otherwise.
 func (d *Docker) Confine(ctx context.Context, e Egress) error {
 	f := d.firewall
 	f.mu.Lock()
@@ -220,7 +220,7 @@ func (f *firewall) install(ctx context.Context) error {
 
 func (f *firewall) doing() string { return "firewall of " + f.net.name }
 
-// addresses parses IP addresses and skips other texts.
+// addresses parses IP addresses and skips other strings.
 func addresses(texts []string) (all []netip.Addr) {
 	for _, t := range texts {
 		if a, err := netip.ParseAddr(t); err == nil {
@@ -230,7 +230,7 @@ func addresses(texts []string) (all []netip.Addr) {
 	return all
 }
 
-// rules returns the rules for the network's present members, and the number of its workers. The caller must hold f.mu.
+// rules returns the rules for the network's current members, and the number of its workers. The caller must hold f.mu.
 func (f *firewall) rules(ctx context.Context, id string) (r rules, workers int, err error) {
 	info, err := f.api.NetworkInspect(ctx, id, network.InspectOptions{})
 	if cerrdefs.IsNotFound(err) {
@@ -312,7 +312,7 @@ func (f *firewall) handOver(ctx context.Context, batches [][]byte) (done fence.D
 		Image: e.Image, Entrypoint: append([]string{WorkerPath, fence.Command}, fence.Args(batches...)...), User: "0:0",
 		WorkingDir:  "/",
 		Healthcheck: &apicontainer.HealthConfig{Test: []string{"NONE"}},
-		// These override labels of the image, since this is not a worker.
+		// Override the image's labels, because this container is not a worker.
 		Labels: map[string]string{LabelFence: f.fleet, LabelFleet: "", LabelAttempt: ""},
 	}
 	host := &apicontainer.HostConfig{
@@ -371,7 +371,7 @@ func (f *firewall) runFence(ctx context.Context, id string) (done fence.Done, er
 	return done, nil
 }
 
-// sweep removes the firewall's containers and the file helpers that a killed process left behind.
+// sweep removes the firewall's containers and the helpers that a killed process left behind.
 func (f *firewall) sweep(ctx context.Context) {
 	for _, label := range []string{LabelFence, labelHelper} {
 		old, err := f.api.ContainerList(ctx,

@@ -11,7 +11,7 @@
 //	         created         -> copy, start, follow, after an interrupted Ensure. With an input the container is
 //	                            recreated, because the interruption ended that input
 //	         running, paused -> unchanged; its streams are followed unless they already are (Adopt)
-//	         exited          -> unchanged and never restarted, since a new try is a new attempt.
+//	         exited          -> unchanged and never restarted, since each retry is a new attempt.
 //	                            List reports it as exited, Stop collects it
 //	Stop     absent          -> Exit{Known: false}, with the streams read so far
 //	         created         -> removed, Known only after a failed start (Exit.StartError)
@@ -21,11 +21,11 @@
 // Stop succeeds only after the daemon has confirmed that no container of that name exists. Otherwise it returns a
 // transient error, and keeps the streams and the sent signals for the next call.
 //
-// A runtime lists, stops and watches only workers of its fleet. Docker uses the label retake.fleet, processes use the
-// record in their directory. "Gone" includes all processes that the worker has started.
+// A runtime lists, stops and watches only workers of its fleet. Docker uses the label retake.fleet, and processes use
+// the record in their directory. "Gone" includes all processes that the worker has started.
 //
 // The package imports its own subpackages, crashpoint, diskfault, procfs, publicaddr, ring and safefile. It never
-// imports another adapter or a part of the core. Only the director interprets the end of an attempt.
+// imports another adapter or any part of the core. Only the director interprets the end of an attempt.
 //
 // # Plain processes
 //
@@ -51,9 +51,9 @@
 // Spec.User, which must be able to traverse every parent of the checkout and of Options.Dir. Otherwise they run as the
 // director's user. They cannot gain privileges (no_new_privs).
 //
-// The package cannot always determine how a worker ended. After a kill of the supervisor or a crash of the machine,
-// Exit.Known is false. It cannot see whether the kernel sent a SIGKILL for lack of memory. It cannot find processes
-// that have left parent, session and environment if the supervisor was killed before it could end them.
+// The package cannot always determine how a worker ended. If the supervisor was killed or the machine crashed,
+// Exit.Known is false. The package cannot tell whether the kernel sent a SIGKILL for lack of memory. It cannot find
+// processes that have left their parent, session and environment if the supervisor was killed before it could end them.
 //
 // # Program
 //
@@ -63,24 +63,24 @@
 //
 // # Input
 //
-// Secrets reach the first process through its standard input (Spec.Stdin). No file, argument, variable or view of the
-// engine contains them. The input ends early if the director is killed while it writes, so the reader must check that
-// it is complete. A plain process gets its input from its supervisor, which has the whole input before the worker
+// Secrets reach the first process through its standard input (Spec.Stdin). No file, argument, environment variable or
+// engine query reveals them. The input ends early if the director is killed while it writes, so the reader must check
+// that it is complete. A plain process gets its input from its supervisor, which has the whole input before the worker
 // starts and protects its memory from other processes.
 //
 // # Streams
 //
 // In Docker a reader follows both streams from the start and keeps the newest 32 KiB of each in a ring. Stop also reads
 // the log file for missed output. It does not use the log API's Tail, which counts lines before it separates the
-// streams, so that a lot of stdout could hide stderr. The log file is bounded (16 MiB). One stream can push the other's
+// streams, so that heavy stdout could hide stderr. The log file is bounded (16 MiB). One stream can push the other's
 // lines out of the file, but the ring still has them. Adopt follows a container that an earlier process started.
 //
 // FollowOutput is for people. It reads the log file from its beginning, and then follows it.
 //
 // # Out of memory
 //
-// The package detects a kill for memory by Docker's flag, which it reads twice, by an event that Watch saw, or by an
-// event in the daemon's buffer. This is best effort, because flag and event miss about one kill in twenty and may
+// The package detects an out-of-memory kill by Docker's flag, which it reads twice, by an event that Watch saw, or by
+// an event in the daemon's buffer. This is best effort, because flag and event miss about one kill in twenty and may
 // arrive 50 ms after the exit. The package does not use the kernel's count in the cgroup, which disappears with the
 // container and is invisible behind a remote socket. The worker reads that count inside the container. Without such
 // evidence, the caller must interpret exit code 137, where Signal is SIGKILL and Killed is false.

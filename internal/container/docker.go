@@ -14,7 +14,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// limits contains the maximum times for which one operation waits for the daemon.
+// limits holds the longest times that one operation waits for the daemon.
 type limits struct {
 	ping time.Duration // first contact in OpenDocker, while a person waits
 	// List, EnsureNetwork, and each step of Ensure and Stop. A start took 0.3 s in measurements, and takes longer on a
@@ -55,7 +55,7 @@ type Docker struct {
 var fleetName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
 
 // OpenDocker connects to the daemon that DOCKER_HOST names, or to the local one, and checks that it answers. It
-// negotiates the API version, because an older daemon refuses a newer version in every call.
+// negotiates the API version, because an older daemon refuses every call with a newer version.
 func OpenDocker(ctx context.Context, o Options) (*Docker, error) {
 	if !fleetName.MatchString(o.Fleet) || o.Network == "" {
 		return nil, refused("open", "fleet %q, network %q: want a fleet of letters, digits, '_', '.', '-', "+

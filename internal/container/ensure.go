@@ -105,7 +105,7 @@ func (d *Docker) createOnce(ctx context.Context, spec Spec) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// Without the id, the daemon would look up the network by name at the start.
+	// Without the id, the daemon would look up the network by name when the container starts.
 	endpoints := map[string]*network.EndpointSettings{d.net.name: {NetworkID: d.net.used().id}}
 	create := func(home string) (apicontainer.CreateResponse, error) {
 		config, host := apiConfig(spec, d.fleet, d.owner, d.net.name, home, p)

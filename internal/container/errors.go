@@ -20,8 +20,8 @@ var (
 	// ErrHost means that this machine failed temporarily or could not confirm an operation. It wraps ErrDaemon, because
 	// plain processes use the machine instead of a daemon.
 	ErrHost error = hostError{}
-	// ErrCluster means that the API of Kubernetes did not answer, failed temporarily, or could not confirm an
-	// operation. It wraps ErrDaemon.
+	// ErrCluster means that the Kubernetes API did not answer, failed temporarily, or could not confirm an operation.
+	// It wraps ErrDaemon.
 	ErrCluster error = clusterError{}
 	// ErrNoRoom means that a quota is exhausted. It wraps ErrCluster.
 	ErrNoRoom error = noRoomError{}
@@ -33,8 +33,8 @@ var (
 	ErrImageMissing = errors.New("container: image missing")
 	// ErrImagePull means that a pull failed. It wraps ErrImageMissing.
 	ErrImagePull error = imagePullError{}
-	// ErrUnconfirmed means that the runtime of an attempt does not answer and cannot confirm the attempt's end. The
-	// request to end it has been sent.
+	// ErrUnconfirmed means that an attempt's runtime does not answer and cannot confirm the attempt's end. The request
+	// to end it has been sent.
 	ErrUnconfirmed = errors.New("container: end not confirmed")
 	// ErrNetwork means that the workers' network exists but is unsuitable.
 	ErrNetwork = errors.New("container: network")
@@ -83,7 +83,7 @@ func (e *Error) Error() string {
 	if e.Next != "" {
 		text += "; " + e.Next
 	}
-	return strings.Join(strings.Fields(text), " ") // messages of the daemon may have several lines
+	return strings.Join(strings.Fields(text), " ") // the daemon's messages may span several lines
 }
 
 // Unwrap returns both the kind and the cause.

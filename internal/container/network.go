@@ -104,7 +104,7 @@ func (d *Docker) Gateway(ctx context.Context) (string, error) {
 	return d.net.join(*chosen)
 }
 
-// RemoveNetwork removes this fleet's networks of the configured name, and their firewall if Confine was called.
+// RemoveNetwork removes this fleet's networks with the configured name, and their firewall if Confine was called.
 func (d *Docker) RemoveNetwork(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, d.limits.operation)
 	defer cancel()
@@ -126,7 +126,7 @@ func (d *Docker) RemoveNetwork(ctx context.Context) error {
 	return d.firewall.takeDown(ctx, gone...)
 }
 
-// list returns the networks of the configured name, oldest first.
+// list returns the networks with the configured name, oldest first.
 func (n *workerNetwork) list(ctx context.Context) ([]network.Summary, error) {
 	all, err := n.api.NetworkList(ctx, network.ListOptions{Filters: filters.NewArgs(filters.Arg("name", n.name))})
 	if err != nil {

@@ -138,7 +138,7 @@ func chooseProcesses(ctx context.Context, o Options) (Runtime, error) {
 	return p, nil
 }
 
-// earlierProcesses calls f with this fleet's processes of an earlier run, if any exist.
+// earlierProcesses calls f with this fleet's processes from an earlier run, if any exist.
 func earlierProcesses(ctx context.Context, o Options, f func(p *Processes, left []Status) error) error {
 	if _, err := os.Stat(o.Dir); errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -19,7 +19,7 @@ import (
 	"retake/internal/sys/procfs"
 )
 
-// Processes runs attempts as plain processes of this machine, for development. It is safe for concurrent use.
+// Processes runs attempts as plain processes on this machine, for development. It is safe for concurrent use.
 // Operations on the same attempt wait for each other.
 //
 // Each attempt has a directory in Options.Dir with the files of package supervisor, recordFile, and directories that
@@ -44,7 +44,7 @@ const (
 	workDir    = "work" // used if this machine has no checkout
 )
 
-// record identifies the attempt of a directory.
+// record identifies the attempt that owns a directory.
 type record struct {
 	AttemptID string `json:"attempt_id"`
 	Fleet     string `json:"fleet"`
@@ -183,8 +183,8 @@ func readProcess(dir string) (*process, error) {
 	if err == nil {
 		err = json.Unmarshal(data, &here.record)
 	}
-	// Read the lock first, because a supervisor releases it after its last record. A supervisor that seems to have died
-	// without a record may in fact have just started, so read everything twice.
+	// Read the lock first, because a supervisor releases it after writing its last record. A supervisor that seems to
+	// have died without a record may in fact have just started, so read everything twice.
 	for try := 0; err == nil && try < 2; try++ {
 		var errs [3]error
 		here.supervised, errs[0] = supervisor.Locked(dir)

@@ -51,7 +51,7 @@ func CanKeepApart() error {
 	return e
 }
 
-// tryNamespaces creates a namespace in a throw-away thread.
+// tryNamespaces creates a namespace in a throwaway thread.
 func tryNamespaces() error {
 	result := make(chan error)
 	go func() {

@@ -18,7 +18,7 @@ import (
 	"retake/internal/sys/ring"
 )
 
-// sweepLimit is the time for a supervisor to end the leftover processes of its worker. After that, Stop ends them
+// sweepLimit is how long a supervisor may take to end its worker's leftover processes. After that, Stop ends them
 // itself. Unless it is frozen, a supervisor needs only milliseconds.
 const sweepLimit = 2 * time.Second
 
@@ -26,7 +26,7 @@ const sweepLimit = 2 * time.Second
 // after the last process has ended. A running worker gets SIGTERM, so that it can end its stages. All processes get
 // SIGKILL after grace, or at once if grace is zero or the worker is frozen. For an absent attempt Exit.Known is false.
 // Errors: ErrHost (transient) while a process remains; ErrSpec if the attempt belongs to another fleet. After an error,
-// the next call takes the signals of this call into account.
+// the next call takes into account the signals that this call sent.
 func (p *Processes) Stop(ctx context.Context, attemptID string, grace time.Duration, record Recorder) (Exit, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(grace, 0)+2*p.limits.confirm+p.limits.operation)
 	defer cancel()

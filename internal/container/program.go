@@ -20,9 +20,9 @@ const labelMade = "retake.made"
 // leavePatience is the maximum time that Close spends on removing volumes. The next process removes the rest.
 const leavePatience = 2 * time.Second
 
-// programs manages the volumes with the worker's program, one per version and process. All containers of a process
-// mount its volume read-only, because a copy for each would cost a second container and disk space at every start.
-// Each process has separate volumes, so two processes never fill the same volume.
+// programs manages the volumes that hold the worker's program, one per version and process. All containers of a process
+// mount its volume read-only, because a copy for each would cost a second container and disk space at every start. Each
+// process has separate volumes, so two processes never fill the same volume.
 type programs struct {
 	*engine
 	mu     sync.Mutex
@@ -43,7 +43,7 @@ type program struct {
 	volume string // empty if the program is copied into a directory of the container
 }
 
-// of returns the program of a spec. If the spec has files, the program and the files go into a directory of the
+// of returns the program for a spec. If the spec has files, the program and the files go into a directory of the
 // container instead of a volume.
 func (s *programs) of(spec Spec) (program, error) {
 	if len(spec.Files) > 0 {
@@ -103,7 +103,7 @@ func (s *programs) provide(ctx context.Context, image string, p program) error {
 		return failure(doing, err)
 	}
 	err = s.copyArchive(ctx, helper.ID, Spec{AttemptID: "volume " + p.volume, WorkerBinary: p.path, User: "1:1"}, true)
-	// The sweep removes helpers that are left over.
+	// The sweep removes leftover helpers.
 	if failed := s.removeAside(ctx, helper.ID, apicontainer.RemoveOptions{}); failed != nil {
 		err = errors.Join(err, failure(doing, failed))
 	}
@@ -128,7 +128,7 @@ func (s *programs) removeUnused(ctx context.Context, which func(name string) boo
 	}
 }
 
-// leave removes volumes without containers.
+// leave removes volumes that no container uses.
 func (s *programs) leave() {
 	s.mu.Lock()
 	used := len(s.filled) > 0

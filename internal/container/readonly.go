@@ -148,7 +148,7 @@ func (d *Docker) createReadOnly(ctx context.Context, spec Spec, create func(home
 	return create(home)
 }
 
-// helperSuffix ends the name of a helper, through which another container gets its files. Helpers never run.
+// helperSuffix is the suffix of a helper's name. A helper passes files to another container and never runs.
 const helperSuffix = "-files"
 
 // labelHelper is the label that names a helper's fleet.

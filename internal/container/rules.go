@@ -19,14 +19,14 @@ import (
 // dropped here is lost regardless of other tables, and an accepted packet must still pass the other tables.
 //
 //	inet    input    from the bridge, only doors and neighbour discovery of this host
-//	        forward  from the bridge, only doors, and while open name servers and public addresses
+//	        forward  from the bridge, only doors, and unless closed also name servers and public addresses
 //	bridge  forward  from port to port, only doors on the network
 //
 // The bridge table is needed on hosts without br_netfilter, where the inet table does not see packets between workers.
 //
 // Fleets may share a network without knowing each other's doors. Each fleet marks packets to its doors in chains that
-// come first. No fleet drops marked packets. So each fleet's doors are open to all fleets, and the strictest fleet
-// decides on all other packets.
+// come first. No fleet drops marked packets, so each fleet's doors are open to all fleets. The strictest fleet decides
+// about all other packets.
 type rules struct {
 	fleet       string
 	bridge      string         // interface
@@ -116,7 +116,7 @@ func (r rules) write(c *nftables.Conn, fromBridge [][]expr.Any, no expr.Any) {
 		there := slices.Concat(address(d.Addr(), false), port(unix.IPPROTO_TCP, d.Port(), false))
 		input.door(from, there)
 		forward.door(from, there)
-		if r.inside(d.Addr()) { // allow the replies of a door on the network
+		if r.inside(d.Addr()) { // allow replies from a door on the network
 			back := slices.Concat(address(d.Addr(), true), port(unix.IPPROTO_TCP, d.Port(), true))
 			forward.door(from, to, back)
 			ports.door(there)
@@ -153,8 +153,8 @@ func (r rules) write(c *nftables.Conn, fromBridge [][]expr.Any, no expr.Any) {
 	}
 }
 
-// hook is a pair of chains at one hook of the kernel. Rules in the first chain mark packets, and rules in the last
-// chain drop unmarked packets.
+// hook is a pair of chains at one netfilter hook. Rules in the first chain mark packets, and rules in the last chain
+// drop unmarked packets.
 type hook struct {
 	c           *nftables.Conn
 	first, last *nftables.Chain
@@ -192,7 +192,7 @@ func (h hook) door(parts ...[]expr.Any) {
 	h.add(h.first, set, parts...)
 }
 
-// drop adds a rule that applies the verdict no to matching packets.
+// drop adds a rule that applies the hook's negative verdict to matching packets.
 func (h hook) drop(parts ...[]expr.Any) {
 	h.add(h.last, []expr.Any{h.no}, parts...)
 }
@@ -275,7 +275,7 @@ func block(p netip.Prefix, source bool) []expr.Any {
 		equal(p.Masked().Addr().AsSlice()...))
 }
 
-// port matches a transport's destination or source port.
+// port matches a destination or source port.
 func port(transport byte, n uint16, source bool) []expr.Any {
 	at := uint32(2)
 	if source {
@@ -288,7 +288,7 @@ func port(transport byte, n uint16, source bool) []expr.Any {
 	}
 }
 
-// icmp6 matches a type of ICMPv6.
+// icmp6 matches an ICMPv6 type.
 func icmp6(kind byte) []expr.Any {
 	return []expr.Any{
 		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1}, equal(unix.IPPROTO_ICMPV6),

@@ -34,7 +34,7 @@ type Spec struct {
 	Image     string // any image, even an empty one; the spec overrides its settings
 	Workdir   string // absolute path in the container, outside Dir
 	// Checkout is an absolute path on the daemon's host, mounted writable at Workdir. If empty, Workdir is an empty
-	// directory of User that is removed with the attempt.
+	// directory that belongs to User and is removed with the attempt.
 	Checkout   string
 	Entrypoint []string // argument vector of the first process, without the image's CMD
 	Files      []File   // optional; copied into Dir before the start, readable only by User

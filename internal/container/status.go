@@ -56,7 +56,7 @@ type Exit struct {
 	Words string   // the runtime's message about Cause
 }
 
-// EndCause is the reason why a runtime, such as Kubernetes, ended an attempt by itself or refused to start it.
+// EndCause is the reason why a runtime, such as Kubernetes, ended an attempt on its own or refused to start it.
 type EndCause string
 
 // The causes.
@@ -68,7 +68,7 @@ const (
 	EndDeleted   EndCause = "deleted"   // deleted from outside
 )
 
-// signals maps exit codes above 128, only for signals that end a process by default on Linux.
+// signals maps exit codes above 128 to signals. It contains only signals that end a process by default on Linux.
 var signals = map[int]string{
 	1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 5: "SIGTRAP", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE",
 	9: "SIGKILL", 10: "SIGUSR1", 11: "SIGSEGV", 12: "SIGUSR2", 13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM",

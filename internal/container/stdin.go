@@ -21,9 +21,9 @@ type input struct {
 	written chan error // receives the result of writing to the daemon, once
 }
 
-// writtenBefore is the time for which attach waits until the input is written. The socket buffers about 200 KB, more
-// than most plans need, so the daemon can usually complete the start without this process. This process writes the rest
-// of a longer input while the container reads.
+// writtenBefore limits how long attach waits for the input to be written. The socket buffers about 200 KB, more than
+// most plans need, so the daemon can usually complete the start without this process. This process writes the rest of a
+// longer input while the container reads.
 const writtenBefore = 200 * time.Millisecond
 
 // attach opens the input of a created container and begins to write it.

@@ -12,7 +12,7 @@ import (
 	"retake/internal/sys/crashpoint"
 )
 
-// pollEvery is the interval between checks for the end of a container or process.
+// pollEvery is the interval between checks whether a container or process has ended.
 const pollEvery = 20 * time.Millisecond
 
 // Recorder records how an attempt ended, before Stop removes its last trace. Without it, the result would be lost if
@@ -29,10 +29,10 @@ func (r Recorder) Keep(x Exit) error {
 }
 
 // Stop ends the attempt's container, determines how it ended, removes it, and returns after the daemon has confirmed
-// the removal. A running container gets SIGTERM, and SIGKILL after grace, or only SIGKILL if grace is zero. Stop
-// kills a paused container at once. For an absent container Exit.Known is false. Errors: ErrDaemon (transient) while
-// end or removal is unconfirmed; ErrSpec if a container of that name belongs to another fleet. The next call
-// continues where this one stopped.
+// the removal. A running container gets SIGTERM, and SIGKILL after grace, or only SIGKILL if grace is zero. Stop kills
+// a paused container at once. For an absent container Exit.Known is false. Errors: ErrDaemon (transient) while the end
+// or the removal is unconfirmed; ErrSpec if a container of that name belongs to another fleet. The next call continues
+// where this one stopped.
 func (d *Docker) Stop(ctx context.Context, attemptID string, grace time.Duration, record Recorder) (Exit, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(grace, 0)+2*d.limits.confirm+d.limits.operation)
 	defer cancel()
@@ -85,7 +85,7 @@ func (d *Docker) stop(ctx context.Context, a *attemptState, attemptID string, gr
 	return exit, nil
 }
 
-// end ends a live container and returns when the daemon reports that it does not run.
+// end ends a live container and returns when the daemon reports that it is not running.
 func (e *engine) end(ctx context.Context, a *attemptState, info apicontainer.InspectResponse, attemptID string,
 	grace time.Duration,
 ) error {
@@ -166,7 +166,7 @@ func (e *engine) remove(ctx context.Context, id, attemptID string) error {
 	return failure("remove "+attemptID, errors.New("the daemon still lists it"))
 }
 
-// pollUntil polls ok until it is true, but no longer than limit. It stops at an error and when ctx is done.
+// pollUntil polls ok until it is true, for at most limit. It stops on an error and when ctx is done.
 func pollUntil(ctx context.Context, limit time.Duration, ok func() (bool, error)) (bool, error) {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()

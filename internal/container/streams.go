@@ -16,7 +16,7 @@ import (
 // TailBytes is the size of each stream's tail in an Exit. worker_error.v1 carries two tails within the bus's 64 KiB.
 const TailBytes = 32 << 10
 
-// streams is the newest output of one container while a goroutine reads it.
+// streams holds the newest output of one container while a goroutine reads it.
 type streams struct {
 	stdout, stderr *ring.Buffer
 	close          func()        // stops the reader

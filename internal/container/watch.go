@@ -13,9 +13,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// overlap is the period before the last event for which Watch requests events again after a reconnection, because
-// simultaneous events may arrive in any order. The daemon keeps only 256 events, so callers must also list containers
-// periodically.
+// overlap is how far before the last event Watch resumes after a reconnection, because simultaneous events may arrive
+// in any order. The daemon keeps only 256 events, so callers must also list containers periodically.
 const overlap = 2 * time.Second
 
 // watched are the events after which the list may have changed.
@@ -117,7 +116,7 @@ func (k *oomKills) saw(id string) bool {
 	return ok
 }
 
-// happened searches for an OOM event that Watch saw or that the daemon's buffer has. Event and flag can both arrive
+// happened searches for an OOM event that Watch saw or that is in the daemon's buffer. Event and flag can both arrive
 // after the exit (50 ms in measurements on a busy machine). After a failure that we did not cause, happened therefore
 // waits briefly and reads the flag again. It does not wait if the attempt ended a while ago.
 func (k *oomKills) happened(ctx context.Context, info apicontainer.InspectResponse, exit Exit) bool {

@@ -7,7 +7,7 @@
 // input its standard input, and becomes the worker. By then, files, arguments and the cluster's view of the pod no
 // longer contain variables or input. The input stays in an unlinked file until the worker has read it (Input).
 //
-// The worker links this package, so the package must not import clients of engines.
+// The worker links this package, so the package must not import engine clients.
 package bundle
 
 import (
@@ -76,8 +76,8 @@ func unpack(dir string) (b Bundle, err error) {
 	return b, json.Unmarshal(all[sha256.Size:], &b)
 }
 
-// Input returns a reader for the standard input of an attempt. If file is a regular file, the reader truncates it at
-// the end, because another process, such as a debugger, could still open it.
+// Input returns a reader for the standard input of an attempt. At EOF, the reader truncates a regular file, because
+// another process, such as a debugger, could still open it.
 func Input(file *os.File) io.Reader { return &input{file} }
 
 type input struct{ file *os.File }

@@ -21,7 +21,7 @@ const (
 	inputFile = ".input"
 	environ   = ".environ"
 	FirstLine = "retake: the output begins here" // printed first by Enter, so a log without it lacks its beginning
-	// NotStarted begins the message of an attempt that could not start its program.
+	// NotStarted is the prefix of the message of an attempt that could not start its program.
 	NotStarted = "retake: not started: "
 )
 

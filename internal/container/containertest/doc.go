@@ -1,4 +1,4 @@
-// Package containertest is the test suite of all runtimes. A runtime declares its promises in Capabilities. The suite
+// Package containertest is the test suite for all runtimes. A runtime declares its promises in Capabilities. The suite
 // skips the tests of all other promises.
 //
 // Real processes take real time, so the suite waits for conditions with deadlines and never relies on a fixed sleep. A

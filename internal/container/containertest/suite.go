@@ -159,7 +159,7 @@ func (s harness) stop(r container.Runtime, attemptID string, grace time.Duration
 	return exit
 }
 
-// run runs the probe to its end.
+// run runs the probe until it exits.
 func (s harness) run(args ...string) container.Exit {
 	s.Helper()
 	return s.runSpec(s.spec(args...))

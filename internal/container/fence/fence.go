@@ -22,7 +22,8 @@ import (
 // Command is the name of the worker's command.
 const Command = "fence"
 
-// TablePrefix begins the names of our tables, followed by bridge and fleet. Tables of missing bridges are removed.
+// TablePrefix is the prefix of our tables' names. The bridge and the fleet follow it. Tables of missing bridges are
+// removed.
 const TablePrefix = "retake-"
 
 // Done is the JSON output of Main.

@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// Constants of the kernel, from include/uapi/linux/netfilter/nfnetlink.h and nf_tables.h.
+// Kernel constants, from include/uapi/linux/netfilter/nfnetlink.h and nf_tables.h.
 const (
 	nftables     = 10 << 8
 	getTable     = nftables | 1
@@ -22,7 +22,7 @@ const (
 	headerLength = syscall.SizeofNlMsghdr
 )
 
-// table is a table of the kernel.
+// table is an nftables table in the kernel.
 type table struct {
 	family byte
 	name   string
@@ -49,7 +49,7 @@ func removeStale(prefix string) error {
 	return err
 }
 
-// tables lists all tables of the kernel.
+// tables lists all tables in the kernel.
 func tables() (all []table, err error) {
 	fd, err := open()
 	if err != nil {
@@ -106,8 +106,8 @@ func (t table) removal() []byte {
 	return append(out, message(batchEnd, syscall.NLM_F_REQUEST, 0, nftables>>8, nil)...)
 }
 
-// message encodes a netlink message to netfilter: its header, netfilter's header (family, version, a number in network
-// order), attributes.
+// message encodes a netlink message to netfilter: the netlink header, the netfilter header (family, version, a number
+// in network order) and the attributes.
 func message(kind, flags uint16, family byte, number uint16, attrs []byte) []byte {
 	out := binary.NativeEndian.AppendUint32(nil, uint32(headerLength+4+len(attrs)))
 	out = binary.NativeEndian.AppendUint16(out, kind)

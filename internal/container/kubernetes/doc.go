@@ -1,4 +1,4 @@
-// Package kubernetes runs each attempt as a Job of a cluster. It is the third implementation of container.Runtime, and
+// Package kubernetes runs each attempt as a Kubernetes Job. It is the third implementation of container.Runtime, and
 // passes the same test suite as Docker and plain processes. The cluster handles placement, quotas and lost nodes. The
 // director decides what happens to an attempt that the cluster has ended.
 //
@@ -12,7 +12,7 @@
 //	        Job          -> missing Secrets, after an interrupted Ensure (a pod waits for its Secrets)
 //	        begun, ended -> unchanged
 //	Stop    absent       -> Exit{Known: false}
-//	        pending      -> removed, Exit has the reason of the wait, and StartError after a failed start
+//	        pending      -> removed, Exit has the reason for the wait, and StartError after a failed start
 //	        running      -> ended, collected, recorded, removed
 //	        ended        -> collected, recorded, removed
 //
@@ -28,7 +28,7 @@
 //
 // A stop with a shorter grace deletes the pod at once, and reads the log during the deletion. The kubelet then also
 // sends SIGTERM, and waits at least two seconds. Deleting a pod that is already ending does not shorten its grace
-// (containerd 1.6), so pods always have Options.Grace.
+// period (containerd 1.6), so pods always have Options.Grace.
 //
 // Stop never deletes a pod with grace 0, because the API would not wait for the kubelet. So "gone" means that the
 // kubelet has confirmed the end. If the kubelet does not answer, Stop fails with ErrUnconfirmed after a bounded wait,
@@ -49,18 +49,18 @@
 //
 // Files, variables and standard input are one bundle (package bundle) in the attempt's Secrets, which only an init
 // container mounts. It unpacks them into memory, with a copy of our program. The Workdir is an empty volume.
-// Spec.Checkout and Spec.WorkerBinary are ignored, and Spec.Mounts is refused, because nodes lack the files of this
-// machine. With a read-only root file system, HOME is the empty directory /home/retake unless Spec.Env has another,
-// because the homes of an image's users are unknown here. Root file system, capabilities, user, privileges and system
-// calls comply with the restricted pod security standard. A pod cannot limit its processes (Spec.Pids), so the
-// kubelet's podPidsLimit applies.
+// Spec.Checkout and Spec.WorkerBinary are ignored, and Spec.Mounts is refused, because nodes lack this machine's files.
+// With a read-only root file system, HOME is the empty directory /home/retake unless Spec.Env has another, because the
+// homes of an image's users are unknown here. Root file system, capabilities, user, privileges and system calls comply
+// with the restricted pod security standard. A pod cannot limit its processes (Spec.Pids), so the kubelet's
+// podPidsLimit applies.
 //
 // # Output
 //
 // The log API merges both streams. The result is called stdout, and Exit.Stderr is empty. A node keeps the newest 10
 // MiB (containerLogMaxSize). FollowOutput reports a missing beginning, which it detects by the first line that every
-// attempt prints. If a pod was removed from outside, its output is the part that was read before, or the last 2 KB from
-// the pod's status.
+// attempt prints. If a pod was removed from outside, its output is the part that was read earlier, or the last 2 KB
+// from the pod's status.
 //
 // # Clock
 //

@@ -74,7 +74,7 @@ func refused(doing, format string, args ...any) *container.Error {
 	return &container.Error{Kind: container.ErrSpec, Doing: doing, Cause: fmt.Errorf(format, args...)}
 }
 
-// unconfirmed returns the error of Stop if the API answers but does not confirm the end.
+// unconfirmed returns Stop's error if the API answers but does not confirm the end.
 func unconfirmed(attemptID, why string) *container.Error {
 	return &container.Error{
 		Kind: container.ErrUnconfirmed, Transient: true, Doing: "stop " + attemptID, Cause: errors.New(why),

@@ -37,17 +37,17 @@ type Options struct {
 	wrap func(http.RoundTripper) http.RoundTripper // for tests that count requests
 }
 
-// limits contains the maximum times for which one operation waits.
+// limits holds the longest times that one operation waits.
 type limits struct {
 	operation time.Duration // one request
-	kubelet   time.Duration // from the end of a container to its report by the API
+	kubelet   time.Duration // from the end of a container until the API reports it
 	confirm   time.Duration // from a deletion to its confirmation
 	streams   time.Duration // from the end of a container to the end of its log
 	backoff   time.Duration // first wait before watching again; doubles to maxBackoff
-	stale     time.Duration // validity of the view without a watch
-	relist    time.Duration // interval of lists while the watch works
-	podless   time.Duration // time until the first check why a Job lacks a pod; a quarter of the time between checks
-	poll      time.Duration // interval of checks for changes that the watch may miss
+	stale     time.Duration // how long the view is valid without a watch
+	relist    time.Duration // interval between lists while the watch works
+	podless   time.Duration // delay before first asking why a Job lacks a pod; later checks wait four times as long
+	poll      time.Duration // interval between checks for changes that the watch may miss
 }
 
 const maxBackoff = 5 * time.Second
@@ -78,7 +78,7 @@ var fleetForm = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
 
 // Open connects to the API, lists the fleet's objects, and begins to watch them. Errors: ErrCluster (transient) if the
 // API does not answer; ErrSpec for invalid options, templates and missing rights, and if another director has attempts
-// of the fleet.
+// in the fleet.
 func Open(ctx context.Context, o Options) (*Kubernetes, error) {
 	api, err := connect(o.Kubeconfig, o.Namespace, o.wrap)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"retake/internal/sys/ring"
 )
 
-// tail is the newest output of an attempt while it is read. A nil tail is empty.
+// tail holds the newest output of an attempt whose log is being read. A nil tail is empty.
 type tail struct {
 	kept  *ring.Buffer
 	close context.CancelFunc
@@ -89,8 +89,8 @@ func withoutFirst(log io.Reader) io.Reader {
 // streams of a container concurrently, so early output on the other stream may precede that line.
 const mixed = 16
 
-// last returns the newest output of an attempt that does not run. It fails only if the API does not answer, because an
-// unreadable log must not block an attempt's removal. If the log is unreadable, it returns the output that was read
+// last returns the newest output of an attempt that is not running. It fails only if the API does not answer, because
+// an unreadable log must not block an attempt's removal. If the log is unreadable, it returns the output that was read
 // while the attempt ran, or the termination message in the pod's status.
 func (g *logs) last(ctx context.Context, a *attempt, attemptID string) ([]byte, error) {
 	g.view.mu.Lock()
@@ -170,7 +170,7 @@ func (g *logs) read(ctx context.Context, p *corev1.Pod) ([]byte, error) {
 const truncated = "(Retake: the node has kept only the newest part of this output.)\n"
 
 // FollowOutput calls take with the output of an attempt, beginning with the oldest part that its node still has, until
-// the attempt ends or ctx is done. Both streams arrive as stdout. FollowOutput waits for the attempt's start. For an
+// the attempt ends or ctx is done. Both streams arrive as stdout. FollowOutput waits for the attempt to start. For an
 // absent attempt it returns nil. Error: ErrCluster, for example if the log ends while the attempt runs. The caller can
 // then start over.
 func (k *Kubernetes) FollowOutput(ctx context.Context, attemptID string, take func(container.Printed)) error {
@@ -237,7 +237,7 @@ func (g *logs) awaitStart(ctx context.Context, attemptID string) (*corev1.Pod, e
 }
 
 // awaitEnd returns an error if an attempt keeps running although its log has ended. The API may report the end up to a
-// second after the end of the log.
+// second after the log ends.
 func (g *logs) awaitEnd(ctx context.Context, attemptID, doing string) error {
 	changes, stop := g.view.subscribe()
 	defer stop()

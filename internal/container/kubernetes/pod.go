@@ -41,7 +41,7 @@ const leastLife = 8 * 24 * time.Hour
 
 func to[T any](v T) *T { return &v }
 
-// place is a directory of a volume, and the path at which the attempt's container mounts it.
+// place is a directory in a volume, and the path at which the attempt's container mounts it.
 type place struct{ volume, folder, at string }
 
 // places returns the directories that a worker can write to.
@@ -232,7 +232,7 @@ func resources(theirs corev1.ResourceRequirements, s container.Spec) corev1.Reso
 	return theirs
 }
 
-// secretVolume presents the parts of the bundle as files. They are readable for all users of the init container, the
+// secretVolume presents the parts of the bundle as files. They are readable by all users of the init container, the
 // only container that mounts them.
 func secretVolume(s container.Spec, parts int) corev1.Volume {
 	in := &corev1.ProjectedVolumeSource{DefaultMode: to(int32(0o444))}

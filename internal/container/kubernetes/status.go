@@ -63,7 +63,7 @@ func statusOf(all []corev1.ContainerStatus, name string) (found corev1.Container
 	return found
 }
 
-// waitsFor returns the cluster's reason why a pod does not run yet.
+// waitsFor returns the reason that the cluster gives for a pod not running yet.
 func waitsFor(p *corev1.Pod) string {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status != corev1.ConditionTrue {
@@ -79,7 +79,8 @@ func waitsFor(p *corev1.Pod) string {
 	return "it is being prepared on node " + p.Spec.NodeName
 }
 
-// stuck returns the kubelet's reason why a container of a pod cannot start, unless the kubelet is simply starting it.
+// stuck returns the reason that the kubelet gives for a container that cannot start. It returns "" if every waiting
+// container is simply starting.
 func stuck(p *corev1.Pod) (reason, message string) {
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		if w := c.State.Waiting; w != nil && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing" &&
@@ -114,7 +115,7 @@ var podReasons = map[string]container.EndCause{
 	"DeadlineExceeded": container.EndDeadline,
 	"NodeLost":         container.EndNodeLost,
 	"NodeShutdown":     container.EndEvicted,
-	"Terminated":       container.EndEvicted, // ended by a node that shuts down
+	"Terminated":       container.EndEvicted, // the node is shutting down
 	"Shutdown":         container.EndEvicted,
 }
 
@@ -140,13 +141,13 @@ func causeOf(p *corev1.Pod) (container.EndCause, string) {
 // stopped is the annotation of pods that Stop has asked to end.
 const stopped = "retake.stopped"
 
-// neverStarted lists the reasons of a terminated container that show that its program never ran. endUnknown is the
-// reason if the kubelet did not observe the end.
+// neverStarted lists the reasons that show that a terminated container's program never ran. endUnknown is the reason if
+// the kubelet did not observe the end.
 var neverStarted = []string{"StartError", "ContainerCannotRun"}
 
 const endUnknown = "ContainerStatusUnknown"
 
-// startCode is the cluster's exit code of a program that never ran.
+// startCode is the cluster's exit code for a program that never ran.
 const startCode = 128
 
 // exit returns how an attempt ended, without its output.

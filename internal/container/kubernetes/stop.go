@@ -16,15 +16,15 @@ import (
 	"retake/internal/sys/crashpoint"
 )
 
-// Stop ends the attempt's pod, determines how it ended, removes its Job with all objects, and returns when the API has
-// removed them. A pod that ran is gone only after its kubelet has confirmed the end. A running pod gets SIGTERM, and
-// SIGKILL after the longer of grace and Options.Grace. If grace is shorter than Options.Grace, Stop deletes the pod at
-// once. The pod then gets SIGTERM, and SIGKILL after grace, but at least two seconds. For an absent attempt Exit.Known
-// is false.
+// Stop ends the attempt's pod, determines how it ended, removes its Job with all of the Job's objects, and returns when
+// the API has removed them. A pod that ran is gone only after its kubelet has confirmed the end. A running pod gets
+// SIGTERM, and SIGKILL after the longer of grace and Options.Grace. If grace is shorter than Options.Grace, Stop
+// deletes the pod at once. The pod then gets SIGTERM, and SIGKILL after grace, but at least two seconds. For an absent
+// attempt Exit.Known is false.
 //
-// If the API answers but the pod remains, mostly because its node does not answer, the error is ErrUnconfirmed
-// (transient), and Exit has the known part of the end. Other errors are ErrCluster (transient), and ErrSpec if a Job of
-// that name belongs to another fleet. The next call continues where this one stopped.
+// If the API answers but the pod remains, usually because its node does not answer, the error is ErrUnconfirmed
+// (transient), and Exit has what is known about the end. Other errors are ErrCluster (transient), and ErrSpec if a Job
+// of that name belongs to another fleet. The next call continues where this one stopped.
 func (k *Kubernetes) Stop(ctx context.Context, attemptID string, grace time.Duration,
 	record container.Recorder,
 ) (container.Exit, error) {
@@ -85,7 +85,7 @@ func (s *stopping) stop(ctx context.Context, record container.Recorder) (contain
 	return exit, nil
 }
 
-// lostExit returns the known part of an unconfirmed end.
+// lostExit returns what is known about an unconfirmed end.
 func (s *stopping) lostExit(err error) container.Exit {
 	if !errors.Is(err, container.ErrUnconfirmed) {
 		return container.Exit{}
@@ -102,7 +102,7 @@ func (s *stopping) lostExit(err error) container.Exit {
 	return x
 }
 
-// read reads Job and pod from the API instead of the view.
+// read reads the Job and the pod from the API instead of the view.
 func (s *stopping) read(ctx context.Context) (found bool, err error) {
 	j, err := s.objects.lookup(ctx, s.id)
 	if err != nil {
@@ -163,13 +163,13 @@ func (s *stopping) await(ctx context.Context, limit time.Duration, condition fun
 	}
 }
 
-// over reports whether the worker does not run. The caller holds the view's mutex.
+// over reports whether the worker is not running. The caller holds the view's mutex.
 func (s *stopping) over() bool {
 	state := s.status("").State
 	return state != container.StateRunning && state != container.StatePending
 }
 
-// end ends a pod that is on a node, and returns when the API reports that its worker does not run.
+// end ends a pod that is on a node, and returns when the API reports that its worker is not running.
 func (s *stopping) end(ctx context.Context) error {
 	s.view.mu.Lock()
 	leaving := s.pod.DeletionTimestamp != nil
@@ -216,8 +216,8 @@ func (s *stopping) ask(ctx context.Context) error {
 	return nil
 }
 
-// kill deletes a pod that has not ended after ask, or that has a grace shorter than Options.Grace. The deletion removes
-// the log, so kill starts reading it first.
+// kill deletes a pod that has not ended after ask, or whose requested grace is shorter than Options.Grace. The deletion
+// removes the log, so kill starts reading it first.
 func (s *stopping) kill(ctx context.Context) error {
 	s.view.mu.Lock()
 	pod, over := s.pod, s.over()
@@ -261,7 +261,7 @@ func (s *stopping) notGone(limit time.Duration) string {
 	return text
 }
 
-// remove deletes the objects of an attempt that does not run, and returns when the API has removed them.
+// remove deletes the objects of an attempt that is not running, and returns when the API has removed them.
 func (s *stopping) remove(ctx context.Context) error {
 	s.view.mu.Lock()
 	j, p, never := s.job, s.pod, s.pod == nil

@@ -15,7 +15,7 @@ import (
 	"retake/internal/container"
 )
 
-// view is the state of the fleet, kept current by a watch of the pods.
+// view is the state of the fleet, kept current by a watch on the pods.
 type view struct {
 	objects *objects
 	limits  limits
@@ -54,7 +54,7 @@ type attempt struct {
 	podGone bool         // set once the API has removed pod
 	taken   bool         // set if the pod was deleted while it ran
 	words   string       // why a Job has no pod
-	asked   time.Time    // when words were last determined
+	asked   time.Time    // when we last asked why
 
 	stopping bool  // set while Stop runs and polls the API
 	killed   bool  // set if we deleted the pod while it ran

@@ -61,8 +61,8 @@ func (v *view) relist(ctx context.Context) (version string, err error) {
 	return version, nil
 }
 
-// follow keeps the view current until Close. It watches from the given version. It lists again periodically, and after
-// the API has discarded that version.
+// follow keeps the view current until Close. It watches from the given version. It relists periodically, and after the
+// API has discarded that version.
 func (v *view) follow(from string) {
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval, wait.Multiplier = v.limits.backoff, maxBackoff, 2
@@ -144,8 +144,8 @@ func watchError(err error) error {
 	return err
 }
 
-// observe records an event. The deletion of a Job also deletes its pod but causes no event, so observe asks the API for
-// a deleted pod's Job.
+// observe records an event. Deleting a Job also deletes its pod, but only the pod's deletion causes an event, so
+// observe asks the API for a deleted pod's Job.
 func (v *view) observe(pod *corev1.Pod, gone bool) {
 	v.change(func() { v.saw(pod, gone) })
 	id := pod.Annotations[container.LabelAttempt]

@@ -37,7 +37,7 @@ type podless struct {
 	asked time.Time
 }
 
-// podless returns Jobs that have had no pod for some time and were not checked lately, longest waiting first.
+// podless returns Jobs that have had no pod for some time and were not checked recently, longest waiting first.
 func (v *view) podless() []podless {
 	v.mu.Lock()
 	defer v.mu.Unlock()

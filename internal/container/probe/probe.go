@@ -1,7 +1,7 @@
 // Package probe inspects a container's environment before an attempt runs in it. The worker's program runs it as
 // a command, like package supervisor.
 //
-// The inspection has no effects. It connects to addresses without sending data, at most five seconds for each, and
+// The inspection has no side effects. It connects to addresses without sending data, for at most five seconds each, and
 // searches for programs in PATH. The package imports only the standard library.
 package probe
 
@@ -22,7 +22,7 @@ const Command = "look"
 
 // Seen is the JSON output of Main.
 type Seen struct {
-	Reached map[string]string `json:"reached"`           // address → error of the connection, or "" if it was reached
+	Reached map[string]string `json:"reached"`           // address → connection error, or "" if it was reached
 	Missing []string          `json:"missing,omitempty"` // programs that are not found in PATH
 }
 

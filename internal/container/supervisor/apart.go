@@ -18,7 +18,7 @@ import (
 // ApartCommand is the first argument that makes the worker's program isolate a worker and then become it.
 const ApartCommand = "apart"
 
-// Apart describes the parts of this machine that a worker does not see. The worker always has a separate process
+// Apart describes the parts of this machine that a worker cannot see. The worker always has a separate process
 // namespace, which ends all its processes with it.
 type Apart struct {
 	Hide []string // directories and files; missing ones are skipped
@@ -34,7 +34,7 @@ const (
 // apartFlags are the namespaces of a worker.
 const apartFlags = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWIPC
 
-// failed is the reason why the worker does not run.
+// failed is the reason why the worker did not start.
 type failed struct {
 	Errno syscall.Errno // error of the start, or zero if none was attempted
 	Text  string

@@ -9,7 +9,7 @@
 //	            FOLDER: started.json, stdout, stderr, ended.json, lock
 //
 // Invariants:
-//   - Only root can read its memory, because the order contains the worker's input.
+//   - Only root can read the supervisor's memory, because the order contains the worker's input.
 //   - The supervisor is a session leader and has no pipe to the director while the worker runs. The director may end at
 //     any moment, even by SIGKILL, without affecting them.
 //   - It holds FOLDER/lock from before its start (the director takes it and passes it on) until the worker's

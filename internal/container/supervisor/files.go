@@ -22,7 +22,7 @@ const Command = "supervise"
 const Marker = "RETAKE_ATTEMPT_ID"
 
 // LockFD is the file descriptor of the locked lock file. The supervisor reads the order from stdin, and closes stdout
-// after its first record.
+// after writing its first record.
 const LockFD = 3
 
 // Names in the directory.

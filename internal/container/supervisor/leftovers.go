@@ -11,7 +11,7 @@ import (
 
 // Leftovers finds every live process of an attempt: supervisor and worker, processes with the attempt's marker or in
 // the worker's session, and their descendants. started may be nil. Leftovers excludes this process. It cannot find a
-// process that has left marker, session and parents.
+// process that has left its marker, session and parents.
 func Leftovers(attemptID string, started *Started) ([]procfs.Process, error) {
 	all, err := procfs.List()
 	if err != nil {

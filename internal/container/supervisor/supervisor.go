@@ -18,8 +18,8 @@ import (
 	"retake/internal/sys/procfs"
 )
 
-// streamLimit is the longest wait for the end of the streams after the last process. A stream stays open longer only if
-// it was passed to an unrelated process.
+// streamLimit is the longest wait for the streams to end after the last process has ended. A stream stays open longer
+// only if it was passed to an unrelated process.
 const streamLimit = 5 * time.Second
 
 // Main runs a supervisor. args are the arguments after Command. The exit code is 0 if the worker's end or start error
@@ -196,7 +196,7 @@ func (s *supervisor) copyStream(r *os.File, name string) {
 	s.copies.Go(func() {
 		to := &stream{path: filepath.Join(s.dir, name)}
 		defer to.close()
-		_, _ = io.Copy(to, r) // until the last writer closes it, or the deadline of await
+		_, _ = io.Copy(to, r) // until the last writer closes it, or until await's deadline
 	})
 }
 

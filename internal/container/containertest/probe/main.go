@@ -22,7 +22,7 @@ import (
 	"retake/internal/container/supervisor"
 )
 
-// commands are the probe's commands. Each returns the exit code.
+// commands maps names to functions that return the exit code.
 var commands = map[string]func(args []string) int{
 	"exit":      exitWith,
 	"say":       say,
@@ -171,7 +171,7 @@ func ignore([]string) int {
 	return 0
 }
 
-// eat MIB allocates memory until it is killed or has that amount.
+// eat MIB allocates that much memory, unless it is killed first.
 func eat(args []string) int {
 	var eaten [][]byte
 	for range number(args[0]) {

@@ -25,7 +25,7 @@ const (
 // ErrNone means that no test cluster is running.
 var ErrNone = errors.New("no cluster is running: tools/kube/run.sh runs a command with a cluster, and sets " + Variable)
 
-// Address is the address of this machine in the cluster's network. Pods reach its listeners.
+// Address is this machine's address in the cluster's network. Pods can reach listeners on it.
 const Address = "10.231.8.1"
 
 // Cluster is a running cluster.
