@@ -24,9 +24,9 @@
 //
 // # Files
 //
-// director.go holds Options and Run. open.go creates the adapters, and leading.go connects the parts that lead or
-// stand by. session.go and sessionrun.go create and run the parts of a session. executors.go lists the executor of
-// each effect. serving.go answers people, and metrics.go counts. Each part is a package in this directory:
+// director.go holds Options and Run. open.go creates the adapters, and leading.go connects the parts that lead or stand
+// by. session.go and sessionrun.go create and run the parts of a session. executors.go lists the executor of each
+// effect. serving.go answers people, and metrics.go maintains the metrics. Each part is a package in this directory:
 //
 //   - loop, inforce, reload: the owner of the machine, and the configuration in force
 //   - lead, restore, upkeep, disk: the lease, the state from the journal, snapshots, and the disk

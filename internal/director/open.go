@@ -238,8 +238,8 @@ func (d *daemon) gitAuth(o Options) func(context.Context) (user, token string, e
 const workerLifeAfter = 24 * time.Hour
 
 // ownerOfAttempts returns the permanent id with which the runtime marks this director's attempts. Usually this is the
-// id of the directory with the checkouts. On a cluster with a shared bus it is an id from the bus's keys, because the
-// directors there share only the bus.
+// id of the directory with the checkouts. On a cluster with a shared bus it is an id derived from the bus's keys,
+// because the directors there share only the bus.
 func (d *daemon) ownerOfAttempts() (string, error) {
 	if !d.config.OnCluster() || d.config.AgentBus.URL == "" {
 		return lead.Installation(d.config.SharedDir(), d.log)

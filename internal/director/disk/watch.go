@@ -23,7 +23,7 @@ type mark struct {
 	own  [kinds]int64
 }
 
-// Blame explains that the disk fills up, and names the attempt that fills it.
+// Blame reports that the disk is filling up, and names the attempt that fills it.
 type Blame struct {
 	Worker    string // empty if no attempt is to blame
 	Kind      int

@@ -51,8 +51,8 @@ func (q *Questions) Escalation(e fsm.Effect, report *wire.WorkerError) ask.Escal
 }
 
 // whyStopped returns one sentence that explains why Retake asks a person instead of trying again. For a failure that a
-// retry could fix, and for a question of the policy, that is the policy's reason. For a failure that would recur, the
-// sentence repeats the title.
+// retry could fix, and for a question that the policy asks, that is the policy's reason. For a failure that would
+// recur, the sentence repeats the title.
 func whyStopped(q *fsm.Escalation, report *wire.WorkerError, title string) string {
 	about, _ := recovery.Describe(q.Reason)
 	switch {
@@ -73,7 +73,7 @@ func retried(q *fsm.Escalation) bool {
 	})
 }
 
-// withoutPackage removes the package name at the beginning of our errors.
+// withoutPackage removes the package name from the start of our errors.
 func withoutPackage(cause string) string {
 	for _, name := range []string{"workspace: ", "container: ", "github: ", "director: "} {
 		cause = strings.TrimPrefix(cause, name)

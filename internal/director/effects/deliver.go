@@ -43,7 +43,7 @@ type Delivery struct {
 }
 
 // Deliver commits and pushes the work, and shows it on the issue or in a pull request. If the work first needs another
-// validation, Deliver does not push, and the result has the reason.
+// validation, Deliver does not push, and the result gives the reason.
 func (d *Delivery) Deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if d.Setup().GitHub.Delivery == DeliverNone {
 		return d.keep(ctx, e)

@@ -75,8 +75,8 @@ func (d *Disk) QuotaUsedUp(nonce string) (cause string) {
 	return ""
 }
 
-// WithinQuota returns an executor that changes the reason of a failure from a full disk of the host to the task's
-// quota, if that quota is used up.
+// WithinQuota returns an executor that blames a full disk on the task's quota instead of on the host, if that quota is
+// used up.
 func (d *Disk) WithinQuota(run loop.Executor) loop.Executor {
 	return func(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		out := run(ctx, e)

@@ -26,7 +26,7 @@ type Secrets struct {
 // TokenName is the name of GitHub's token in messages to people.
 const TokenName = "GitHub token"
 
-// searchTime limits the search of one patch for secrets. A patch of 50 MB takes 25 s of processor time. The
+// searchTime limits how long one patch is searched for secrets. A patch of 50 MB takes 25 s of processor time. The
 // director's memory use does not depend on the patch's size.
 const searchTime = 5 * time.Minute
 
@@ -74,7 +74,7 @@ func (v *Secrets) Known(ctx context.Context, worker string) (*leak.Finder, error
 	return leak.New(known...), nil
 }
 
-// lookThrough passes all files of a patch to look.
+// lookThrough passes all files in a patch to look.
 func lookThrough(ctx context.Context, look *scope.Look, p *workspace.Patch, refuseAsked bool) error {
 	for _, l := range p.LeftOut {
 		if l.Kind == workspace.NestedHistory {

@@ -21,13 +21,13 @@ import (
 // Questions posts questions to people, and keeps the comments of claims up to date.
 type Questions struct {
 	Setup      func() *inforce.Setup
-	ConfigFile string // its base name appears in the advice; may be ""
+	ConfigFile string // the advice shows its base name; may be ""
 	GitHub     *github.Client
 	Delivery   *Delivery
 	// Failure returns the report of a failure, and whether a person wrote the report.
 	Failure func(ctx context.Context, worker string, of *fsm.ReportRef) (report *wire.WorkerError, persons bool,
 		err error)
-	Denied func(worker string) []string              // returns the requests of a worker that the proxy denied
+	Denied func(worker string) []string              // returns a worker's requests that the proxy denied
 	Gone   func(ctx context.Context, k fsm.IssueKey) // called when an issue no longer exists
 }
 
@@ -79,7 +79,7 @@ func (q *Questions) Escalate(ctx context.Context, e fsm.Effect) fsm.EffectEnded 
 const mostOfQuestion = 2000
 
 // shownQuestion returns the agent's question, shortened to mostOfQuestion, for all views except the comment. It returns
-// "" if the comment does not show a question of the agent.
+// "" if the comment does not show a question from the agent.
 func shownQuestion(q ask.Escalation) string {
 	if q.Reason != string(recovery.NeedsHuman) {
 		return ""
@@ -101,7 +101,7 @@ func AsPersonsWord(q *ask.Escalation) {
 // Progress edits the comment of a claim.
 func (q *Questions) Progress(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	view := ProgressView(e.Progress)
-	// Retry even while a rate limit lasts, because otherwise the comment would stay wrong. A newer state or the final
+	// Keep retrying during a rate limit, because otherwise the comment would stay wrong. A newer state or the final
 	// comment cancels the retries.
 	return failure.RetryTransient(ctx, pollPause(q.Setup), func() error {
 		return q.GitHub.Claims.Progress(ctx, string(e.Task), e.Nonce, view)

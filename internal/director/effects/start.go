@@ -49,18 +49,18 @@ type Proxy interface {
 	Dismiss(attempt string)
 	// Secrets returns the attempt's secrets that are valid until it ends.
 	Secrets(attempt string) []string
-	// Environ extends the list before by the variables that make an attempt's programs use the proxy.
+	// Environ returns before with the variables added that make an attempt's programs use the proxy.
 	Environ(attempt string, before []string, agent bool) []string
 }
 
 // attempt is an attempt in preparation.
 type attempt struct {
 	fsm.Effect
-	in        *inforce.Setup // the setup from which the whole plan is made
+	in        *inforce.Setup // the setup for the whole plan
 	issue     wire.IssueRef
 	rejected  *wire.Rejection
 	checkout  workspace.Checkout
-	conflicts []string // files with conflicts that a merge left
+	conflicts []string // files in which a merge left conflicts
 	tracked   []string
 	unchanged bool // the checkout equals its commit, and tracked lists all its files
 	spec      container.Spec
@@ -99,8 +99,8 @@ func (s *Starter) runsAlready(ctx context.Context, worker string) (bool, error) 
 	return runs, nil
 }
 
-// lists reports whether the runtime lists a worker, and state returns true for the worker's state. It returns
-// false if the runtime does not answer.
+// lists reports whether the runtime lists a worker in a state that satisfies state. It returns false if the runtime
+// does not answer.
 func lists(ctx context.Context, r container.Runtime, worker string, state func(container.State) bool) bool {
 	c, found, err := r.Find(ctx, worker)
 	return err == nil && found && state(c.State)

@@ -80,7 +80,7 @@ var stopReasons = map[fsm.StopReason]string{
 }
 
 // ask sends the worker a stop message, so that the worker can report the state of its work. It waits up to half of the
-// grace period for the worker's end.
+// grace period for the worker to end.
 func (s *Stopper) ask(ctx context.Context, e fsm.Effect) {
 	reason, ok := stopReasons[e.Stop.Reason]
 	if !ok || e.Stop.Grace <= 0 {

@@ -18,7 +18,7 @@ import (
 )
 
 // ClusterOptions returns the options for the cluster. They include a sample attempt. If the cluster rejects the sample,
-// the director fails at its start instead of at the first attempt.
+// the director fails at startup instead of at the first attempt.
 func ClusterOptions(c config.Config, owner string) kubernetes.Options {
 	sample := container.Spec{
 		AttemptID: "sample-0", Task: "sample", Image: c.Containers.Image, Workdir: c.Containers.Workdir, Checkout: "/",

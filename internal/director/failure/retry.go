@@ -9,7 +9,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// Pauses returns a backoff that starts with the pause first, and doubles it up to the pause most.
+// Pauses returns a backoff that starts at first and doubles up to most.
 func Pauses(first, most time.Duration) *backoff.ExponentialBackOff {
 	p := backoff.NewExponentialBackOff()
 	p.InitialInterval, p.MaxInterval, p.Multiplier, p.RandomizationFactor = first, most, 2, 0
@@ -17,7 +17,7 @@ func Pauses(first, most time.Duration) *backoff.ExponentialBackOff {
 }
 
 // Retry calls do until it succeeds or returns a backoff.Permanent error, ctx is done, or the next pause would exceed
-// patience. A patience of 0 means no limit. Before each pause, Retry calls the function waits.
+// patience. A patience of 0 means no limit. Retry calls waits before each pause.
 func Retry(ctx context.Context, pauses backoff.BackOff, patience time.Duration, do func() error,
 	waits backoff.Notify,
 ) error {

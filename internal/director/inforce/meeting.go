@@ -11,7 +11,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// Settings returns the settings that the journal records when a run starts. image is the image of the workers.
+// Settings returns the settings that the journal records when a run starts. image is the workers' image.
 func (s *Setup) Settings(image string) *fsm.Settings {
 	return &fsm.Settings{
 		Fleet: s.Director.Fleet, Prefix: s.AgentBus.Prefix, Repositories: s.GitHub.Repositories,

@@ -113,7 +113,7 @@ func (s *Setup) SyncPolicy() workspace.SyncPolicy {
 	return workspace.SyncPolicy{MaxCommits: s.SyncMain.MaxCommitsBehind, MaxBehind: s.SyncMain.MaxBehind}
 }
 
-// ModelLimits returns the limits that hold for each provider of models.
+// ModelLimits returns the limits for each model provider.
 func (s *Setup) ModelLimits() budget.Limits {
 	l := s.RateLimits.Model
 	return budget.Limits{

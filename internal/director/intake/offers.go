@@ -46,8 +46,8 @@ type lookups struct {
 	waited map[string]bool // issues that the last poll did not look up
 }
 
-// first compares two issues for a sort. Issues that the last poll did not look up come first. Otherwise every poll
-// would look up the same issues if there are more issues than lookups.
+// first compares two issues for a sort. Issues that the last poll did not look up come first. Otherwise, with more
+// issues than lookups, every poll would look up the same issues.
 func (l *lookups) first(a, b tracker.Issue) int {
 	switch {
 	case l.waited[a.Key] == l.waited[b.Key]:
@@ -102,7 +102,7 @@ func (o *Offers) whyLeftAlone(ctx context.Context, i tracker.Issue) (string, err
 	return o.GitHub.OfferedByUntrusted(ctx, i)
 }
 
-// notTrusted ends the reason why an issue is ignored, if even a label by a trusted person would not change that.
+// notTrusted is the suffix of a reason that no label can remove, not even one from a trusted person.
 const notTrusted = ", the author, is not in github.trusted_authors (github.issue_authors)"
 
 // explainedPerHour limits the comments about ignored issues, because untrusted authors may open many issues.

@@ -68,7 +68,7 @@ func (o *Only) Note(f fsm.Fact) {
 	}
 }
 
-// restsDone has the states in which this run is finished with an issue. The value is true if the work is done.
+// restsDone lists the states in which this run is finished with an issue. The value is true if the work is done.
 var restsDone = map[fsm.State]bool{
 	fsm.InReview: true, fsm.Done: true, fsm.Blocked: false, fsm.Released: false,
 	fsm.Forgotten: false,
@@ -142,7 +142,7 @@ func (s *OnlyWatch) Run(ctx context.Context) error {
 	}
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	var since time.Time // when the last open issue was over; zero while an issue is open
+	var since time.Time // when the last open issue was finished; zero while an issue is open
 	for {
 		now, err := loop.Look(ctx, s.Owner, func(d *fsm.Driver) onlyState { return s.Only.state(d.Machine()) })
 		switch {

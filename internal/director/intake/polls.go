@@ -222,7 +222,7 @@ func (p *poll) seen(ctx context.Context, asked time.Time, page inbox.Page) (seen
 	}
 	slices.SortStableFunc(page.Issues, p.lookups.first)
 	for _, i := range page.Issues {
-		if i.State != "open" { // the machine waits for the end of a running delivery, so cancel the delivery
+		if i.State != "open" { // the machine waits for a running delivery to end, so cancel the delivery
 			p.Closed(fsm.IssueKey(i.Key))
 		}
 		if p.Refusals.Hold(i) {

@@ -26,7 +26,7 @@ type Repositories struct {
 // OpenAny opens repositories until one is usable. The polls open the rest later, because opening a thousand
 // repositories in sequence would delay a new leader for minutes. The director continues without unusable repositories,
 // and shows them in its health. OpenAny returns an error only if GitHub refuses every repository, which means that the
-// configuration is wrong. During an outage of GitHub it returns nil.
+// configuration is wrong. During a GitHub outage it returns nil.
 func (r *Repositories) OpenAny(ctx context.Context) error {
 	var refused []error
 	for _, repo := range r.Names {

@@ -35,7 +35,7 @@ type ReviewSources struct {
 	Log    *zap.Logger
 }
 
-// Record records in the audit which reads of GitHub succeeded or failed.
+// Record records in the audit which reads from GitHub succeeded or failed.
 type Record interface {
 	Worked(what string)
 	Failed(caller, what string, err error, again time.Duration)
@@ -92,7 +92,7 @@ func (r *Reviews) lookAtAll(ctx context.Context, due []reviewedTask) (pause time
 			continue
 		}
 		if limit, ok := errors.AsType[*api.Error](err); ok && limit.Kind == api.KindRateLimited {
-			return max(poll, time.Until(limit.Until)), false // the poll of issues logs this limit
+			return max(poll, time.Until(limit.Until)), false // the issue poll logs this limit
 		}
 		r.turns.missed(t.key, time.Now(), poll)
 		r.Record.Failed(CallerReview, string(t.key), err, poll)

@@ -11,8 +11,8 @@ import (
 )
 
 // Limits for the pause between two polls of a pull request. The pause starts at github.poll_seconds and grows by half
-// after each poll without a change, up to reviewRest, or checksRest while checks are running. When the poll of issues
-// finds that a pull request has changed, the pause ends at once.
+// after each poll without a change, up to reviewRest, or checksRest while checks are running. When the issue poll finds
+// that a pull request has changed, the pause ends at once.
 const (
 	reviewRest    = 15 * time.Minute
 	checksRest    = 2 * time.Minute
@@ -77,9 +77,9 @@ func (w *reviewTurns) keep(tasks []reviewedTask, now time.Time) (due []reviewedT
 }
 
 // settled returns the last state of a pull request if only its checks and reviews can have changed since. Otherwise a
-// full read is due, because the base branch has moved, the poll of issues has reported a change, or the last full read
-// is an hour old. The hourly read is needed because GitHub does not promise that its lists are complete. tip is the SHA
-// of the base branch, or "" if unknown.
+// full read is due, because the base branch has moved, the issue poll has reported a change, or the last full read is
+// an hour old. The hourly read is needed because GitHub does not promise that its lists are complete. tip is the SHA of
+// the base branch, or "" if unknown.
 func (w *reviewTurns) settled(k fsm.IssueKey, tip string, now time.Time) (last deliver.PullRequest, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

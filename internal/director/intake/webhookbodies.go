@@ -10,14 +10,14 @@ import (
 )
 
 // bodies limits the number of webhook bodies that are read at the same time. The signature can be checked only after
-// the whole body was read, so an unknown sender could occupy all slots with slow bodies. bodies therefore interrupts
-// slow reads when another body waits for a slot. A single source cannot fill all slots and the queue.
+// the whole body has been read, so an unknown sender could occupy all slots with slow bodies. bodies therefore
+// interrupts slow reads when another body waits for a slot. A single source cannot fill all slots and the queue.
 type bodies struct {
 	slots chan struct{}
 
 	mu     sync.Mutex
-	inside int            // number of bodies that wait or are being read
-	by     map[string]int // like inside, by source address
+	inside int            // number of bodies waiting or being read
+	by     map[string]int // the same number by source address
 	open   []*body
 }
 

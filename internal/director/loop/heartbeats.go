@@ -27,7 +27,7 @@ type heartbeatPart struct {
 	mu    sync.Mutex
 	all   []fsm.Sign
 	index map[string]int // by worker: its index in all
-	since time.Time      // arrival of the first heartbeat in all
+	since time.Time      // when the first heartbeat in all arrived
 }
 
 // heartbeatBatch is the time for which heartbeats accumulate before the owner takes them.
@@ -78,7 +78,7 @@ func (s *heartbeats) take() (all []fsm.Sign) {
 	return all
 }
 
-// oldest returns the arrival of the heartbeat that has waited longest, or zero.
+// oldest returns the arrival time of the heartbeat that has waited longest, or zero.
 func (s *heartbeats) oldest() (at time.Time) {
 	for i := range s.parts {
 		p := &s.parts[i]

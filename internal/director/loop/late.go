@@ -14,7 +14,7 @@ type Delay int
 
 // The delays, the most important first. If two delays are equally long, Lateness names the first.
 const (
-	DelayJournal   Delay = iota // an append takes long
+	DelayJournal   Delay = iota // an append takes a long time
 	DelaySuspended              // the process or the machine did not run
 	DelayHeartbeat              // heartbeats wait for the owner
 	DelayThrottled              // the control group's quota of processor time is used up
@@ -44,7 +44,7 @@ type lag struct {
 	mu      sync.Mutex
 	append  time.Time // when the current append began, or zero
 	peaks   [delays]peak
-	samples []throttle // of the last ttl, oldest first
+	samples []throttle // samples within the last ttl, oldest first
 }
 
 type peak struct {
@@ -88,7 +88,7 @@ func (l *lag) appended(at time.Time) {
 	l.append = time.Time{}
 }
 
-// now returns the lateness. oldest is the arrival of the oldest heartbeat that the owner has not taken, or zero.
+// now returns the lateness. oldest is when the oldest heartbeat arrived that the owner has not taken, or zero.
 func (l *lag) now(at, oldest time.Time) (is Lateness) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -133,7 +133,7 @@ func (l *lag) lost(at time.Time) time.Duration {
 // Late returns the director's lateness. It does not wait for the owner, and is safe for concurrent use.
 func (o *Owner) Late() Lateness { return o.late.now(o.Clock.Now(), o.heartbeats.oldest()) }
 
-// turnEvery is the longest pause between two turns of the owner, so that it detects that it was suspended.
+// turnEvery is the longest planned pause between two turns of the owner. It is short enough to detect a suspension.
 func turnEvery(heartbeatTTL time.Duration) time.Duration {
 	return min(time.Second, lateAfter(heartbeatTTL)/2)
 }

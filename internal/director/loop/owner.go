@@ -50,7 +50,7 @@ type Owner struct {
 	Effects   func(fsm.Effect)                       // carries out an effect after its facts are durable
 	OnDurable func(fsm.Record)                       // receives each durable record
 	OnBatch   func(seq uint64, records []fsm.Record) // receives each durable batch
-	// Throttled returns the total time for which this process got no processor because of a quota. Nil means no quota.
+	// Throttled returns how long a CPU quota has kept this process from running, in total. Nil means no quota.
 	Throttled func() (total time.Duration, ok bool)
 
 	driver     *fsm.Driver

@@ -23,9 +23,9 @@ func (w Wake) Signal() {
 	}
 }
 
-// Await waits for a signal, and returns false if none arrives within the time most, or if ctx ends first. If
-// mayWake is false, it ignores signals. After a signal it waits for WakeDelay, but at most for the time most, and
-// returns true. Signals during that delay wake the next Await.
+// Await waits for a signal, and returns false if none arrives within most, or if ctx ends first. If mayWake is false,
+// it ignores signals. After a signal it waits for WakeDelay or most, whichever is shorter, and returns true. Signals
+// during that delay wake the next Await.
 func (w Wake) Await(ctx context.Context, most time.Duration, mayWake bool) (woken bool) {
 	signal := w
 	if !mayWake {

@@ -60,8 +60,8 @@ func (a *Access) Denied(attempt string) (lines []string) {
 	return lines
 }
 
-// Environ extends the list before by the variables that make an attempt's programs use the proxy. If agent is set,
-// it also adds placeholders for the keys that the proxy inserts.
+// Environ returns before with the variables added that make an attempt's programs use the proxy. If agent is set, it
+// also adds placeholders for the keys that the proxy inserts.
 func (a *Access) Environ(attempt string, before []string, agent bool) []string {
 	if a == nil {
 		return before
@@ -91,7 +91,7 @@ func (a *Access) Environ(attempt string, before []string, agent bool) []string {
 	return replacing(before, ours)
 }
 
-// replacing joins two lists of variables. For a name in both lists, it keeps the variable in more.
+// replacing joins two lists of variables. For a name in both lists, it keeps the variable from more.
 func replacing(before, more []string) []string {
 	names := map[string]bool{}
 	for _, v := range more {

@@ -91,7 +91,7 @@ func verifyStates(ctx context.Context, j *bus.Journal, v *bus.Verification) erro
 	return nil
 }
 
-// replayTo applies the batches after the position at, up to sequence last, to the machine.
+// replayTo applies to m the batches after at, up to sequence last.
 func replayTo(ctx context.Context, j *bus.Journal, m *fsm.Machine, at bus.Head, last uint64) (bus.Head, error) {
 	err := feed.After(ctx, j, at, func(seq uint64, records []fsm.Record) error {
 		if seq > last {

@@ -56,8 +56,8 @@ func AskVerification(ctx context.Context, dataDir string) (v bus.Verification, e
 	return v, nil
 }
 
-// AskExport asks the director for an export of its journal, and writes the export to the writer to. It returns
-// bus.ErrDamaged if the journal is damaged. The caller must check that the copy is complete.
+// AskExport asks the director for an export of its journal, and writes it to a writer. It returns bus.ErrDamaged if the
+// journal is damaged. The caller must check that the copy is complete.
 func AskExport(ctx context.Context, dataDir string, to io.Writer) error {
 	resp, err := question{method: http.MethodGet, path: ExportPath}.send(ctx, dataDir)
 	if problem, ok := refusedWith(err, http.StatusUnprocessableEntity); ok {

@@ -18,7 +18,7 @@ import (
 	"retake/internal/timeline"
 )
 
-// StreamEnd is the last line of a journal sent over the operator's socket. Without it, the stream was cut off.
+// StreamEnd is the last line of a journal sent over the operator's socket. A stream that lacks it was cut off.
 type StreamEnd struct {
 	End     bool   `json:"end"`
 	Batches uint64 `json:"batches"`
@@ -28,7 +28,7 @@ type StreamEnd struct {
 // Phases that a director without a machine shows.
 const (
 	PhaseStandby      = "STANDBY"
-	PhaseStarting     = "STARTING"     // no session runs; the snapshot's problem is the reason
+	PhaseStarting     = "STARTING"     // no session runs; the snapshot's problem gives the reason
 	PhaseUnresponsive = "UNRESPONSIVE" // the session does not answer in time
 )
 
@@ -64,14 +64,14 @@ type Health struct {
 	Leader *wire.SnapshotLeadership `json:"leader,omitempty"` // set if several directors share a bus
 }
 
-// BudgetReset is the request and the answer of /budget/reset.
+// BudgetReset is the request to and the answer from /budget/reset.
 type BudgetReset struct {
 	Issue         string `json:"issue"`
 	PaidCallsUsed int64  `json:"paid_calls_used"`
 	Problem       string `json:"problem,omitempty"` // why the request was refused
 }
 
-// CooldownLift is the request and the answer of /cooldown/lift.
+// CooldownLift is the request to and the answer from /cooldown/lift.
 type CooldownLift struct {
 	Resources []string                `json:"resources,omitempty"` // in a request, empty means all closed resources
 	Lifted    []wire.SnapshotCooldown `json:"lifted"`
@@ -122,7 +122,7 @@ const (
 	ExportPath       = "/journal/export"       // the file of `director journal export`; 422 if the journal is damaged
 )
 
-// Reading is the result of reading the configuration again, and the answer of /reload.
+// Reading is the result of reading the configuration again, and the answer from /reload.
 type Reading struct {
 	At      time.Time `json:"at"`
 	By      string    `json:"by"`                // "start", "SIGHUP", "director reload", or the changed files

@@ -20,8 +20,8 @@ type clusterSeen struct {
 
 var _ doctor.Cluster = (*clusterSeen)(nil)
 
-// clusterSeen connects to the cluster without listing anything. It succeeds even without rights, so that the doctor
-// can report all missing ones.
+// clusterSeen connects to the cluster without listing anything. It succeeds even without rights, so that the doctor can
+// report all missing rights.
 func (p preflight) clusterSeen(ctx context.Context) (doctor.Engine, error) {
 	seen, err := kubernetes.Look(ctx, engine.ClusterOptions(p.o.Config, ""))
 	if err != nil {
@@ -81,7 +81,7 @@ func (*clusterSeen) Confine(context.Context) error {
 // Close does nothing.
 func (*clusterSeen) Close() error { return nil }
 
-// Try runs our worker in a pod like the pod of an attempt. The worker checks its environment and ends.
+// Try runs our worker in a pod like an attempt's. The worker checks its environment and exits.
 func (c *clusterSeen) Try(ctx context.Context, t doctor.Trial) (found doctor.Tried, err error) {
 	id := trialFleet + loop.NewNonce()
 	o := engine.ClusterOptions(c.p.o.Config, id)

@@ -22,7 +22,7 @@ import (
 // SearchEvery is the pause between two searches while a program is missing.
 const SearchEvery = time.Minute
 
-// searchLimit limits one search, which may include the download of an image.
+// searchLimit limits one search, which may include downloading an image.
 const searchLimit = 3 * time.Minute
 
 // Programs searches the attempts' environment for the programs of the stages. It searches once for each

@@ -26,7 +26,7 @@ func (c *Recorder) planned(k fsm.IssueKey, id string) fsm.Effect {
 // judgedEffects are the effects that end an attempt when they fail, so the audit records a verdict on that attempt.
 var judgedEffects = []fsm.EffectKind{fsm.DoStart, fsm.DoStop, fsm.DoDeliver}
 
-// tryAgainWhy is the explanation of a retried effect.
+// tryAgainWhy is the explanation for a retried effect.
 const tryAgainWhy = "the director retries the effect"
 
 // ownFailure records telemetry about a failure of the director itself in a task's effect.

@@ -28,7 +28,7 @@ type Recorder struct {
 	judgments []judgment // verdicts in the current record
 
 	ends    sync.Map // by attempt: its attemptEnd, until the next attempt begins or the task is over
-	courses sync.Map // by attempt: its course, kept as long as in ends; missing if an earlier process began the attempt
+	courses sync.Map // by attempt: its course, kept as long as its attemptEnd; missing if an earlier process began it
 	unread  sync.Map // by name of an unreadable repository or issue: the reasons recorded so far
 }
 

@@ -40,7 +40,7 @@ type Reader struct {
 
 	mu      sync.Mutex // serializes readings
 	last    atomic.Pointer[operator.Reading]
-	files   []string      // the files of the configurations in force and read last
+	files   []string      // the files of the configuration in force and of the last one read
 	sum     string        // checksum of the files before the last reading
 	changed chan struct{} // signals that another setup is in force; capacity 1
 }

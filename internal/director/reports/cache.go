@@ -29,7 +29,7 @@ type Cache struct {
 	read  map[string][]bus.Report // by worker: all reports up to the newest cached one, in stream order
 }
 
-// Limits of the cache, which is cleared beyond them. In memory, a report takes a few times its stored size.
+// Limits of the cache, which is cleared when it exceeds them. In memory, a report takes a few times its stored size.
 const (
 	maxCachedWorkers = 256
 	maxCachedBytes   = 8 << 20

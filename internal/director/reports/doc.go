@@ -1,9 +1,9 @@
-// Package reports reads what workers report about their attempts. It makes each stored report an event of the
+// Package reports reads what workers report about their attempts. It turns each stored report into an event for the
 // machine, and keeps the reports of running attempts for the executors.
 //
 // # Invariants
 //
-//   - Redacted removes the secrets of a report before any other package sees it.
+//   - Redacted removes the secrets from a report before any other package sees it.
 //   - An attempt ends with a report. If its worker wrote none, the director stores one in the worker's place.
 //   - A report is acknowledged when its event is in the journal. After a crash before that, the bus delivers it again.
 //

@@ -13,7 +13,7 @@ import (
 	"retake/internal/secrets/redact"
 )
 
-// Reader makes stored reports into events. It adds details that only the director knows, and classifies the evidence.
+// Reader turns stored reports into events. It adds details that only the director knows, and classifies the evidence.
 type Reader struct {
 	Setup   func() *inforce.Setup
 	Secrets func() *redact.Redactor

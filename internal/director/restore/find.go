@@ -177,9 +177,9 @@ func (e *evidence) withoutGitHub(repo string, known *fsm.Machine, seen map[fsm.I
 	return found
 }
 
-// How long to wait for GitHub. The rebuild waits for the end of an outage, a limit or a recently refused credential.
-// If one issue cannot be read while others can, it counts as unreadable after FindPatience, which is longer than
-// GitHub needs to confirm a deletion. If no issue can be read, an outage is more likely, and the wait is longer.
+// How long to wait for GitHub. The rebuild waits out an outage, a rate limit or a recent refusal of the credential. If
+// one issue cannot be read while others can, it counts as unreadable after FindPatience, which is longer than GitHub
+// needs to confirm a deletion. If no issue can be read, an outage is more likely, and the wait is longer.
 const (
 	FindPatience  = 2 * time.Minute
 	findRetry     = 2 * time.Second
@@ -304,7 +304,7 @@ func (r *Restorer) found(ctx context.Context, e *evidence, g inbox.Found, known 
 }
 
 // addEvidence adds the evidence about the claim to f. shown is the newest attempt in the claim's comments. It is
-// ignored while a container runs, because an attempt after that container's attempt cannot exist.
+// ignored while a container runs, because that container's attempt must be the newest.
 func (r *Restorer) addEvidence(ctx context.Context, e *evidence, f *fsm.FoundTask, shown int) error {
 	f.Attempt, f.Live, f.Checkout, f.Branch = e.shown[f.Nonce], e.live[f.Nonce], e.hasCheckout(f.Nonce),
 		e.branches[f.Key]

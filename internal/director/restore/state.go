@@ -58,7 +58,7 @@ type State struct {
 	rebuild fsm.RebuildWritten // set if the journal begins with a rebuild
 }
 
-// ReadOn applies the batches that the journal has after this state.
+// ReadOn applies the journal's batches after this state.
 func (h *State) ReadOn(ctx context.Context, j *bus.Journal) error {
 	var head bus.Head
 	err := feed.Batches(ctx, func(ctx context.Context, fn func(uint64, []byte) error) (err error) {

@@ -20,7 +20,7 @@ func Refused(g *github.Client) string {
 		since.UTC().Format(time.RFC3339), why)
 }
 
-// Degraded describes all unusable parts, or returns "". config is a problem of the configuration.
+// Degraded describes all unusable parts, or returns "". config is a problem with the configuration.
 func Degraded(unusable *sync.Map, config string, g *github.Client) string {
 	var all []string
 	unusable.Range(func(_, why any) bool {

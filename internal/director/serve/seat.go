@@ -62,7 +62,7 @@ func (s *Seat) Numbers(ctx context.Context, since time.Time) (n timeline.Numbers
 	return n, err
 }
 
-// Next blocks until the history has an event after the given place, and returns the newest place.
+// Next blocks until there is an event after the given place, and returns the newest place.
 func (s *Seat) Next(ctx context.Context, after timeline.Place) (timeline.Place, error) {
 	return s.Timelines.Views.Next(ctx, after)
 }

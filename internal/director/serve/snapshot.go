@@ -13,7 +13,7 @@ import (
 type seenNow struct {
 	last     uint64 // the journal's last sequence
 	at       time.Time
-	problem  string // problem of the machine or its journal, or empty
+	problem  string // problem with the machine or its journal, or empty
 	activity map[fsm.IssueKey]seenWorker
 }
 
@@ -50,7 +50,7 @@ func (s *Status) pictured(m *fsm.Machine, tasks []*fsm.Task, seen seenNow) wire.
 }
 
 // bound explains why the next issue of the queue is not claimed yet, and returns the time when that reason ends, if
-// known. held is the limit of GitHub that delays work, or "".
+// known. held is the GitHub limit that delays work, or "".
 func bound(m *fsm.Machine, held string, now time.Time) (waitsFor string, until *wire.Time) {
 	w, waits := m.NextWaits(now)
 	if held != "" && (w.Work || !waits) {

@@ -32,7 +32,7 @@ type Status struct {
 	Config   func() *wire.SnapshotConfig
 	Degraded func() string            // describes unusable parts, or returns ""
 	Refused  func() string            // why GitHub refuses the account as a whole, or ""
-	Held     func() string            // the limit of GitHub that delays work, or ""
+	Held     func() string            // the GitHub limit that delays work, or ""
 	Meters   func(map[string]float64) // adds the counters of other parts
 }
 
@@ -89,7 +89,7 @@ func aborted(m *fsm.Machine) string {
 	return "the policy aborted the run, so no attempt begins: " + why + ": fix the cause, then: director resume"
 }
 
-// ownersProblem describes the first problem of the machine or its journal, or returns "". It runs on the owner's
+// ownersProblem describes the first problem with the machine or its journal, or returns "". It runs on the owner's
 // goroutine.
 func (s *Status) ownersProblem(m *fsm.Machine) string {
 	problem := cmp.Or(s.slowJournal(), aborted(m))
@@ -164,8 +164,8 @@ func (s *Status) SnapshotOf(ctx context.Context, tasks func(*fsm.Machine) []*fsm
 	return out
 }
 
-// phaseSince returns when the phase began. A pause and a drain survive a restart. Other phases begin with the
-// director's start.
+// phaseSince returns when the phase began. A pause and a drain survive a restart. Other phases begin when the director
+// starts.
 func (s *Status) phaseSince(b *timeline.Book) *wire.Time {
 	at, phase := b.PhaseSince(), b.Machine().Phase()
 	switch {

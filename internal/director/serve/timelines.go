@@ -63,7 +63,7 @@ func (s *Timelines) addFate(m *fsm.Machine, t *timeline.Task) {
 	}
 }
 
-// addPace adds the limit of GitHub that delays a claim or a delivery, and the estimated turn of a queued issue.
+// addPace adds the GitHub limit that delays a claim or a delivery, and the estimated turn of a queued issue.
 func (s *Timelines) addPace(m *fsm.Machine, task *fsm.Task, t *timeline.Task) {
 	switch task.State {
 	case fsm.Claiming, fsm.Delivering:

@@ -16,7 +16,7 @@ import (
 	"retake/internal/page"
 )
 
-// Limits of the HTTP server over all clients. A route that needs longer than webTime extends its deadline with
+// Limits of the HTTP server across all clients. A route that needs longer than webTime extends its deadline with
 // http.ResponseController.
 const (
 	webTime  = 10 * time.Second // for a whole request; equal to GitHub's timeout for a webhook

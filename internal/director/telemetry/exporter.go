@@ -75,7 +75,7 @@ func Open(c config.Config, runID string, log *zap.Logger) (*Exporter, error) {
 		queue:  newSpanQueue(exporter, u.Redacted(), log),
 	}
 	t.out = sdk.NewTracerProvider(
-		sdk.WithSampler(sdk.AlwaysSample()), // spans are sampled before
+		sdk.WithSampler(sdk.AlwaysSample()), // spans have already been sampled
 		sdk.WithIDGenerator(givenIDs{}), sdk.WithSpanProcessor(t.queue), sdk.WithResource(t.resource(runID)))
 	go t.queue.run()
 	return t, nil

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// A new process exports the spans of the last tracedAgain before its start again, because the previous
-	// process may have ended before the export. Span IDs are stable, so duplicates do no harm.
+	// A new process exports again the spans that ended within tracedAgain before its start, because the previous
+	// process may not have exported them. Span IDs are stable, so duplicates do no harm.
 	tracedAgain = time.Minute
 	// recordsMost limits the follower's queue. The follower falls behind only while it reads a long journal.
 	recordsMost = 65_536

@@ -161,7 +161,7 @@ func (v *Model) load(ctx context.Context, config fsm.Config, state []byte) (book
 }
 
 // readAgain retries load until it succeeds, ctx is done, or the journal turns out to be damaged. After a success, it
-// sends the book to the channel into.
+// sends the book on the channel.
 func (v *Model) readAgain(ctx context.Context, config fsm.Config, state []byte, into chan<- *timeline.Book) {
 	var book *timeline.Book
 	select {
@@ -219,7 +219,7 @@ func (v *Model) takeQueue(ctx context.Context, book *timeline.Book) (late <-chan
 	return late
 }
 
-// catchUp adds to a book the journal's batches up to sequence to.
+// catchUp adds the journal's batches to a book, up to sequence to.
 func (v *Model) catchUp(ctx context.Context, book *timeline.Book, to uint64) error {
 	if book.Last().Seq >= to {
 		return nil
@@ -260,8 +260,8 @@ func (v *Model) Read(ctx context.Context, seq uint64, f func(*timeline.Book)) er
 	}
 }
 
-// Next blocks until an event after the given place, and returns the newest place. It returns an error if ctx or the
-// session ends first.
+// Next blocks until there is an event after the given place, and returns the newest place. It returns an error if ctx
+// or the session ends first.
 func (v *Model) Next(ctx context.Context, after timeline.Place) (timeline.Place, error) {
 	for {
 		v.mu.Lock()

@@ -15,9 +15,9 @@ import (
 	"retake/internal/recovery/retryafter"
 )
 
-// Broker grants leases on models to all workers of the fleet. A restart of the director loses the leases. Until workers
-// get new ones, each worker limits its own calls. Cooldowns survive a restart, because the machine journals them.
-// Create it with NewBroker.
+// Broker grants leases on models to all workers of the fleet. The leases are lost when the director restarts. Until
+// workers get new ones, each worker limits its own calls. Cooldowns survive a restart, because the machine journals
+// them. Create it with NewBroker.
 type Broker struct {
 	ctx   context.Context // the session's context
 	owner *loop.Owner

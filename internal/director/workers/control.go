@@ -17,7 +17,7 @@ type Control struct {
 	Log *zap.Logger
 }
 
-// Send sends a worker a control message. It only logs an error.
+// Send sends a worker a control message. It logs an error instead of returning it.
 func (c *Control) Send(ctx context.Context, worker string, p wire.Payload) {
 	if err := c.Bus.Send(ctx, worker, p); err != nil {
 		c.Log.Debug("control message not sent", zap.String("worker", worker), zap.Error(err))

@@ -21,7 +21,7 @@ type Heartbeats struct {
 	Owner   *loop.Owner
 	Metrics *metrics.Metrics
 	List    *List         // read when a worker is silent
-	TTL     time.Duration // the time for which a heartbeat proves that its worker is alive
+	TTL     time.Duration // how long a heartbeat proves that its worker is alive
 	Log     *zap.Logger
 }
 
@@ -46,7 +46,7 @@ const probeMost = 5 * time.Second
 
 // Probe asks a silent worker for a heartbeat, and the runtime for its list. A missing answer counts against the worker,
 // except after a lost connection, or if this process was too slow to read an answer in time. If the director is late,
-// Probe waits longer by the same time, up to probeMost.
+// Probe waits that much longer, up to probeMost.
 func (s *Heartbeats) Probe(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	s.List.Hint()
 	sent, began, wait := s.Owner.Clock.Now(), time.Now(), min(probeMost, s.TTL/4)+min(probeMost, s.Owner.Late().By)

@@ -29,7 +29,7 @@ type Hellos struct {
 	late    map[string]lateAnswer   // by worker
 }
 
-// waitingHello is a request without an answer.
+// waitingHello is a request that has not been answered yet.
 type waitingHello struct {
 	worker string
 	answer chan wire.Payload // with room for one
@@ -41,7 +41,7 @@ type lateAnswer struct {
 	at      time.Time
 }
 
-// lateFor is the time for which a late answer stays valid. A worker sends its next request within that time.
+// lateFor is how long a late answer stays valid. A worker sends its next request within that time.
 const lateFor = 30 * time.Second
 
 // Serve answers hellos until ctx is done.
@@ -49,7 +49,7 @@ func (h *Hellos) Serve(ctx context.Context) error {
 	return h.Bus.ServeHello(ctx, func(worker string, m wire.Hello) wire.Payload { return h.exchange(ctx, worker, m) })
 }
 
-// helloTimeout bounds the wait of a hello for its answer. After that the worker asks again.
+// helloTimeout bounds how long a hello waits for its answer. After that the worker asks again.
 const helloTimeout = 5 * time.Second
 
 // exchange sends a hello to the machine and returns the answer. It returns nil if the answer does not arrive in time,

@@ -1,4 +1,4 @@
-// Package witness records the circumstances of failures that only the director observes: attempts without a report of
+// Package witness records the circumstances of failures that only the director observes: attempts without a report from
 // their worker, and failures of the director itself. For all other failures, the worker records the circumstances.
 package witness
 
@@ -25,8 +25,8 @@ type onWire struct {
 }
 
 // Own returns the circumstances of a failure of the director itself. They name the credential for GitHub, because only
-// GitHub can have refused a credential of the director. They name GitHub as the provider only for github.com, because
-// people create the tokens of other servers elsewhere.
+// GitHub can have refused one of the director's credentials. They name GitHub as the provider only for github.com,
+// because people create the tokens of other servers elsewhere.
 func Own(c config.Config) circumstances.Record {
 	w := onWire{Refused: true, Runtime: c.Containers.Runtime}
 	w.Credentials = []string{cmp.Or(c.GitHub.TokenEnv, "github.token_file")}
@@ -67,7 +67,7 @@ func (w onWire) record() (out circumstances.Record) {
 		err = json.Unmarshal(data, &out)
 	}
 	if err != nil {
-		panic(fmt.Sprintf("witness: record %+v: %v", w, err)) // these fields always encode
+		panic(fmt.Sprintf("witness: record %+v: %v", w, err)) // encoding these fields cannot fail
 	}
 	return out
 }
