@@ -70,7 +70,7 @@ func (a *attempt) runAgent(ctx context.Context, s wire.StagePlan, f *failure) ex
 	c.argv, c.env = a.agentCommand(s, model, c.env)
 	c.stdout, c.stderr, c.finished = m.tap("stdout"), m.tap("stderr"), m.linger.over
 	e := a.start(ctx, c)
-	if m.linger.stop() && e.timedOut { // the program kept running after its result
+	if m.linger.stop() && e.timedOut { // the program kept running after it had reported its result
 		e.timedOut, e.lingered, e.code, e.signal = false, true, 0, ""
 	}
 	f.agent.outcome = m.close()

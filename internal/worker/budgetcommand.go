@@ -120,7 +120,7 @@ func askWorker(socket string, q leaseRequest) (line []byte, a leaseAnswer, err e
 		return nil, a, fmt.Errorf("the worker is not listening at %s: %w", socket, err)
 	}
 	defer func() { _ = c.Close() }()
-	// The worker may wait for all of this patience, and then make one last request to the director.
+	// The worker may use up the patience, and then make one last request to the director.
 	patience := duration(q.PatienceSeconds, 0) + directorWait + socketTimeout
 	if err = c.SetDeadline(time.Now().Add(patience)); err != nil {
 		return nil, a, err

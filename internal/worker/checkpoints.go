@@ -17,7 +17,7 @@ import (
 )
 
 // chunksAtOnce is the maximum number of chunks to send concurrently, because the director queues only a few.
-// checkpointTimeout is long, because the director needs some time for a checkpoint of many files.
+// checkpointTimeout is long, because the director needs some time for a checkpoint with many files.
 const (
 	chunksAtOnce      = 8
 	checkpointTimeout = time.Minute
@@ -271,7 +271,7 @@ func (c *checkpointer) saveOnce(ctx context.Context, final bool) (missing []stri
 		m, err = tree.Encode(emit)
 	}
 	if sent := sending.Wait(); sent != nil {
-		err = sent // sent caused the error of the scan
+		err = sent // the scan failed because sending failed
 	}
 	if err != nil {
 		return nil, err

@@ -33,8 +33,8 @@ type circumstancesOnWire struct {
 	Limit       *circumstances.Limit `json:"limit,omitempty"`
 }
 
-// circumstances records the circumstances of a failure. found is the worker's classification. reason is the reason of a
-// stop from outside, or empty.
+// circumstances records the circumstances of a failure. found is the worker's classification. reason is the reason for
+// a stop from outside, or empty.
 func (r *reporter) circumstances(a *attempt, f *failure, e *wire.WorkerError, found recovery.Reason,
 	reason string,
 ) *circumstances.Record {
@@ -64,7 +64,7 @@ var providerReasons = []recovery.Reason{
 	recovery.AuthError, recovery.RateLimited, recovery.QuotaExhausted, recovery.Overloaded, recovery.ContextOverflow,
 }
 
-// provider adds whether the run reached the provider, and whether the provider refused a request. An agent of format
+// provider adds whether the run reached the provider, and whether the provider refused a request. An agent with format
 // "text" has no events for this, so the classification of its output decides.
 func (c *circumstancesOnWire) provider(f *failure, e *wire.WorkerError, found recovery.Reason) {
 	if f.closedModel != "" {

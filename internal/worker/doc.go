@@ -10,13 +10,14 @@
 // with the reason. If the plan does not contain VALIDATE, the attempt succeeds at once.
 //
 // With validate_only there is no agent. VALIDATE judges a copy of the work, and programs get no leases. If such an
-// attempt refused the work, the plan of the next attempt has the reason in rejected, and its first CODE begins with it.
+// attempt refused the work, the next attempt's plan has the reason in rejected, and its first CODE begins with that
+// reason.
 //
 // A stop.v1, the watchdog or SIGTERM ends the worker in every state. ExitCode and Exits list the results.
 //
 // Invariants:
-//   - No stage starts, and the workspace is not written, before the hello of this attempt was welcomed.
-//   - At most one final report is made. It is written to the spool before it is sent. The worker waits for its
+//   - No stage starts, and the workspace is not written, before this attempt's hello has been welcomed.
+//   - There is at most one final report. It is written to the spool before it is sent. The worker waits for its
 //     acknowledgement unless it is stopped or its watchdog expires.
 //   - No process of a stage survives the stage: first its process group is ended, then every detached process.
 //   - One goroutine (reaper) waits for all children. No other code in this process may start children.
@@ -25,8 +26,8 @@
 //
 // Plan: the plan arrives whole on the standard input. The worker refuses a plan that ends early. The plan contains the
 // credential for the bus and the key that signs the reports. Only PID 1 has these secrets, and other processes cannot
-// read its memory (Harden). A stage's standard input is /dev/null, and neither its environment nor a file contains a
-// secret of the plan.
+// read its memory (Harden). A stage's standard input is /dev/null, and neither its environment nor a file contains any
+// of the plan's secrets.
 //
 // Stopping: fenced, withdrawn and replaced end the attempt without a report, because the director has already ended it.
 // shutdown and watchdog end the stage and report it, within the stop's grace (at least 1 s). SIGTERM means that the
@@ -43,15 +44,15 @@
 // Base branch: sync_required.v1 is written to .retake/sync_required.json for the agent. The director merges before the
 // next attempt.
 //
-// Leases on models: programs of a stage ask at a unix socket (leasesocket.go) or with this program's budget command.
-// The worker asks the director and, without an answer within a second, applies the same limits locally (leases.go).
-// The socket is closed with the stage, and the worker releases the stage's remaining leases.
+// Leases on models: a stage's programs ask at a Unix socket (leasesocket.go) or with this program's budget command. The
+// worker asks the director and, without an answer within a second, applies the same limits locally (leases.go). The
+// socket is closed with the stage, and the worker releases the stage's remaining leases.
 //
-// Agents: a stage with a profile (package agent) gets its prompt, model and files here, starts under a lease of the
-// worker, and is monitored for steps, usage and rate limits (agentmonitor.go). The stream decides whether exit code 0
-// is a success. Names, modes, sizes and times of files show whether the work changed (agent.go). Package worktree
-// defines which files are work. The worker stops an agent at the stage's timeout, and an agent that has reported its
-// result but does not exit (linger.go).
+// Agents: a stage with a profile (package agent) gets its prompt, model and files here, starts under the worker's
+// lease, and is monitored for steps, usage and rate limits (agentmonitor.go). The stream decides whether exit code 0 is
+// a success. Names, modes, sizes and times of files show whether the work changed (agent.go). Package worktree defines
+// which files are work. The worker stops an agent at the stage's timeout, and an agent that has reported its result but
+// does not exit (linger.go).
 //
 // Logs: if a stage failed or did no work, the report quotes the end of the newest log file that the stage wrote, before
 // the tail of stderr (agentlog.go).
@@ -71,7 +72,7 @@
 //
 // Clock assumption: only durations on the monotonic clock matter. Wall time appears in messages but not in decisions.
 //
-// Failure policy: a lost bus is retried forever with jittered backoff. Errors of the workspace's files are logged and
+// Failure policy: a lost bus is retried forever with jittered backoff. Errors with the workspace's files are logged and
 // do not prevent a report. A panic in the worker becomes a worker_error like any other failure.
 //
 // Imports: the package does not import the state machine, the embedded server, or the container, GitHub and workspace

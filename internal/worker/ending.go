@@ -12,7 +12,7 @@ import (
 // ending is a stop from outside.
 type ending struct {
 	code        ExitCode
-	reason      string        // reason of the stop; see wire.Stop
+	reason      string        // reason for the stop; see wire.Stop
 	wantsReport bool          // set if the worker must report the interrupted stage
 	grace       time.Duration // grace of the running stage
 	ackTimeout  time.Duration // maximum wait for the acknowledgement

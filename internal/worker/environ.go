@@ -22,8 +22,8 @@ var ownPrefixes = []string{"RETAKE_BUS_", "RETAKE_PLAN"}
 // environment is a stage's environment under construction. Later settings win.
 type environment map[string]string
 
-// childEnvironment returns the worker's environment without variables that have our prefixes or contain a secret of the
-// plan. Model keys stay, because the agent needs them.
+// childEnvironment returns the worker's environment without variables that have our prefixes or contain one of the
+// plan's secrets. Model keys stay, because the agent needs them.
 func childEnvironment(inherited []string, secrets ...string) environment {
 	env := environment{}
 	for _, kv := range inherited {

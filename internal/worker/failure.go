@@ -44,7 +44,7 @@ type failure struct {
 	noSuccess   string        // why exit code 0 counts as a failure, or empty
 	agent       *agentRun     // the agent's output, or nil
 	closedModel string        // resource of failedClosedModel
-	wait        time.Duration // rest of the cooldown, for failedClosedModel
+	wait        time.Duration // remaining cooldown, for failedClosedModel
 	unlent      bool          // set if the lease socket refused the program because the task has used up its paid calls
 	log         string        // end of the program's log file, not yet redacted
 }

@@ -37,8 +37,8 @@ func (w *worker) send() (ExitCode, bool) {
 	return 0, false
 }
 
-// save starts to send the last checkpoint, after the last process of the stages has ended. The checkpoint includes the
-// report in the spool. save does not wait: the result arrives on w.saved. After an external stop, the time is limited.
+// save starts to send the last checkpoint, after the stages' last process has ended. The checkpoint includes the report
+// in the spool. save does not wait: the result arrives on w.saved. After an external stop, the time is limited.
 func (w *worker) save() {
 	ctx, cancel := w.work, func() {}
 	if w.end != nil {

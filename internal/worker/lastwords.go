@@ -25,7 +25,7 @@ func (e exit) lastWords() []string {
 // maxQuote is the maximum size of a quoted line, in bytes.
 const maxQuote = 300
 
-// stoppedAtLimit returns the reason why a program with exit code 0 did not finish its work, if its last words state a
+// stoppedAtLimit returns the reason why a program with exit code 0 did not finish its work, if its last words report a
 // rate limit or a quota. Otherwise it returns "".
 func stoppedAtLimit(words ...string) string {
 	if !slices.ContainsFunc(words, classify.HintsAtLimit) {

@@ -156,8 +156,9 @@ type lease struct {
 	until    time.Time
 }
 
-// report reports that the provider limits the agent. It returns 0 if the report was sent or is unnecessary, and
-// otherwise the time until the next attempt to report. A report needs a lease, but the agent's lease may have expired.
+// report tells the director that the provider limits the agent. It returns 0 if the report was sent or is unnecessary,
+// and otherwise the time until the next attempt to report. A report needs a lease, but the agent's lease may have
+// expired.
 func (l *lease) report(ctx context.Context, r agent.RateLimit) time.Duration {
 	if l == nil {
 		return 0

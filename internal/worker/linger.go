@@ -46,7 +46,7 @@ func (l *linger) wrote(t *streamTap) {
 	}
 }
 
-// any reports whether in is true for any stream. The caller holds l.mu.
+// any reports whether in returns true for any stream. The caller holds l.mu.
 func (l *linger) any(in func(streamState) bool) bool {
 	for _, s := range l.streams {
 		if in(s) {

@@ -44,7 +44,7 @@ func newMasks(given ...string) *masks {
 // redactor hides the values, including values added later.
 func (m *masks) redactor() *redact.Redactor { return redact.New(m.given...).With(m) }
 
-// begin records the stage that begins. If the stage is not CODE, the agent's values are no longer hidden.
+// begin records which stage is beginning. If the stage is not CODE, the agent's values are no longer hidden.
 func (m *masks) begin(stage string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -60,8 +60,8 @@ func (m *stageMarks) begin(stage string, run int) {
 	m.stderr.line(mark.Line(m.plan.SignKey, m.plan.WorkerID, wire.StreamStderr))
 }
 
-// logPrefix begins each of the worker's lines on stderr, which the worker shares with the stages. A JSON object
-// follows.
+// logPrefix is the prefix of each of the worker's lines on stderr, which the worker shares with the stages. A JSON
+// object follows.
 const logPrefix = "retake-worker: "
 
 // logLines writes the worker's log to a console. It redacts each line, and puts logPrefix before it.

@@ -21,7 +21,7 @@ import (
 	"retake/internal/worktree"
 )
 
-// ErrPlan is wrapped when the plan cannot be read, or is not valid.
+// ErrPlan means that the plan cannot be read or is invalid.
 var ErrPlan = errors.New("worker: bad plan")
 
 // planMax is the maximum size of a plan in bytes. Even a plan with an issue body of 64 KiB is much smaller.
@@ -109,7 +109,7 @@ func ownSecrets(p *wire.Plan) []string {
 	return []string{p.Bus.Seed, p.Bus.JWT, base64.StdEncoding.EncodeToString(p.SignKey)}
 }
 
-// removePlan removes the file. If it may not, because root owns the directory, it truncates the file instead.
+// removePlan removes the file. If it lacks permission, because root owns the directory, it truncates the file instead.
 func removePlan(file string) error {
 	err := os.Remove(file)
 	if err == nil || os.Truncate(file, 0) == nil {
@@ -169,11 +169,11 @@ func complete(p *wire.Plan) error {
 
 func numberOf(key string) int {
 	_, n, _ := strings.Cut(key, "#")
-	number, _ := strconv.Atoi(n) // the caller refuses a number of 0
+	number, _ := strconv.Atoi(n) // the caller rejects 0
 	return number
 }
 
-// duration converts seconds to a Duration. If s is not positive, it returns the argument otherwise.
+// duration converts seconds to a Duration. If s is not positive, it returns otherwise.
 func duration(s float64, otherwise time.Duration) time.Duration {
 	if s <= 0 {
 		return otherwise

@@ -40,7 +40,7 @@ func (p *position) setUsage(u agent.Usage) {
 	if now == nil {
 		return
 	}
-	if was := p.usage; was != nil { // an older value may arrive later, because callers race at a program's start
+	if was := p.usage; was != nil { // an older value may arrive later, because callers race when a program starts
 		now.Tokens, now.CostUSD = max(now.Tokens, was.Tokens), max(now.CostUSD, was.CostUSD)
 		now.PaidCalls, now.CacheHits = max(now.PaidCalls, was.PaidCalls), max(now.CacheHits, was.CacheHits)
 	}

@@ -100,8 +100,8 @@ type processRunner struct {
 }
 
 // run starts the command in a new process group. It returns when the leader, its group and all detached processes have
-// ended. When ctx is done, the group gets SIGTERM. After the grace of the command, or of ctx's stopCause if that is
-// shorter, it gets SIGKILL.
+// ended. When ctx is done, the group gets SIGTERM. It gets SIGKILL after the command's grace, or after that of ctx's
+// stopCause if it is shorter.
 func (p *processRunner) run(ctx context.Context, c command) exit {
 	began := time.Now()
 	p.masks.begin(c.stage)
@@ -232,8 +232,8 @@ func (p *processRunner) sweep(grace time.Duration) {
 	}
 }
 
-// childlessWithin waits up to d for the end of all children. It calls the function again after the end of each child,
-// and every 20 ms, because a single signal misses a process that is forked between the listing and the signal.
+// childlessWithin waits up to d for all children to end. It calls the function after each child ends, and every 20 ms,
+// because a single signal misses a process that is forked between the listing and the signal.
 func (p *processRunner) childlessWithin(d time.Duration, again func()) bool {
 	limit := time.NewTimer(d)
 	defer limit.Stop()
@@ -286,7 +286,7 @@ func (c *capture) begin() {
 		if c.listener != nil {
 			to = io.MultiWriter(c.lines, c.listener)
 		}
-		_, _ = io.Copy(stamped{to, &c.last}, c.read) // until EOF, or the deadline of end
+		_, _ = io.Copy(stamped{to, &c.last}, c.read) // until EOF or end's deadline
 		c.lines.Flush()
 	}()
 }

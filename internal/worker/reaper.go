@@ -34,7 +34,7 @@ func adoptOrphans() error { return prctl(unix.PR_SET_CHILD_SUBREAPER, 1) }
 // the bus credential.
 func hideMemory() error { return prctl(unix.PR_SET_DUMPABLE, 0) }
 
-// refuseRings blocks io_uring for this process and its children. io_uring bypasses filters of system calls, and engines
+// refuseRings blocks io_uring for this process and its children. io_uring bypasses system call filters, and engines
 // before Docker 25 allow it. Without no_new_privs, outside a container, refuseRings does nothing.
 func refuseRings() error {
 	if on, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0); err != nil || on == 0 {
@@ -83,7 +83,7 @@ func startReaper() *reaper {
 	return r
 }
 
-// stop ends the reaping and waits for it.
+// stop makes the reaper stop, and waits until it has stopped.
 func (r *reaper) stop() {
 	signal.Stop(r.sigchld)
 	close(r.sigchld) // safe, since Stop ends all sends

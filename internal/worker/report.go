@@ -38,7 +38,7 @@ func (r *reporter) result(a *attempt) *wire.WorkerResult {
 	}
 }
 
-// failed returns the report of a failed attempt. reason is the reason of a stop from outside, or empty.
+// failed returns the report of a failed attempt. reason is the reason for a stop from outside, or empty.
 func (r *reporter) failed(a *attempt, f *failure, reason string) *wire.WorkerError {
 	e := &wire.WorkerError{
 		ErrorID:  f.id(r.plan),
@@ -89,7 +89,7 @@ var knownReasons = map[kind]recovery.Reason{
 	failedPanic:      recovery.Unknown, failedClosedModel: recovery.RateLimited, failedNoCalls: recovery.NeedsHuman,
 }
 
-// stopReasons maps the reasons of stops from outside to reasons of failures.
+// stopReasons maps the reasons for stops from outside to failure reasons.
 var stopReasons = map[string]recovery.Reason{
 	wire.StopWatchdog: recovery.Timeout,
 	wire.StopShutdown: recovery.WorkerLost,

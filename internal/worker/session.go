@@ -71,9 +71,9 @@ func DialBus(p *wire.Plan, l Listener) (Bus, error) {
 	return c, nil
 }
 
-// Backoff after errors of the bus, with a jitter of ±50 %. The first delay is short, because an embedded bus is
-// available within a second after its director restarts. The jitter spreads the reconnections of workers that lost the
-// bus at the same time.
+// Backoff after bus errors, with a jitter of ±50 %. The first delay is short, because an embedded bus is available
+// within a second after its director restarts. The jitter spreads the reconnections of workers that lost the bus at the
+// same time.
 const (
 	backoffInitial = 200 * time.Millisecond
 	backoffMax     = 5 * time.Second
@@ -98,7 +98,7 @@ type session struct {
 	reconnected chan struct{}     // holds one token after the bus has reconnected
 	welcomed    chan<- admission
 	delivered   chan<- struct{}
-	helloAt     uint64 // Reconnects at the last hello; the count is up to date even before the token arrives
+	helloAt     uint64 // Reconnects at the last hello; Reconnects increases before reconnected gets its token
 }
 
 // admission is the answer to a hello, or the reason for a missing answer.

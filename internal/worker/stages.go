@@ -192,7 +192,7 @@ func (a *attempt) stage(ctx context.Context, s wire.StagePlan) *failure {
 	return failed
 }
 
-// Limits of a command in a report. They leave enough for a person to recognize the command.
+// Limits on a command in a report. They leave enough for a person to recognize the command.
 const (
 	maxCommandArgs  = 32
 	maxCommandBytes = 512
