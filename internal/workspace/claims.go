@@ -12,7 +12,7 @@ import (
 // Claim identifies a claim that has a checkout on this machine.
 type Claim struct {
 	Nonce, Repo string
-	Task        string // issue key; empty in records of older versions
+	Task        string // issue key; empty in records from older versions
 	Attempt     int    // the last attempt that used the checkout, or zero
 }
 

@@ -30,7 +30,7 @@ type merge struct {
 	Conflicts []leftover `json:"conflicts,omitempty"`
 }
 
-// refused returns the error about the conflicts of this merge, excluding earlier conflicts.
+// refused returns the error for the conflicts of this merge, excluding earlier conflicts.
 func (m merge) refused(op string, before []leftover) error {
 	var names []string
 	for _, l := range m.Conflicts[len(before):] {

@@ -52,11 +52,10 @@ type Delivery struct {
 	ChangedFiles int // files that differ from the base, at least 1
 }
 
-// Deliver commits the work tree on top of the checkout's base and pushes the commit. Deliver is idempotent, even
-// across a crash. If someone else has pushed a branch with the wanted name, that branch stays unchanged.
-// ErrNothingToDeliver means that the tree equals the base, or Shown. Deliver ignores the agent's commits and branches,
-// and files that match StatePaths. ErrMergeConflict means that the work has conflict markers of a merge and is not
-// Unfinished.
+// Deliver commits the work tree on top of the checkout's base and pushes the commit. Deliver is idempotent, even across
+// a crash. If someone else has pushed a branch with the wanted name, that branch stays unchanged. ErrNothingToDeliver
+// means that the tree equals the base, or Shown. Deliver ignores the agent's commits and branches, and files that match
+// StatePaths. ErrMergeConflict means that the work contains a merge's conflict markers and Unfinished is not set.
 //
 // With Onto the branch only moves forward, so Deliver never overwrites commits. If people have pushed to the branch
 // since Join, Deliver fails with ErrBranchMoved, which is transient. Check gets the changes that the branch lacks. If
@@ -248,7 +247,7 @@ func (d *delivery) top(ctx context.Context) (parent, there string, err error) {
 	return there, there, nil
 }
 
-// unseen returns the changes since the base that the commit parent does not contain yet.
+// unseen returns the changes since the base that parent does not contain yet.
 func (d *delivery) unseen(ctx context.Context, parent string) ([]change, error) {
 	onTop, err := d.task.changes(ctx, parent, d.tree)
 	if err != nil {
@@ -280,7 +279,7 @@ func (d *delivery) push(ctx context.Context, op, branch, sha, expect string) err
 	return err
 }
 
-// ErrBranchMoved is wrapped when people have pushed to one of our branches since Join. Call Join again to include their
+// ErrBranchMoved means that people have pushed to one of our branches since Join. Call Join again to include their
 // commits.
 var ErrBranchMoved = errors.New("workspace: the branch moved")
 

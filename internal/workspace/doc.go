@@ -41,7 +41,7 @@
 // has merged the base since. Other people's commits are never overwritten: Join merges them into the work first, and a
 // push between Join and Deliver is ErrBranchMoved.
 //
-// Directories of tasks are never reused, because nonces never repeat. Mirrors are never pruned or garbage-collected
+// Task directories are never reused, because nonces never repeat. Mirrors are never pruned or garbage-collected
 // (gc.auto=0), because the tasks' git directories depend on their objects.
 //
 // Sync merges new commits of the base branch into a checkout. Git computes a three-way merge of trees in the git

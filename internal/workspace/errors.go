@@ -17,45 +17,45 @@ import (
 // ErrNothingToDeliver means that the work tree equals the base commit, because the agent changed nothing.
 var ErrNothingToDeliver = errors.New("workspace: nothing to deliver: the work tree equals its base")
 
-// ErrDiskFull is wrapped when a disk or a quota is exhausted. It is not the task's fault.
+// ErrDiskFull means that a disk or a quota is exhausted. It is not the task's fault.
 var ErrDiskFull = errors.New("workspace: disk full")
 
-// ErrDiskFails is wrapped when a disk cannot be written or read.
+// ErrDiskFails means that a disk cannot be written or read.
 var ErrDiskFails = errors.New("workspace: disk fails")
 
-// ErrRefused is wrapped when a rule of the remote refuses a push, such as a hook, a protected branch or a secret scan.
+// ErrRefused means that a rule of the remote refuses a push, such as a hook, a protected branch or a secret scan.
 var ErrRefused = errors.New("workspace: the remote's rules refuse the push")
 
-// ErrNotPermitted is wrapped when a push is refused because the token lacks a permission. It wraps ErrRefused.
+// ErrNotPermitted means that a push is refused because the token lacks a permission. It wraps ErrRefused.
 var ErrNotPermitted = fmt.Errorf("workspace: the token may not push this: %w", ErrRefused)
 
-// ErrNotThere is wrapped when the remote lacks a repository or branch, which is a configuration error.
+// ErrNotThere means that the remote lacks a repository or branch, which is a configuration error.
 var ErrNotThere = errors.New("workspace: no such repository or branch")
 
-// ErrNoBranch is wrapped when the remote confirms that the repository exists but lacks the branch. It wraps
+// ErrNoBranch means that the remote confirms that the repository exists but lacks the branch. It wraps
 // ErrNotThere.
 var ErrNoBranch = fmt.Errorf("workspace: missing branch: %w", ErrNotThere)
 
-// errNoCommit is wrapped when the remote lacks a commit or refuses to serve it.
+// errNoCommit means that the remote lacks a commit or refuses to serve it.
 var errNoCommit = errors.New("workspace: no such commit on the remote")
 
-// ErrFormat is wrapped when a remote and our mirror have different object formats, or git does not support the format.
+// ErrFormat means that a remote and our mirror have different object formats, or git does not support the format.
 var ErrFormat = errors.New("workspace: different object format")
 
-// ErrDamaged is wrapped when git finds one of our repositories damaged. Callers get it only if a repair is impossible,
+// ErrDamaged means that git finds one of our repositories damaged. Callers get it only if a repair is impossible,
 // because the package first tries to repair the repository.
 var ErrDamaged = errors.New("workspace: a repository is damaged")
 
-// ErrLost is wrapped when a task's work is damaged beyond repair. The next Checkout starts over.
+// ErrLost means that a task's work is damaged beyond repair. The next Checkout starts over.
 var ErrLost = errors.New("workspace: the work is lost")
 
-// ErrNoCheckout is wrapped when a task lacks a complete checkout.
+// ErrNoCheckout means that a task lacks a complete checkout.
 var ErrNoCheckout = errors.New("workspace: no checkout")
 
-// ErrMergeConflict is wrapped when the base branch cannot be merged into a work tree; Error.Detail names the files.
+// ErrMergeConflict means that the base branch cannot be merged into a work tree; Error.Detail names the files.
 var ErrMergeConflict = errors.New("workspace: merge conflict")
 
-// ErrCannotMerge is wrapped when git is too old for Sync. Attempts can still work on the old base.
+// ErrCannotMerge means that git is too old for Sync. Attempts can still work on the old base.
 var ErrCannotMerge = errors.New("workspace: git cannot merge")
 
 // Kind classifies an error by whether repeating the operation can succeed.

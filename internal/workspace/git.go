@@ -215,8 +215,8 @@ func (p *program) run(ctx context.Context, c call) (string, error) {
 	return stdout.String(), err
 }
 
-// records runs git and passes every record of its output to the function each. A record ends with the byte end, and is
-// valid only during the call of each. If each returns an error, records stops reading, and git ends with a broken pipe.
+// records runs git and calls each with every record of its output. end terminates a record, which is valid only during
+// the call. If each returns an error, records stops reading, and git ends with a broken pipe.
 func (p *program) records(ctx context.Context, c call, end byte, each func(record []byte) error) error {
 	out := &splitter{end: end, each: each, call: c, bounded: !c.unbounded}
 	err := p.feed(ctx, c, out)

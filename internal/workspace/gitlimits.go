@@ -74,7 +74,7 @@ func (p *program) bound(pid int, c call) error {
 	return nil
 }
 
-// beyond returns the error about an exceeded limit. It is ErrTooMuch if the call reads an agent's work, and
+// beyond returns the error for an exceeded limit. It is ErrTooMuch if the call reads an agent's work, and
 // ErrLimitTooLow otherwise.
 func (c call) beyond(format string, args ...any) error {
 	if c.remote || c.base {
@@ -83,7 +83,7 @@ func (c call) beyond(format string, args ...any) error {
 	return tooMuch(c.op, format, args...)
 }
 
-// tookTooLong returns the error about a run of git that exceeded its deadline. used is git's processor time. If used is
+// tookTooLong returns the error for a run of git that exceeded its deadline. used is git's processor time. If used is
 // below half of the deadline, the error blames other load, because git gets half of the processor time even if another
 // process competes with it.
 func (p *program) tookTooLong(c call, used time.Duration) error {

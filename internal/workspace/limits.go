@@ -15,15 +15,15 @@ import (
 	"retake/internal/safefile"
 )
 
-// ErrTooMuch is wrapped when a checkout, or the commit made from it, exceeds Limits. Error.Detail names the limit.
+// ErrTooMuch means that a checkout, or the commit made from it, exceeds Limits. Error.Detail names the limit.
 // Names and sizes are checked before the content of any file is read.
 var ErrTooMuch = errors.New("workspace: limits exceeded")
 
-// ErrLimitTooLow is wrapped when Limits are too low for data that no agent made, such as the base or its fetch.
+// ErrLimitTooLow means that Limits are too low for data that no agent made, such as the base or its fetch.
 // Error.Detail names the limit.
 var ErrLimitTooLow = errors.New("workspace: a limit is too low for the repository")
 
-// ErrSlow is wrapped when git exceeded its deadline but used little processor time, so other load must have
+// ErrSlow means that git exceeded its deadline but used little processor time, so other load must have
 // delayed it. It is transient.
 var ErrSlow = errors.New("workspace: git was slow")
 
@@ -31,7 +31,7 @@ var ErrSlow = errors.New("workspace: git was slow")
 // means the default, which is given at the end of each comment.
 type Limits struct {
 	Files     int   // files, links and directories; 500,000
-	Entries   int   // entries of one directory; 100,000
+	Entries   int   // entries per directory; 100,000
 	Depth     int   // nesting of directories; 200
 	PathBytes int   // length of a path relative to the checkout, at most git's maximum of 4000; 1024
 	Bytes     int64 // total of all files, apparent or on disk, whichever is more; 20 GiB

@@ -44,7 +44,7 @@ func lost(op string, why error) error {
 }
 
 // mend recreates a task's repositories. why is the error that reported the damage. If the record does not name the
-// remote, a repair is impossible, and mend returns the error why.
+// remote, a repair is impossible, and mend returns why.
 func (s *repairs) mend(ctx context.Context, op, nonce string, why error) error {
 	t, err := s.tasks.lock(ctx, op, nonce)
 	if err != nil {
@@ -71,8 +71,8 @@ func (s *repairs) mend(ctx context.Context, op, nonce string, why error) error {
 	return s.rebuild(ctx, t, r, why)
 }
 
-// rebuild replaces a task's git directory with a new one. It fetches the commits that the record names, as far as the
-// remote still has them.
+// rebuild replaces a task's git directory with a new one. It fetches those of the record's commits that the remote
+// still has.
 func (s *repairs) rebuild(ctx context.Context, t *task, r remote, why error) error {
 	fresh := t.objects
 	fresh.gitDir = t.gitDir + ".new"

@@ -66,7 +66,7 @@ func (s *remotes) obtain(ctx context.Context, o objects, sha string, r remote) (
 	return o.hasTree(ctx, sha)
 }
 
-// missing explains the error err about a missing branch. It adds the name of the repository's default branch, or says
+// missing explains err, which reports a missing branch. It adds the name of the repository's default branch, or says
 // that the repository is empty.
 func (s *remotes) missing(ctx context.Context, o objects, branch string, r remote, err error) error {
 	e, ok := errors.AsType[*Error](err)
@@ -127,7 +127,7 @@ func (m *mirrors) head(ctx context.Context, repo, branch string, r remote) (sha 
 	return sha, err
 }
 
-// fetch updates a mirror. A mirror without commits adopts the object format of the server.
+// fetch updates a mirror. A mirror without commits adopts the server's object format.
 func (m *mirrors) fetch(ctx context.Context, mirror objects, branch string, r remote) (sha string, err error) {
 	sha, err = m.fetchAs(ctx, mirror, "", branch, r)
 	switch {

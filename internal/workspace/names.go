@@ -11,8 +11,8 @@ import (
 )
 
 var (
-	// Generated nonces contain only a-z and 2-7. The form accepts all digits, because the example k3v9qx2m of the
-	// documentation has a 9.
+	// Generated nonces contain only a-z and 2-7. The form accepts all digits, because the documentation's example,
+	// k3v9qx2m, contains a 9.
 	nonceForm = regexp.MustCompile(`^[a-z0-9]{8}$`)
 	// Names of managed users contain underscores. Later checks refuse the names "." and "..".
 	repoForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,99}/[A-Za-z0-9._-]{1,100}$`)

@@ -52,7 +52,7 @@ func (o objects) try(ctx context.Context, c call) (out string, yes bool, err err
 	return out, err == nil, err
 }
 
-// Object formats of git.
+// Git's object formats.
 const (
 	formatSHA1   = "sha1"
 	formatSHA256 = "sha256"
@@ -142,8 +142,7 @@ func (o objects) parents(ctx context.Context, tip, base string) ([]string, error
 	return []string{tip, base}, err
 }
 
-// mergedBase returns the newer of two commits: the commit from, and the newest commit of the base branch that head
-// contains.
+// mergedBase returns the newer of two commits: from, and the newest commit of the base branch that head contains.
 func (o objects) mergedBase(ctx context.Context, from, head, base string) (string, error) {
 	out, yes, err := o.try(ctx, o.call("merge-base", head, base))
 	common := strings.TrimSpace(out)
@@ -176,7 +175,7 @@ func (o objects) committedAt(ctx context.Context, commit string) (time.Time, err
 	return unixTime(date), err
 }
 
-// object returns the SHA of the object at a path of a tree, or "" if the tree has no such path.
+// object returns the SHA of the object at a path in a tree, or "" if the tree has no such path.
 func (o objects) object(ctx context.Context, tree, name string) (string, error) {
 	out, yes, err := o.try(ctx,
 		o.call("rev-parse", "--verify", "--quiet", "--end-of-options", tree+":"+name))
@@ -186,8 +185,8 @@ func (o objects) object(ctx context.Context, tree, name string) (string, error) 
 	return strings.TrimSpace(out), nil
 }
 
-// content returns the content of the file at a path of a tree. Any other kind of object, such as a submodule's
-// commit, has no content.
+// content returns the content of the file at a path in a tree. Any other kind of object, such as a submodule's commit,
+// has no content.
 func (o objects) content(ctx context.Context, tree, name string) (string, error) {
 	sha, err := o.object(ctx, tree, name)
 	if err != nil || sha == "" {

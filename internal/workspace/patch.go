@@ -156,7 +156,7 @@ const (
 	maxHead    = 32      // bytes around a file in the answer: its size in digits, and two line breaks
 )
 
-// Read passes the contents of files, which are a subset of Files, to each in order.
+// Read passes the contents of the given files, a subset of Files, to each in order.
 func (p *Patch) Read(ctx context.Context, files []PatchFile, each func(f PatchFile, content string) error) error {
 	for len(files) > 0 {
 		n, size := 0, int64(0)

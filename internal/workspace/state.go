@@ -21,7 +21,7 @@ const StateSchema = "retake-state/v1"
 
 const (
 	stateFile  = "STATE.json"
-	stateBytes = 64 << 10 // maximum to read; we write less than 2 KiB
+	stateBytes = 64 << 10 // maximum number of bytes to read; we write less than 2 KiB
 )
 
 // State is the content of .retake/STATE.json in a checkout. It informs agents and people about the task. No decision

@@ -72,7 +72,7 @@ func (w *Workspaces) Sync(ctx context.Context, q Request, o SyncOptions) (Synced
 	})
 }
 
-// Mergeable returns nil if the task's work merges cleanly with the current base branch of the remote. It has no
+// Mergeable returns nil if the task's work merges cleanly with the current base branch of the remote. It has no side
 // effects. A conflict is ErrMergeConflict, with the names of the files in its text. No worker may be running in the
 // checkout.
 func (w *Workspaces) Mergeable(ctx context.Context, q Request) error {
@@ -121,7 +121,7 @@ func onFetched[T any](ctx context.Context, w *Workspaces, op string, q Request,
 	})
 }
 
-// mergeBase merges the commit to of the base branch with the work tree, without touching files. m.To is empty if there
+// mergeBase merges to, a commit of the base branch, with the work tree, without touching files. m.To is empty if there
 // is nothing to merge or if conflict markers remain. left contains the earlier conflicts. Both sides get the checkout's
 // base as their only parent, regardless of their history. So git can merge the base branch even after a force-push.
 func (s *snapshots) mergeBase(ctx context.Context, t *task, to string) (m merge, left []leftover, err error) {

@@ -38,9 +38,9 @@ func (w *Workspaces) Publish(ctx context.Context, nonce string, before *checkpoi
 	return m, record, system(t.op, err)
 }
 
-// PublishValidation is like Publish, for the directory that Validation made. The director never receives files of that
-// directory back. PublishValidation reads every file, because a worker that lied about its files could otherwise
-// validate another tree than the delivered one.
+// PublishValidation is like Publish, but for the directory that Validation made. The director never receives files from
+// that directory. PublishValidation reads every file, because a worker that lied about its files could otherwise
+// validate a tree other than the delivered one.
 func (w *Workspaces) PublishValidation(ctx context.Context, nonce string,
 	emit func(checkpoint.Digest, []byte) error,
 ) (*checkpoint.Manifest, error) {
@@ -152,14 +152,13 @@ func (w *Workspaces) Receive(ctx context.Context, nonce string, sent Sent) error
 	return t.save()
 }
 
-// newer reports whether the count Remade of the record is greater than remade. An unreadable record does not count as
-// newer.
+// newer reports whether the record's Remade count is greater than remade. An unreadable record does not count as newer.
 func newer(data json.RawMessage, remade int) bool {
 	var rec record
 	return json.Unmarshal(data, &rec) == nil && rec.Remade > remade
 }
 
-// Newer reports whether record a is newer than record b of another director.
+// Newer reports whether record a is newer than another director's record b.
 func Newer(a, b json.RawMessage) bool {
 	var rec record
 	return json.Unmarshal(b, &rec) == nil && newer(a, rec.Remade)
@@ -180,8 +179,8 @@ func (s *snapshots) receive(ctx context.Context, t *task, sent Sent) error {
 	return system(t.op, exceeded(t.op, err))
 }
 
-// restore recreates the checkout of another director. It saves the record last, because only the record makes a
-// checkout valid.
+// restore recreates another director's checkout. It saves the record last, because only the record makes a checkout
+// valid.
 func (w *Workspaces) restore(ctx context.Context, t *task, sent Sent) error {
 	rec, err := parseRecord(sent.Record, t.nonce)
 	if err != nil {

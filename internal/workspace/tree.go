@@ -38,8 +38,8 @@ func (chown) Leave(*safefile.Entry) error { return nil }
 // stageTree fills the new directory dst with the files of src that git may read. It makes hard links to the files, or
 // copies them where links are impossible, and recreates symbolic links. It leaves out everything named .git, the
 // top-level .retake, files for which leaveOut returns true, sockets, pipes and devices. It also leaves out files and
-// directories with names that git refuses, such as ".GIT", and returns them along with the nested repositories. Copies
-// keep holes. most limits the number of bytes copied.
+// directories with names that git refuses, such as ".GIT", and returns them along with the nested repositories. Copied
+// files stay sparse. most limits the number of bytes copied.
 func stageTree(ctx context.Context, op, src, dst string, most copyLimit,
 	leaveOut func(name string) bool,
 ) (refused []LeftOut, nested map[string]string, err error) {

@@ -10,7 +10,7 @@ import (
 	"retake/internal/safefile"
 )
 
-// ErrNotValidated is wrapped when a work tree differs from the tree of the validating attempt.
+// ErrNotValidated means that a work tree differs from the tree of the validating attempt.
 var ErrNotValidated = errors.New("workspace: work differs from the validated tree")
 
 // validation is the tree that an attempt received to validate.

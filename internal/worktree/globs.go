@@ -95,8 +95,8 @@ func (g glob) match(name string) bool {
 	return false
 }
 
-// below reports whether the pattern can match a path below a directory. A leading "**" is ignored: of "**/.a/b", it
-// reports true only for directories .a. Otherwise it would report true for all directories.
+// below reports whether the pattern can match a path below a directory. A leading "**" is ignored, because it would
+// match every directory. For "**/.a/b", below returns true only for directories named .a.
 func (g glob) below(dir string) bool {
 	want, have := strings.Split(g.pattern, "/"), strings.Split(dir, "/")
 	if want[0] != "**" {
