@@ -103,8 +103,8 @@ func (a *applier) in(p string) (fd int, name string, err error) {
 	return at, name, nil
 }
 
-// remove deletes the entries that are missing in the wanted tree or have another kind there. It also deletes all links,
-// because place creates the wanted links again. It deletes the content of a directory before the directory.
+// remove deletes the entries that are missing from the wanted tree or are of another kind there. It also deletes all
+// links, because place creates the wanted links again. It deletes the content of a directory before the directory.
 func (a *applier) remove(have, want *Tree) error {
 	wanted := make(map[string]Kind, len(want.Entries))
 	for i := range want.Entries {

@@ -60,7 +60,7 @@ func (t *Tree) Check(l Limits) error {
 	return nil
 }
 
-// parentOf returns the directory of a path, or an empty string for the top.
+// parentOf returns the parent directory of a path, or an empty string at the top.
 func parentOf(p string) string {
 	if dir := path.Dir(p); dir != "." {
 		return dir
@@ -68,7 +68,7 @@ func parentOf(p string) string {
 	return ""
 }
 
-// checkPath refuses paths that lead outside the directory or must not be in a tree.
+// checkPath refuses paths that lead outside the directory or are not allowed in a tree.
 func checkPath(e *Entry) error {
 	for name := range strings.SplitSeq(e.Path, "/") {
 		switch {

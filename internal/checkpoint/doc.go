@@ -4,15 +4,16 @@
 //
 //	directory ──Scan──▶ Tree ──Encode──▶ root ─▶ pages ─▶ chunks ──Load──▶ Tree ──Check, Apply──▶ directory
 //
-// A chunk is at most ChunkBytes long, and its name is its SHA-256. Small files share chunks, large files have many. The
-// manifest also consists of chunks. A page lists a few hundred entries, the root lists the pages, and the name of the
-// root is the name of the manifest. A change to one file therefore costs one new chunk, one new page and a new root.
+// A chunk is at most ChunkBytes long, and its name is its SHA-256. Small files share chunks, and large files have many.
+// The manifest also consists of chunks. A page lists a few hundred entries, the root lists the pages, and the name of
+// the root is the name of the manifest. A change to one file therefore costs one new chunk, one new page and a new
+// root.
 //
 // # Invariants
 //
 //   - A Tree has only files, directories and symbolic links, with the nine permission bits. It never has sockets,
 //     pipes, devices, owners, hard links or setuid bits. Entries called .git, ignoring case, are skipped at any depth.
-//     Of Retake's own directory only the spool is included, and only on request.
+//     The spool is the only included part of Retake's own directory, and only on request.
 //   - Load decodes only chunks that match their digest. Check accepts only paths that stay inside the directory, occur
 //     once, and have a parent directory in the tree. It also enforces Limits.
 //   - Apply never follows a link, whether the link existed before or Apply made it, and opens each directory step by
@@ -22,14 +23,14 @@
 //
 // # Clock
 //
-// The package uses wall time like the file system. A file that changed within the last second before it was read is
+// Like the file system, the package uses wall time. A file that changed within the last second before it was read is
 // read again. No other decision depends on the clock.
 //
 // # Failure policy
 //
-// Errors of the system are returned unchanged. An exceeded limit is *Exceeded and a broken rule is *Malformed. Their
-// texts name the path, if one path is the cause. If a directory changes during a scan, the tree may show a state that
-// never existed as a whole. A single file is inconsistent only if a program was writing it.
+// System errors are returned unchanged. An exceeded limit is *Exceeded and a broken rule is *Malformed. Their texts
+// name the path, if one path is the cause. If a directory changes during a scan, the tree may show a state that never
+// existed as a whole. A single file is inconsistent only if a program was writing it.
 //
-// Of this module it imports only safefile and worktree. The worker, the bus and the workspace import it.
+// Within this module it imports only safefile and worktree. The worker, the bus and the workspace import it.
 package checkpoint

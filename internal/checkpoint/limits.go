@@ -12,7 +12,7 @@ import (
 // Limits are the maximum sizes of a directory's content.
 type Limits struct {
 	Files     int   `json:"files"`      // files, links and directories
-	Entries   int   `json:"entries"`    // entries of one directory
+	Entries   int   `json:"entries"`    // entries per directory
 	Depth     int   `json:"depth"`      // levels of nested directories
 	PathBytes int   `json:"path_bytes"` // length of a path
 	Bytes     int64 `json:"bytes"`      // total size of all files
@@ -21,7 +21,7 @@ type Limits struct {
 // maxRules is the maximum size of .gitignore and .gitattributes in bytes. Git reads them whole, before other files.
 const maxRules = 1 << 20
 
-// Exceeded is the error about the limit that a directory exceeds. Text is a message for the operator.
+// Exceeded is the error for a directory that exceeds a limit. Text is a message for the operator.
 type Exceeded struct{ Text string }
 
 func (e *Exceeded) Error() string { return "checkpoint: " + e.Text }
@@ -29,12 +29,12 @@ func (e *Exceeded) Error() string { return "checkpoint: " + e.Text }
 // Seen holds the totals of a walk so far, and the properties of the last entry.
 type Seen struct {
 	Files    int
-	InFolder int // entries of the directory that the entry is in
-	Depth    int // depth of the entry; 1 at the top
+	InFolder int // entries so far in the last entry's directory
+	Depth    int // depth of the last entry; 1 at the top
 	Path     []byte
-	Size     int64 // size of the entry, if it is a file or a link
+	Size     int64 // size of the last entry, if it is a file or a link
 	IsFile   bool
-	Apparent int64 // total size that all files report
+	Apparent int64 // total apparent size of all files
 	Used     int64 // total disk usage, if known
 }
 

@@ -14,20 +14,20 @@ const manifestVersion = 1
 // root is the content of the chunk that names a manifest.
 type root struct {
 	Version int      `json:"version"`
-	Files   int      `json:"files"` // entries of all pages
+	Files   int      `json:"files"` // number of entries on all pages
 	Bytes   int64    `json:"bytes"` // total size of all files
 	Pages   []Digest `json:"pages"`
 }
 
 // page is a run of consecutive entries. JSON encodes paths and targets in base64, because they may contain any bytes.
 type page struct {
-	Chunks  []Digest    `json:"chunks"` // the parts of entries refer to chunks by index
+	Chunks  []Digest    `json:"chunks"` // parts refer to these by index
 	Entries []pageEntry `json:"entries"`
 }
 
 type pageEntry struct {
 	Path   []byte     `json:"path"`
-	Kind   Kind       `json:"kind"` // more if the parts belong to the previous entry
+	Kind   Kind       `json:"kind"` // the constant more if the parts continue the previous entry
 	Mode   uint32     `json:"mode,omitempty"`
 	Time   int64      `json:"time,omitempty"`
 	Size   int64      `json:"size,omitempty"`
@@ -171,13 +171,13 @@ func verified(d Digest, data []byte, err error) ([]byte, error) {
 	return data, err
 }
 
-// mostPartsOf returns the maximum number of parts of all files. A scan within the limits makes fewer.
+// mostPartsOf returns the maximum number of parts across all files. A scan within the limits produces fewer.
 func (l Limits) mostPartsOf() int64 { return 2*int64(l.Files) + 4*(l.Bytes/ChunkBytes+1) }
 
-// Load reads a manifest, and stops at the first page that Encode never makes, or with too many entries or parts. Each
-// page must add entries or parts in proportion to its length, so that a root that names a page repeatedly cannot cost
-// more than the limits allow. Load verifies the digests of all chunks that it fetches, but the caller must still Check
-// the tree. Its errors come from fetch, or are *Malformed or *Exceeded.
+// Load reads a manifest, and stops at the first page that Encode would never make, or when there are too many entries
+// or parts. Each page must add entries or parts in proportion to its length, so that a root that names a page
+// repeatedly cannot cost more than the limits allow. Load verifies the digests of all chunks that it fetches, but the
+// caller must still Check the tree. Its errors come from fetch, or are *Malformed or *Exceeded.
 func Load(name Digest, l Limits, fetch func(Digest) ([]byte, error)) (*Manifest, error) {
 	data, err := fetch(name)
 	if data, err = verified(name, data, err); err != nil {

@@ -17,9 +17,9 @@ import (
 	"retake/internal/worktree"
 )
 
-// tellable is the minimum time from a file's last change until the scanner reads the file. With less time, the next
-// scan reads the file again. File systems record times in coarse steps, so a change after the reading could have the
-// same time as the change before it.
+// tellable is the minimum age of a file's last change when the scanner reads the file. If the change is more recent,
+// the next scan reads the file again. File systems record times in coarse steps, so a change after the read could have
+// the same time as the change before it.
 const tellable = time.Second
 
 // deadBytes limits the waste in a tree's chunks. If the unused bytes exceed the used bytes by more than deadBytes, the
@@ -32,7 +32,7 @@ type Scanner struct {
 	Limits Limits
 	// Spool is a prefix that selects reports in the spool by their names. If empty, the scanner skips the spool.
 	Spool string
-	Emit  func(Digest, []byte) error // receives each chunk that may be new, and may keep it; may be nil
+	Emit  func(Digest, []byte) error // optional; receives each chunk that may be new, and may retain it
 
 	last  map[string]known  // by path, from the last kept scan
 	sums  map[Digest][]Part // parts of small files in stored chunks
@@ -47,7 +47,7 @@ type known struct {
 	entry Entry
 }
 
-// stamp holds the metadata that changes with a file. Unprivileged programs cannot forge the field changed.
+// stamp holds the metadata that changes with a file. Unprivileged programs cannot forge changed.
 type stamp struct {
 	size, modified, changed int64
 	ino, dev                uint64
@@ -256,7 +256,7 @@ func (s *scan) count(e *safefile.Entry) error {
 	return nil
 }
 
-// gone drops the error about an entry that was removed during the scan.
+// gone suppresses the error for an entry that was removed during the scan.
 func gone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

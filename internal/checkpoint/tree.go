@@ -9,7 +9,7 @@ import (
 	"retake/internal/worktree"
 )
 
-// ChunkBytes is the greatest length of a chunk.
+// ChunkBytes is the maximum length of a chunk.
 const ChunkBytes = 256 << 10
 
 // Digest is the name of a chunk.
@@ -27,7 +27,7 @@ func (d Digest) String() string { return digestText.EncodeToString(d[:]) }
 // MarshalText returns the same name as String.
 func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText reads what String writes.
+// UnmarshalText parses the output of String.
 func (d *Digest) UnmarshalText(text []byte) error {
 	data, err := digestText.DecodeString(string(text))
 	if err != nil || len(data) != len(d) {
@@ -49,7 +49,7 @@ const (
 
 // Entry is a file, directory or symbolic link.
 type Entry struct {
-	Path   string // relative, with slashes; any bytes but NUL
+	Path   string // relative, with slashes; any bytes except NUL
 	Kind   Kind
 	Mode   uint32 // permission bits; the owner may always read and write
 	Time   int64  // time of a file's last change, in ns since 1970
@@ -90,7 +90,7 @@ func (e *Entry) same(o *Entry) bool {
 // Tree contains the entries of a directory, sorted by the bytes of their paths. A directory comes before its content.
 type Tree struct{ Entries []Entry }
 
-// Bytes returns the sum of the sizes that the entries state.
+// Bytes returns the sum of the entries' sizes.
 func (t *Tree) Bytes() (n int64) {
 	for i := range t.Entries {
 		n += t.Entries[i].Size
