@@ -36,7 +36,7 @@ func (h Hierarchy) own(root string) string {
 	return ""
 }
 
-// Counter locates a number of a control group. Without a key, the number is the file's only content.
+// Counter locates a number in a control group. Without a key, the number is the file's only content.
 type Counter struct{ File, Key string }
 
 // Read returns the number in a directory.
@@ -58,7 +58,7 @@ func (c Counter) Read(folder string) (uint64, bool) {
 	return 0, false
 }
 
-// throttling lists the counters of the time for which a CPU quota stopped the group.
+// throttling lists the counters of how long a CPU quota has stopped the group.
 var throttling = []struct {
 	Hierarchy
 	Counter
@@ -69,8 +69,8 @@ var throttling = []struct {
 	{Hierarchy{"sys/fs/cgroup/cpu,cpuacct", "cpu"}, Counter{"cpu.stat", "throttled_time"}, time.Nanosecond},
 }
 
-// Throttled returns the total time for which the CPU quota stopped this process's control group, summed over all
-// processors. It returns false if the kernel does not count that time.
+// Throttled returns how long the CPU quota has stopped this process's control group, summed over all processors. It
+// returns false if the kernel does not count that time.
 func Throttled() (total time.Duration, ok bool) { return throttled("/") }
 
 func throttled(root string) (total time.Duration, ok bool) {

@@ -10,5 +10,5 @@
 //	go build -tags clockshift -ldflags -checklinkname=0 retake/cmd/director
 package clockshift
 
-// Variable is the environment variable with the shift of the clock, in builds with the tag.
+// Variable is the environment variable that sets the shift, in builds with the tag.
 const Variable = "RETAKE_CLOCK_SHIFT"

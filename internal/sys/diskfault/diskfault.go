@@ -1,5 +1,5 @@
-// Package diskfault classifies errors of disks, in one table for the director's own files, git, and the container
-// engine. It is pure.
+// Package diskfault classifies disk errors, in one table for the director's own files, git, and the container engine.
+// It is pure.
 package diskfault
 
 import (
@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// Fault is the classification of a disk's error.
+// Fault is the classification of a disk error.
 type Fault int
 
 // The faults. A full disk affects everything on it and may have space again later. A failing disk may affect a single
@@ -45,7 +45,7 @@ func Of(err error) Fault {
 	return None
 }
 
-// InWords classifies English output of a program.
+// InWords classifies a program's English output.
 func InWords(text string) Fault {
 	text = strings.ToLower(text)
 	for _, f := range faults {

@@ -24,8 +24,8 @@ type load struct {
 	busy    bool
 }
 
-// adjust returns the target for the next period. A busy process becomes quiet after a period without a collection. The
-// collections during the start of the process do not count, because they are small and frequent.
+// adjust returns the target for the next period. A busy process becomes quiet after a period without a collection.
+// Collections while the process starts do not count, because they are small and frequent.
 func (g *load) adjust(cycles uint64) (percent int) {
 	n := cycles - g.cycles
 	g.cycles = cycles

@@ -6,12 +6,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memory is the usual mount point of a file system in memory.
+// memory is the usual mount point of an in-memory file system.
 const memory = "/dev/shm"
 
 // InMemory places a test binary's temporary files in memory, where fsync is cheap. Unless TMPDIR is already set,
-// InMemory sets it to a file system in memory that permits execution and has at least room bytes free. Call it first in
-// TestMain.
+// InMemory sets it to an in-memory file system that permits execution and has at least room bytes free. Call it first
+// in TestMain.
 func InMemory(room uint64) {
 	var fs unix.Statfs_t
 	if os.Getenv("TMPDIR") != "" || unix.Statfs(memory, &fs) != nil {

@@ -4,8 +4,8 @@ package publicaddr
 
 import "net/netip"
 
-// Special4 contains the blocks of IPv4 that are not public: IANA's registry of special-purpose addresses, multicast,
-// and the reserved blocks.
+// Special4 contains the IPv4 blocks that are not public: IANA's registry of special-purpose addresses, multicast, and
+// the reserved blocks.
 var Special4 = prefixes(
 	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
 	"192.0.2.0/24",
@@ -17,7 +17,7 @@ var Special4 = prefixes(
 // reserved.
 var Global6 = netip.MustParsePrefix("2000::/3")
 
-// Special6 contains the blocks of Global6 that are not public: protocols such as Teredo, examples, and 6to4, which
+// Special6 contains the blocks within Global6 that are not public: protocols such as Teredo, examples, and 6to4, which
 // wraps an IPv4 address.
 var Special6 = prefixes("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
 
