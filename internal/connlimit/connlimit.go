@@ -23,7 +23,7 @@ type Limits struct {
 const (
 	// minBurst is the minimum number of connections that a source may open at once, regardless of Limits.Pace.
 	minBurst = 64
-	// maxSources limits the remembered sources while Limits.Pace is set.
+	// maxSources limits the number of remembered sources while Limits.Pace is set.
 	maxSources = 4096
 )
 
@@ -153,8 +153,8 @@ func (l *Limiter) admit(inner net.Conn) (c, replaced *conn, why string) {
 	return c, replaced, why
 }
 
-// longestWaiting returns a waiting connection, or nil. It chooses the source with the most connections, and of that
-// source the connection that has waited longest. Unless only is nil, it considers only that source.
+// longestWaiting returns a waiting connection, or nil. It chooses the source with the most connections, and returns
+// that source's longest-waiting connection. Unless only is nil, it considers only that source.
 func (l *Limiter) longestWaiting(only *source) (found *conn) {
 	for _, s := range l.sources {
 		if only != nil && s != only {
@@ -174,7 +174,7 @@ func (l *Limiter) longestWaiting(only *source) (found *conn) {
 }
 
 // newestOfMost returns the newest connection of the source with the most connections. It returns nil if that source has
-// fewer connections than the minimum, least.
+// fewer than least connections.
 func (l *Limiter) newestOfMost(least int) (found *conn) {
 	for _, s := range l.sources {
 		if len(s.open) < least || found != nil && len(s.open) < len(found.source.open) {
@@ -219,7 +219,7 @@ func (l *Limiter) forget() bool {
 	return len(l.sources) < before
 }
 
-// State records whether a connection waits for a request. Use it as http.Server.ConnState.
+// State records whether a connection is waiting for a request. Use it as http.Server.ConnState.
 func (l *Limiter) State(c net.Conn, s http.ConnState) {
 	own, ok := c.(*conn)
 	if !ok {

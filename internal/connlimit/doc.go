@@ -1,21 +1,21 @@
-// Package connlimit limits the connections of a listener, fairly between sources. A source is an IPv4 address, or the
-// /64 network of an IPv6 address.
+// Package connlimit limits a listener's connections and shares them fairly among sources. A source is an IPv4 address,
+// or the /64 network of an IPv6 address.
 //
-// Tries counts other events by the same sources.
+// Tries limits other events per source.
 //
 // # Replaced connections
 //
 // A connection waits while the server needs more bytes of a request: before and between requests, and in the middle of
 // a head or body. When Limits.Total is reached, a new connection replaces the longest-waiting connection of the source
 // with the most connections. If all connections are busy, the new connection replaces the newest connection of a source
-// that has at least two connections more than the new connection's source. Otherwise it is refused. When the limit of a
-// source is reached, a new connection of that source can replace only a waiting connection of the same source.
+// that has at least two more connections than the new connection's source. Otherwise it is refused. When a source has
+// reached its limit, a new connection from that source can replace only one of its waiting connections.
 //
-// Therefore the server still serves clients that send their requests at once, even if other clients keep connections
+// Therefore the server still serves clients that send their requests promptly, even if other clients keep connections
 // open without sending a request, and one source cannot exclude another source.
 //
 // Only an HTTP server knows which connections wait. It reports them through Limiter.State, Context and Handler. Without
-// these reports, for example in a relay of bytes, connections never count as waiting.
+// these reports, for example in a byte relay, connections never count as waiting.
 //
 // # Failure policy
 //

@@ -20,13 +20,14 @@ type Tries struct {
 	swept   time.Time                    // time of the last forget, which is slow
 }
 
-// NewTries returns a limit for each source. burst is the number of events at once, and each is the rate per second.
+// NewTries returns a limit for each source. burst is the number of events allowed at once, and each is the sustained
+// rate.
 func NewTries(each rate.Limit, burst int) *Tries {
 	return &Tries{each: each, burst: burst, sources: map[netip.Addr]*rate.Limiter{}}
 }
 
-// Allow counts an event of a source, and reports whether it is within the limit. address is an IP address with a port,
-// as in http.Request.RemoteAddr.
+// Allow counts an event from a source, and reports whether it is within the limit. address is an IP address with a
+// port, as in http.Request.RemoteAddr.
 func (t *Tries) Allow(address string) bool {
 	of := sourceOfText(address)
 	t.mu.Lock()

@@ -16,7 +16,7 @@
 // that server.
 //
 // A key travels only in a header. The proxy asks the provider for unencoded answers and masks every key in their
-// headers and text, because some providers repeat requests. It holds back only text that may be the start of a key.
+// headers and text, because some providers echo requests. It holds back only text that may be the start of a key.
 //
 // # Tokens
 //

@@ -26,13 +26,13 @@ import (
 
 // Limits of a proxy.
 const (
-	mostConnections = 1024 // of all workers together
-	// concurrent connections and requests of one attempt; package managers open dozens
+	mostConnections = 1024 // all workers together
+	// concurrent connections and requests per attempt; package managers open dozens
 	mostOfGuest = 64
 	mostDenied  = 32               // hosts remembered for an attempt
 	mostGuests  = 256              // finished attempts with remembered denied hosts
 	headLimit   = 10 * time.Second // for the head of a request
-	headBytes   = 64 << 10         // of a request's head; providers' keys have a few hundred bytes
+	headBytes   = 64 << 10         // size of a request's head; providers' keys take a few hundred bytes
 	dialLimit   = 10 * time.Second // for looking up a name and connecting
 	idleLimit   = 15 * time.Minute // without data in a tunnel; models think for minutes
 	reuseLimit  = time.Minute      // between two requests on a connection

@@ -19,11 +19,11 @@ var keyMethods = map[string]bool{
 	http.MethodPatch: true, http.MethodDelete: true, http.MethodOptions: true,
 }
 
-// unmaskable lists request headers that would let a provider send a range of its text, or encoded text. The proxy
-// could not find the key in such an answer. An upgrade would replace HTTP by another protocol.
+// unmaskable lists request headers that would let a provider send a range of its text, or encoded text. The proxy could
+// not find the key in such an answer. An upgrade would replace HTTP with another protocol.
 var unmaskable = []string{"Range", "If-Range", "Te", "Upgrade", "Connection"}
 
-// maskKeys masks the keys in the answer of a provider. Some providers repeat the key, for example in a redirect or in a
+// maskKeys masks the keys in a provider's answer. Some providers repeat the key, for example in a redirect or in a
 // debugging page.
 func (p *Proxy) maskKeys(a *http.Response) error {
 	if a.StatusCode < http.StatusOK {
