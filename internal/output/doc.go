@@ -32,5 +32,5 @@
 // Lines keep the timestamps of their source. The wall clock is used for lines without a timestamp, for the rate limit
 // and for retention.
 //
-// It imports audit for the names of directories, bus/wire, redact and safefile.
+// The package imports audit (for the names of directories), bus/wire, redact and safefile.
 package output

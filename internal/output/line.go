@@ -25,7 +25,7 @@ type Line struct {
 type Filter struct {
 	Attempt int    // 0 selects the newest attempt, and with Follow also later ones
 	Stage   string // case-insensitive; empty selects all
-	Last    int    // read only this number of existing lines, the newest; 0 means all
+	Last    int    // read only this many of the newest existing lines; 0 means all
 	Follow  bool   // wait for more lines until the attempt ends, or until the task ends if Attempt is 0
 
 	Idle func() // called before each wait for more lines, so that a reader can flush; may be nil

@@ -44,7 +44,7 @@ type recording struct {
 
 	mu      sync.Mutex
 	began   time.Time
-	started bool // the files contain output of the current reading of the source
+	started bool // the files contain output from the current read of the source
 	streams [2]stream
 	limit   *rate.Limiter
 	waiting []piece // pieces above the rate limit
@@ -98,7 +98,7 @@ type row struct {
 type header struct {
 	Schema string `json:"schema_version"`
 	Attempt
-	Truncated bool `json:"truncated,omitempty"` // lines are missing in addition to the gaps in the numbers
+	Truncated bool `json:"truncated,omitempty"` // more is missing than the gaps in the numbers show
 }
 
 const schema = "retake-output/v1"
@@ -182,7 +182,7 @@ func (r *recording) giveUp() {
 	r.cancel()
 }
 
-// finish writes the remaining output. If the attempt has ended, it also makes the finished file.
+// finish writes the remaining output. If the attempt has ended, it also creates the finished file.
 func (r *recording) finish(ended bool) {
 	r.mu.Lock()
 	if _, err := os.Stat(r.path(partSuffix)); !r.started && err != nil {

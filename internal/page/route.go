@@ -145,7 +145,8 @@ func heights(lanes []lane) map[lane]int {
 	return y
 }
 
-// sides spreads the ports along each side of a box. Arrows to the left are on the left.
+// sides spreads the ports along each side of a box. The ports are in the order of the columns that their arrows lead
+// to.
 func sides(ports []port) map[port]int {
 	x := map[port]int{}
 	for _, at := range places {

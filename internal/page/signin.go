@@ -32,8 +32,8 @@ const (
 	keyHeader        = "Retake-Page-Key"
 )
 
-// triesAtOnce and tryEvery limit the wrong tokens of one source. The right token is accepted regardless, because behind
-// a proxy all people are one source. The length of the token makes guessing futile.
+// triesAtOnce and tryEvery limit the wrong tokens from one source. The right token is accepted regardless, because
+// behind a proxy all people share one source. The length of the token makes guessing futile.
 const (
 	triesAtOnce = 10
 	tryEvery    = 2 * time.Second
@@ -67,7 +67,7 @@ func (s *sessions) find(r *http.Request) (cookie string, known session) {
 	key := []byte(r.Header.Get(keyHeader))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, c := range r.Cookies() { // programs on other ports of the host may have set cookies of the same name
+	for _, c := range r.Cookies() { // programs on other ports of the host may have set cookies with the same name
 		cookie := c.Name + "=" + c.Value
 		known, ok := s.known[cookie]
 		if ok && time.Now().Before(known.until) && subtle.ConstantTimeCompare(key, []byte(known.key)) == 1 {

@@ -45,8 +45,8 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request, name string, k fsm
 	out.sendOver(ctx)
 }
 
-// news blocks until the journal has an event after the place at, but for at most one beat. It returns the part to send,
-// or a "problem" event with the error.
+// news blocks until the journal has an event after at, but for at most one beat. It returns the part to send, or a
+// "problem" event with the error.
 func (p *Page) news(ctx context.Context, at timeline.Place, name string, shown *drawing,
 	part func(context.Context, Source) (any, error),
 ) (next timeline.Place, event string, text []byte) {

@@ -98,8 +98,8 @@ func Create(path string, mode fs.FileMode, from io.Reader) error {
 	return errors.Join(err, f.Chmod(mode), f.Close())
 }
 
-// Tail returns the end of a regular file in a directory that others may change at the same time. It returns at most
-// most bytes, starting at or after the offset from. whole reports whether these are all bytes from that offset on. Tail
+// Tail returns the end of a regular file in a directory that others may change at the same time. It returns no more
+// bytes than most, and none before the offset from. whole reports whether it returns all bytes after that offset. Tail
 // refuses a link in the file's place, and does not block on a pipe.
 func Tail(root *os.Root, name string, from, most int64) (data []byte, whole bool, err error) {
 	notRegular := &fs.PathError{Op: "read", Path: name, Err: syscall.EINVAL}
