@@ -52,7 +52,7 @@
 // director's user. They cannot gain privileges (no_new_privs).
 //
 // The package cannot always determine how a worker ended. If the supervisor was killed or the machine crashed,
-// Exit.Known is false. The package cannot tell whether the kernel sent a SIGKILL for lack of memory. It cannot find
+// Exit.Known is false. The package cannot detect that the kernel sent a SIGKILL for lack of memory. It cannot find
 // processes that have left their parent, session and environment if the supervisor was killed before it could end them.
 //
 // # Program

@@ -18,7 +18,7 @@ import (
 	"retake/internal/sys/ring"
 )
 
-// sweepLimit is how long a supervisor may take to end its worker's leftover processes. After that, Stop ends them
+// sweepLimit is the maximum time for a supervisor to end its worker's leftover processes. After that, Stop ends them
 // itself. Unless it is frozen, a supervisor needs only milliseconds.
 const sweepLimit = 2 * time.Second
 

@@ -13,8 +13,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// overlap is how far before the last event Watch resumes after a reconnection, because simultaneous events may arrive
-// in any order. The daemon keeps only 256 events, so callers must also list containers periodically.
+// overlap is subtracted from the last event's time when Watch resumes after a reconnection, because simultaneous events
+// may arrive in any order. The daemon keeps only 256 events, so callers must also list containers periodically.
 const overlap = 2 * time.Second
 
 // watched are the events after which the list may have changed.

@@ -13,9 +13,9 @@ import (
 	"retake/internal/sys/crashpoint"
 )
 
-// Ensure creates the attempt's Job and its bundle unless they exist. It does not wait for the pod. List says why a pod
-// is waiting. Errors: ErrSpec, ErrNoRoom, ErrCluster. After an error a Job may exist. Stop removes it, and another
-// Ensure completes it.
+// Ensure creates the attempt's Job and its bundle unless they exist. It does not wait for the pod. List gives the
+// reason why a pod is waiting. Errors: ErrSpec, ErrNoRoom, ErrCluster. After an error a Job may exist. Stop removes it,
+// and another Ensure completes it.
 func (k *Kubernetes) Ensure(ctx context.Context, s container.Spec) error {
 	if err := check(s); err != nil {
 		return err

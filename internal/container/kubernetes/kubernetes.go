@@ -44,7 +44,7 @@ type limits struct {
 	confirm   time.Duration // from a deletion to its confirmation
 	streams   time.Duration // from the end of a container to the end of its log
 	backoff   time.Duration // first wait before watching again; doubles to maxBackoff
-	stale     time.Duration // how long the view is valid without a watch
+	stale     time.Duration // lifetime of the view without a watch
 	relist    time.Duration // interval between lists while the watch works
 	podless   time.Duration // delay before first asking why a Job lacks a pod; later checks wait four times as long
 	poll      time.Duration // interval between checks for changes that the watch may miss

@@ -18,7 +18,7 @@ import (
 	"retake/internal/sys/ring"
 )
 
-// tail holds the newest output of an attempt whose log is being read. A nil tail is empty.
+// tail holds the newest output of an attempt while its log is being read. A nil tail is empty.
 type tail struct {
 	kept  *ring.Buffer
 	close context.CancelFunc
