@@ -45,7 +45,7 @@ type addClient interface {
 
 // Offer adds the task label to an issue, and sends the issue to the machine at once. Before that, it records the
 // request and the requester in the journal. It returns the HTTP status of the answer, and the reason if the issue is
-// not offered. again allows an offer of an issue whose work was accepted.
+// not offered. again allows offering an issue with accepted work.
 func (s *Adder) Offer(ctx context.Context, key fsm.IssueKey, by, id string,
 	again bool,
 ) (status int, problem string) {

@@ -81,7 +81,7 @@ func (*clusterSeen) Confine(context.Context) error {
 // Close does nothing.
 func (*clusterSeen) Close() error { return nil }
 
-// Try runs our worker in a pod like an attempt's. The worker checks its environment and exits.
+// Try runs our worker in a pod like an attempt's pod. The worker checks its environment and exits.
 func (c *clusterSeen) Try(ctx context.Context, t doctor.Trial) (found doctor.Tried, err error) {
 	id := trialFleet + loop.NewNonce()
 	o := engine.ClusterOptions(c.p.o.Config, id)

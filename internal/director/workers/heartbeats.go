@@ -21,7 +21,7 @@ type Heartbeats struct {
 	Owner   *loop.Owner
 	Metrics *metrics.Metrics
 	List    *List         // read when a worker is silent
-	TTL     time.Duration // how long a heartbeat proves that its worker is alive
+	TTL     time.Duration // time during which a heartbeat proves that its worker is alive
 	Log     *zap.Logger
 }
 

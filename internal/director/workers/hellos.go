@@ -41,7 +41,7 @@ type lateAnswer struct {
 	at      time.Time
 }
 
-// lateFor is how long a late answer stays valid. A worker sends its next request within that time.
+// lateFor is the lifetime of a late answer. A worker sends its next request within that time.
 const lateFor = 30 * time.Second
 
 // Serve answers hellos until ctx is done.
