@@ -26,8 +26,8 @@
 //
 // Plan: the plan arrives whole on the standard input. The worker refuses a plan that ends early. The plan contains the
 // credential for the bus and the key that signs the reports. Only PID 1 has these secrets, and other processes cannot
-// read its memory (Harden). A stage's standard input is /dev/null, and neither its environment nor a file contains any
-// of the plan's secrets.
+// read its memory (Harden). A stage's standard input is /dev/null, and its environment and files contain none of the
+// plan's secrets.
 //
 // Stopping: fenced, withdrawn and replaced end the attempt without a report, because the director has already ended it.
 // shutdown and watchdog end the stage and report it, within the stop's grace (at least 1 s). SIGTERM means that the
