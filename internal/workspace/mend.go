@@ -71,8 +71,7 @@ func (s *repairs) mend(ctx context.Context, op, nonce string, why error) error {
 	return s.rebuild(ctx, t, r, why)
 }
 
-// rebuild replaces a task's git directory with a new one. It fetches those of the record's commits that the remote
-// still has.
+// rebuild replaces a task's git directory with a new one. It fetches the record's commits that the remote still has.
 func (s *repairs) rebuild(ctx context.Context, t *task, r remote, why error) error {
 	fresh := t.objects
 	fresh.gitDir = t.gitDir + ".new"
