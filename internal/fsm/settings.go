@@ -24,16 +24,16 @@ type LabelNames struct {
 	Review  string `json:"review"`
 }
 
-// maxLabelNames limits the number of remembered sets of names.
+// maxLabelNames limits how many sets of label names the machine remembers.
 const maxLabelNames = 8
 
-// LastSettings returns the settings of the last run, or nil if the journal has no settings.
+// LastSettings returns the last run's settings, or nil if the journal does not contain any.
 func (m *memory) LastSettings() *Settings { return m.hard.Settings }
 
 // EarlierLabels returns the sets of label names used since the task list was last empty, including the last run's set.
 func (m *memory) EarlierLabels() []LabelNames { return slices.Clone(m.hard.LabelNames) }
 
-// RecallLabels adds sets of label names from outside the journal. They count as older than the machine's sets. A
+// RecallLabels adds sets of label names found outside the journal. They count as older than the machine's sets. A
 // rebuild calls RecallLabels before the first decision.
 func (m *agenda) RecallLabels(older []LabelNames) {
 	names := slices.DeleteFunc(slices.Clone(older),
@@ -57,8 +57,8 @@ func (m *memory) takes(t *Task) bool {
 		slices.ContainsFunc(m.cfg.Only, func(k IssueKey) bool { return k.fold() == t.Key.fold() })
 }
 
-// dropUncovered removes queued tasks that the new configuration does not offer. Their issues are not claimed, so there
-// is nothing to release.
+// dropUncovered removes queued tasks with issues that the new configuration does not offer as work. Their issues are
+// not claimed, so there is nothing to release.
 func (m *Machine) dropUncovered(before, now *Settings) {
 	for _, t := range slices.Clone(m.hard.Tasks) {
 		switch {
@@ -71,7 +71,7 @@ func (m *Machine) dropUncovered(before, now *Settings) {
 	}
 }
 
-// Configure replaces the configuration for later decisions. Earlier decisions remain valid.
+// Configure replaces the configuration for later decisions. Earlier decisions stand.
 func (m *Machine) Configure(cfg Config) {
 	m.cfg = cfg
 	m.revisitAll() // deadlines depend on the configuration

@@ -10,7 +10,8 @@ import (
 // not a state.
 type State uint8
 
-// The states. Forgotten is the last state of a task without a claim, which leaves memory when its outbox is empty.
+// The states. Forgotten is the last state of a task without a claim. Such a task leaves memory when its outbox is
+// empty.
 const (
 	Forgotten State = iota + 1
 	Queued
@@ -115,7 +116,7 @@ func (s *State) UnmarshalText(b []byte) error {
 	return fmt.Errorf("fsm: unknown state %q", b)
 }
 
-// Trigger makes a task leave a state. The journal stores the string, so it never changes.
+// Trigger is an event that makes a task leave a state. The journal stores the string, so it never changes.
 type Trigger string
 
 // The triggers of transitions.
@@ -158,8 +159,8 @@ const (
 // StopReason is the reason for stopping an attempt.
 type StopReason string
 
-// The reasons. After a withdrawal or the watchdog, the director first asks the worker to end its work. In the other
-// cases the worker has ended, is silent, or must not continue.
+// The reasons. After a withdrawal or the watchdog, the director first asks the worker to end its work. In all other
+// cases, the worker has ended, is silent, or must not continue.
 const (
 	StopWithdrawn  StopReason = "withdrawn"
 	StopWatchdog   StopReason = "watchdog"
@@ -169,7 +170,7 @@ const (
 	StopEnded      StopReason = "ended" // the worker ended, with or without a final report
 )
 
-// Info returns the trigger's row in which Means is set. For an unknown trigger, it returns a row without states.
+// Info returns the trigger's row that has Means set. For an unknown trigger, it returns a row without states.
 func (t Trigger) Info() Transition {
 	for _, x := range Transitions {
 		if x.Means != "" && (x.On == t || x.old != "" && x.old == string(t)) {

@@ -74,8 +74,8 @@ type Task struct {
 
 	// Attempt is the number of the current or last attempt; 0 before the first.
 	Attempt int `json:"attempt"`
-	// Until is the state's deadline, if any: for the hello (Starting), for a sign of life (Suspect), or for a reminder
-	// (Blocked). In Backoff, it is the earliest time of the next attempt, and in Parked, the end of the snooze.
+	// Until is the state's deadline, if any: for the hello (Starting), a sign of life (Suspect) or a reminder
+	// (Blocked). In Backoff it is the earliest time for the next attempt, and in Parked it is the end of the snooze.
 	Until time.Time `json:"until,omitzero"`
 	// WatchdogAt is the end of the current attempt's time limit.
 	WatchdogAt time.Time `json:"watchdog_at,omitzero"`
@@ -92,10 +92,11 @@ type Task struct {
 	Waits *Placement `json:"waits,omitempty"`
 	// Alternative means that a verdict has asked for the other model since a human last answered.
 	Alternative bool `json:"alternative,omitempty"`
-	// LabelsAt is the time at which our last change of the labels was confirmed. Views from before are outdated.
+	// LabelsAt is the time at which our last change of the labels was confirmed. Views from before that time are
+	// outdated.
 	LabelsAt time.Time `json:"labels_at,omitzero"`
-	// Answers counts human answers and snoozes, ends of incidents, and repeated deliveries. Ids of effects contain it,
-	// because an attempt may have several effects of one kind.
+	// Answers counts human answers and snoozes, ends of incidents, and repeated deliveries. Effect ids contain this
+	// number, because an attempt may have several effects of the same kind.
 	Answers int `json:"answers,omitempty"`
 	// Resumed means that the task was blocked or in review, so the claim's labels must be restored before the next
 	// attempt.
@@ -114,8 +115,8 @@ type Task struct {
 	// Spent is the usage of all attempts of the claim. A human's answer does not reset it.
 	Spent recovery.Usage `json:"spent,omitzero"`
 
-	// Incident is the key of the incident that counts the last failure. IncidentWaits is the number of times that an
-	// incident postponed or unblocked the task since a human's last answer.
+	// Incident is the key of the incident that counts the last failure. IncidentWaits counts how often incidents have
+	// postponed or unblocked the task since a human last answered.
 	Incident      string `json:"incident,omitempty"`
 	IncidentWaits int    `json:"spared,omitempty"`
 
@@ -145,8 +146,8 @@ type Task struct {
 	finished, owes bool // set while agenda.finished and agenda.owes count the task
 }
 
-// Limits of a task's lists. Prompts and comments quote a history of at most five failures. A worker sends one final
-// report and a few notices.
+// Limits on a task's lists. Prompts and comments quote at most five failures. A worker sends one final report and a few
+// notices.
 const (
 	maxReports   = 16
 	maxHistory   = 5
@@ -262,9 +263,9 @@ type soft struct {
 	seenAt       time.Time     // time of the last sign of life; zero if this process has not seen one
 	upAt         time.Time     // when this process learnt that the container runs, or zero
 	listedAt     time.Time     // when the runtime last listed the container as running
-	unansweredAt time.Time     // when the last probe without an answer was sent
+	unansweredAt time.Time     // when the last unanswered probe was sent
 	awaitsUntil  time.Time     // in Suspect, the deadline for the runtime's list and the answer to a probe
-	slack        time.Duration // total time for which the director was suspended during this attempt
+	slack        time.Duration // total time that the director was suspended during this attempt
 	inFlight     string        // id of the durable effect that this process has emitted
 	askedForView time.Time     // LabelsAt at the last request for the issue
 	answersRead  time.Time     // in Blocked, the issue's UpdatedAt when its comments were last read
@@ -317,7 +318,7 @@ func (t *Task) validates() bool {
 	return t.State.Info().Live && t.Validates || !t.State.Info().Live && t.Next.Validate
 }
 
-// readEffects sets Effect.Answers of the planned effects, after the task was read from the journal.
+// readEffects sets Effect.Answers of the planned effects once the task has been read from the journal.
 func (t *Task) readEffects() {
 	for i := range t.Outbox {
 		t.Outbox[i].Effect.readAnswers()
@@ -349,7 +350,7 @@ func (t *Task) remembers(worker, report string) bool {
 }
 
 // hasRoomFor reports whether one more report of the current attempt can be remembered. The last entry is reserved for
-// the first final report. So a report of the current attempt is never forgotten and never decided twice.
+// the first final report, so a report of the current attempt is never forgotten or decided twice.
 func (t *Task) hasRoomFor(final bool) bool {
 	mine, prefix := 0, t.AttemptID()+"/"
 	for _, r := range t.Reports {

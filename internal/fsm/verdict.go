@@ -10,8 +10,8 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// callers maps stages to callers. A row of a policy can be restricted to the failures of one caller. All stages outside
-// the map have the caller "stage". The configuration can give a stage another caller.
+// callers maps stages to callers. A policy's row can be restricted to one caller's failures. Stages missing from the
+// map have the caller "stage". The configuration can assign a different caller to a stage.
 var callers = map[string]string{
 	"": "start", "START": "start", "CODE": "agent", "COMMIT": "deliver",
 	"PR_CREATE": "deliver", "SYNC_MAIN": "deliver", "REVIEW": "review",
@@ -59,10 +59,11 @@ func (m *attempts) decide(t *Task, f recovery.Finding, stage string) {
 // abortsRun is the prefix of a phase's reason if the policy aborted the run.
 const abortsRun = "the policy aborts the run: "
 
-// Aborted explains why the policy aborted the run, or returns "". The operator ends an abort by resume or pause.
+// Aborted explains why the policy aborted the run, or returns "". The operator ends the abort with resume or pause.
 func (m *memory) Aborted() string { return m.hard.Aborted }
 
-// judge returns the verdict of a budget or a fix round, or else the policy's verdict. It ignores incidents.
+// judge returns the verdict that follows from a budget or a fix round, or else the policy's verdict. It ignores
+// incidents.
 func (m *attempts) judge(t *Task, f recovery.Finding, stage string) recovery.Verdict {
 	v := m.cfg.Policy.Decide(f, t.Tally, policy.DecisionInput{
 		HasAlternative: m.cfg.HasAlternative, AlreadyCompacted: t.Tally.Took(recovery.RetryCompact),
@@ -95,7 +96,7 @@ func TopicOf(v recovery.Verdict) recovery.Topic {
 	return policy.TopicOf(v)
 }
 
-// disagrees reports whether the reporter's explicit request contradicts the policy's choice.
+// disagrees reports whether the reporter explicitly requested something other than the policy's choice.
 func (t *Task) disagrees(chosen recovery.Verdict) bool {
 	w := t.Ending.Word
 	return w != nil && t.State == Stopping && (policy.FollowsWord(chosen) || w.Disagrees(chosen.Action.Again()))
@@ -116,8 +117,8 @@ func (m *memory) isFinal(t *Task, v recovery.Verdict, f recovery.Finding, stage 
 // rowFixRound names the verdict on work that failed validation in a clean container.
 const rowFixRound = "director.validate_fresh"
 
-// mayFix reports whether the agent may fix work that failed validation in a clean container, without a decision of the
-// policy. The number of fixes has the same limit as in the agent's own container.
+// mayFix reports whether the agent may fix work that failed validation in a clean container, without a policy decision.
+// The number of fixes has the same limit as in the agent's own container.
 func (m *attempts) mayFix(t *Task, f recovery.Finding, stage string) bool {
 	about, _ := recovery.Describe(f.Reason)
 	rounds := t.Tally.Counter(rowFixRound)
@@ -137,9 +138,9 @@ func (m *attempts) fixRound(t *Task, f recovery.Finding) recovery.Verdict {
 	}
 }
 
-// stillToValidate reports whether the next attempt again only validates the work. This is the case if the failed
-// attempt only validated the work, and the work did not cause the failure. An agent would only repeat finished work,
-// which costs money.
+// stillToValidate reports whether the next attempt, too, only validates the work. This is the case if the failed
+// attempt was such an attempt and the work did not cause the failure. An agent would only repeat finished work, which
+// costs money.
 func (m *attempts) stillToValidate(t *Task, f recovery.Finding, v recovery.Verdict) bool {
 	about, _ := recovery.Describe(f.Reason)
 	elsewhere := about.Cause == recovery.Infrastructure || about.Cause == recovery.RateLimit
@@ -175,7 +176,7 @@ func isAboutWork(r recovery.Reason) bool {
 	return r == recovery.PolicyViolation || r == recovery.ScopeViolation || r == recovery.Validation
 }
 
-// block records a verdict that is not about the end of an attempt, and asks a human.
+// block records a verdict that no attempt's end has caused, and asks a human.
 func (m *attempts) block(t *Task, f recovery.Finding, stage string, v recovery.Verdict) {
 	m.record(VerdictMade{
 		OfTask: OfTask{t.Key}, Attempt: t.Attempt, Stage: stage, Finding: f, Verdict: v,
@@ -266,8 +267,8 @@ func (m *attempts) blockUsedUp(t *Task) bool {
 	return budget != ""
 }
 
-// ownRows are the rows of verdicts that bypass the policy. These verdicts are not about the end of an attempt, or do
-// not grant a normal retry.
+// ownRows are the rows of verdicts that bypass the policy. Either no attempt's end has caused them, or they do not
+// grant a normal retry.
 var ownRows = []string{
 	rowDeliver, rowStale, rowRecheck, rowRebuilt, rowBaseMoved, rowWorkChanged, rowFenced,
 	// These rows follow an operator's edit.

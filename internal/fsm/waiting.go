@@ -26,7 +26,7 @@ func (w Waiting) Words() string {
 	return w.For + ". " + w.Heard
 }
 
-// WaitsAt is like WaitsFor, but at a given time. It is for a machine that follows a journal and does not receive ticks.
+// WaitsAt is like WaitsFor, but for a given time. It serves machines that follow a journal and do not receive ticks.
 func (m *agenda) WaitsAt(t *Task, now time.Time) Waiting {
 	last := m.now
 	defer func() { m.now = last }()
@@ -91,7 +91,7 @@ func (m *agenda) TakesReply(t *Task) bool {
 	return t != nil && m.cfg.PlainAnswers && t.Open != nil && t.Open.AgentAsked && t.Open.Comment > 0
 }
 
-// words explains that the next attempt gets the comment, and names the action that starts it.
+// words explains that the next attempt gets the comment. starts names the action that starts the attempt.
 func (r *Remark) words(starts string) string {
 	if r == nil {
 		return ""
@@ -130,11 +130,11 @@ func (m *memory) githubRefuses() bool {
 // RefusesAccount explains a wait. It continues a sentence with the subject GitHub.
 const RefusesAccount = "refuses every request of this account"
 
-// RenewAccount is the action that ends a refusal of the account.
+// RenewAccount is the action that makes GitHub accept the account again.
 const RenewAccount = "Make the token or the App's installation valid again. The director then continues. " +
 	"Read GitHub's message with: director health"
 
-// SupplyPrograms is the action that ends the incident of a missing program.
+// SupplyPrograms is the action that ends an incident about a missing program.
 const SupplyPrograms = "Install it there, or correct the stage's command in the configuration. The director searches " +
 	"again every minute and after a reload, and then continues without a command."
 
@@ -214,7 +214,7 @@ func (s *slots) claiming() (n int) {
 	return n
 }
 
-// Ahead estimates the number of queued issues that the director claims before this task's issue. It assumes that the
+// Ahead estimates how many queued issues the director will claim before this task's issue. It assumes that the
 // repositories take turns. It returns false if the task is not waiting for its turn in the queue.
 func (m *agenda) Ahead(t *Task) (n int, queued bool) {
 	list := t.ready.list
@@ -231,7 +231,7 @@ func (m *agenda) Ahead(t *Task) (n int, queued bool) {
 	return n, true
 }
 
-// NextWaits explains at a given time why the next issue of the queue is not claimed. It returns false if no issue may
+// NextWaits explains why the next issue in the queue is not claimed at the given time. It returns false if no issue may
 // be claimed.
 func (m *agenda) NextWaits(now time.Time) (w Waiting, waits bool) {
 	var next *Task
@@ -246,7 +246,7 @@ func (m *agenda) NextWaits(now time.Time) (w Waiting, waits bool) {
 	return m.WaitsAt(next, now), true
 }
 
-// phaseWaits are the phases in which no attempt begins.
+// phaseWaits maps the phases that prevent new attempts to their explanations.
 var phaseWaits = map[Phase]Waiting{
 	PhasePaused: {
 		For: "the operator, because the director is paused",
