@@ -75,7 +75,7 @@ func actionLabel(a recovery.Action) string {
 	return string(a)
 }
 
-// closable lists the values of a cooldown's label resource. All models share one value, because configurations and
+// closable lists the values of the label resource for cooldowns. All models share one value, because configurations and
 // workers choose the names of models.
 var closable = []string{
 	fsm.GitHubRead, fsm.GitHubWrite, fsm.GitHubAPI, "github.graphql", "github.other", "model",
@@ -94,11 +94,11 @@ func resourceLabel(resource string) string {
 	return other
 }
 
-// values lists the values of labels that mean the same in all metrics.
+// values lists the values of those labels that have the same meaning in all metrics.
 var values = []struct {
 	label string
 	of    []string
-	say   string // description instead of a list
+	say   string // description to use instead of a list
 }{
 	{label: "state", say: "of `retake_tasks`: the [states](orchestration-fsm.md); of `retake_incidents`: `" +
 		strings.Join(breakerStates, "`, `") + "`"},

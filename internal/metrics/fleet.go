@@ -17,27 +17,27 @@ type fleet struct {
 	incidents map[string]recovery.Breaker
 }
 
-// task holds the data about a task that the metrics need.
+// task holds the data that the metrics need about a task.
 type task struct {
 	nonce  string
 	state  fsm.State
 	since  time.Time // when the task entered state
 	until  time.Time // end of the pause in Backoff
-	after  bool      // the task waits for other issues
+	after  bool      // set while the task waits for other issues
 	worker string    // worker of the current or last attempt
 	begun  time.Time // start of the current attempt; zero if an earlier process started it
 	outbox []planned
 
-	queued time.Time // when the claim could first start; zero after its first worker runs, or if unknown
+	queued time.Time // when the claim could first start; zero once its first worker runs, or if unknown
 	reason string    // reason of the last verdict
 
 	course projection.Course
 
-	asked    time.Time // when GitHub showed the open question
+	asked    time.Time // when the open question appeared on GitHub
 	answered bool      // an earlier question of the claim was answered
 }
 
-// planned is an effect that has not ended.
+// planned is an effect that has not ended yet.
 type planned struct {
 	id   string
 	kind fsm.EffectKind
@@ -103,7 +103,7 @@ func (t *task) holdsSlot() bool {
 	return t.state.Info().Slot || t.state == fsm.Backoff && t.plans(fsm.DoClaim, fsm.DoRecheck)
 }
 
-// waits reports whether the task could begin an attempt now, and since when.
+// waits reports whether the task could start an attempt now, and since when.
 func (t *task) waits(now time.Time) (since time.Time, ok bool) {
 	switch {
 	case t.state == fsm.Queued && !t.after:

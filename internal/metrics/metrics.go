@@ -29,7 +29,7 @@ type Metrics struct {
 	budgetLeft, budgetLimit, budgetReset                                   *prometheus.GaugeVec
 
 	appending atomic.Int64             // start of the append in progress, in ns since 1970; 0 if there is no append
-	read      atomic.Pointer[readings] // the source of a scrape's readings; nil until ReadWith
+	read      atomic.Pointer[readings] // the source of a scrape's readings; nil before ReadWith
 	slots     atomic.Int64             // maximum number of workers
 	now       func() time.Time
 
@@ -86,8 +86,8 @@ func New(to prometheus.Registerer, version string) *Metrics {
 	return m
 }
 
-// begunAtZero creates the series that alerts watch for an increase. Prometheus does not treat a new series with the
-// value 1 as an increase.
+// begunAtZero creates the series whose increase alerts watch. To Prometheus, a new series with the value 1 is not an
+// increase.
 func (m *Metrics) begunAtZero() {
 	for _, o := range []string{projection.OK, projection.Failed, projection.Withdrawn} {
 		m.attempts.WithLabelValues(o)
@@ -141,7 +141,7 @@ func (m *Metrics) Handler(g prometheus.Gatherer) http.Handler {
 	gathered := promhttp.HandlerFor(g, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m.mu.Lock()
-		m.catchUp() // before any counter is read
+		m.catchUp() // must precede the reading of any counter
 		m.mu.Unlock()
 		gathered.ServeHTTP(w, r)
 	})
@@ -191,7 +191,7 @@ func (m *Metrics) Apply(_ uint64, records []fsm.Record) {
 	}
 }
 
-// Follow processes the queue of Apply until ctx is done.
+// Follow processes the records queued by Apply until ctx is done.
 func (m *Metrics) Follow(ctx context.Context) {
 	for {
 		select {
@@ -205,7 +205,7 @@ func (m *Metrics) Follow(ctx context.Context) {
 	}
 }
 
-// catchUp processes the queue of Apply. The caller holds m.mu.
+// catchUp processes the records queued by Apply. The caller must hold m.mu.
 func (m *Metrics) catchUp() {
 	m.pending.Lock()
 	records := m.pending.records
@@ -258,7 +258,7 @@ func (m *Metrics) WorkerSeen(worker string) {
 	}
 }
 
-// expect starts to record signs of life of a task's worker.
+// expect starts recording signs of life from a task's worker.
 func (m *Metrics) expect(t *task) {
 	if t.state.Info().Live && t.worker != "" {
 		at := new(atomic.Int64)
@@ -287,7 +287,7 @@ type Request struct {
 	Limited string // the rate limit that refused the request, "primary" or "secondary"; or empty
 	Took    time.Duration
 
-	Resource    string // name of GitHub's rate-limit budget for the request; empty if unknown
+	Resource    string // GitHub's rate-limit budget for the request; empty if unknown
 	Left, Limit int
 	Reset       time.Time
 }

@@ -14,8 +14,8 @@ import (
 type Readings struct {
 	BusConnected, DiskUsable bool
 	Late                     time.Duration // value of retake_late_seconds
-	ChangesLeft              int           // number of changes that GitHub's limit still allows in this hour
-	WaitingRequests          int           // requests that wait at the gate
+	ChangesLeft              int           // number of changes that GitHub's limit still allows this hour
+	WaitingRequests          int           // requests waiting at the gate
 	Webhooks                 map[string]int
 	DeadLetters              map[string]uint64
 	AuditDropped             uint64
