@@ -11,10 +11,10 @@ import (
 // Case describes a failure that needs a person's decision. All fields except Reason are optional.
 type Case struct {
 	Reason   Reason
-	Stage    string // stage of the failure
+	Stage    string // the stage that failed
 	Topic    Topic
-	Stale    bool   // set if the claim went stale without a failed attempt
-	Cause    string // Cause of the Finding
+	Stale    bool   // set if the claim went stale, although no attempt failed
+	Cause    string // the Finding's Cause
 	Happened circumstances.Record
 	Image    string // the workers' image
 	Asked    bool   // set if the agent wrote the question
@@ -33,34 +33,34 @@ type Topic string
 // The topics that are not guards.
 const (
 	TopicPolicy Topic = "policy" // the operator's policy contains the question
-	TopicReport Topic = "report" // the report requires a person's decision
+	TopicReport Topic = "report" // the report asks for a person's decision
 )
 
 // Words is the text of a question to a person.
 type Words struct {
 	Title   string // at most TitleLimit characters of Markdown, without a full stop
-	Ask     string // instructions in Markdown for the comment, which also shows the output
+	Ask     string // instructions in Markdown for the comment, which shows the output as well
 	Alone   string // the same instructions for views that do not show the output
 	Command string // the recommended comment, in which the person replaces <…>
 }
 
-// TitleLimit is the maximum length of a title, in characters, so that it fits on one line of a page.
+// TitleLimit is the maximum length of a title in characters, which fits on one line of a page.
 const TitleLimit = 70
 
-// Places of failures select a wording. A place is a stage, or a more specific circumstance.
+// The place of a failure selects its wording. A place is a stage, or a more specific circumstance.
 const (
 	anywhere   = ""
 	inAgent    = "agent"    // CODE
 	inCheck    = "check"    // VALIDATE: a command from the user
 	inSetup    = "setup"    // any other stage's command
-	inCommand  = "command"  // a command of a check or of a setup stage
+	inCommand  = "command"  // a command in a check or setup stage
 	inDirector = "director" // before a stage ran, or between attempts
 	inDelivery = "delivery" // COMMIT or SYNC_MAIN, after the work is done
 	inReview   = "review"   // while a pull request is in review
 
 	isAsked     = "question" // a question written by the agent
 	isStale     = "stale"
-	inCheckout  = "checkout" // the missing program has a path in the checkout
+	inCheckout  = "checkout" // the missing program is at a path in the checkout
 	isSecret    = "secret"   // a secret in a patch
 	isOwnSecret = "own secret"
 	isLarge     = "large file"
@@ -68,11 +68,11 @@ const (
 	isInside    = "submodule"
 	isNested    = "nested repository"
 	isFiltered  = "filter"
-	isNamed     = "name"       // git refuses the name
+	isNamed     = "name"       // a name that git refuses
 	isHidden    = "hidden"     // a name with hidden characters
-	isLabelled  = "labelled"   // a label permits the change
-	isNotPushed = "not pushed" // a patch refused by another rule
-	isTooMuch   = "too much"   // a checkout beyond our limits
+	isLabelled  = "labelled"   // a change that a label would permit
+	isNotPushed = "not pushed" // a patch that another rule refused
+	isTooMuch   = "too much"   // a checkout that exceeds our limits
 
 	isProvider   = "provider"       // a provider refuses requests
 	isOfAgent    = "agent provider" // a provider refuses an agent's requests
@@ -82,7 +82,7 @@ const (
 	isWebPage    = "web page"       // a program received HTML
 	isPushed     = "pushed secret"  // GitHub's push protection refused a secret
 	isWatchdog   = "watchdog"       // the attempt as a whole took too long
-	isOwnLimit   = "own limit"      // a program gave up at a limit that Retake did not set
+	isOwnLimit   = "own limit"      // a program gave up because of a limit that Retake did not set
 	isQuoted     = "quoted"         // the cause quotes the program's output
 	isRepeated   = "repeated"       // another unchanged attempt would fail in the same way
 	isTurnLimit  = "turns"          // the agent's own limit
@@ -94,27 +94,26 @@ const (
 	isScope      = "workflows"  // GitHub's token may not change workflows
 )
 
-// OwnSecret begins the name of a secret that belongs to Retake or its workers. The name of the secret's variable
+// OwnSecret is the prefix for the name of a secret that belongs to Retake or its workers. The secret's variable
 // follows.
 const OwnSecret = "Retake's own "
 
 // HiddenName describes a refused file name with control or invisible characters.
 const HiddenName = "a name with hidden characters"
 
-// NotPushed begins the cause if our own rules prevented a push. The first path follows.
+// NotPushed is the prefix of the cause when our own rules prevented a push. The first path follows.
 const NotPushed = "nothing was pushed: "
 
-// TooMuch begins the cause if a checkout exceeds a limit. The excess and the limit's key follow.
+// TooMuch is the prefix of the cause when a checkout exceeds a limit. The excess and the limit's key follow.
 const TooMuch = "the checkout is beyond a limit: "
 
-// CutOff begins the cause if the bus disconnected the attempt's worker. The offence follows.
+// CutOff is the prefix of the cause when the bus has disconnected the attempt's worker. The offence follows.
 const CutOff = "the worker was cut off from the bus: it "
 
-// Unapproved begins the cause if agents must not see the issue's text. The reason follows.
+// Unapproved is the prefix of the cause when agents must not see the issue's text. The reason follows.
 const Unapproved = "the text of the issue is not approved: "
 
-// wording is the text for a reason and a location of the failure. plainWords lists its placeholders, and fill replaces
-// them.
+// wording is the text for a failure's reason and place. plainWords lists its placeholders, and fill replaces them.
 type wording struct {
 	Reason  Reason // empty means any reason
 	Where   string
@@ -130,7 +129,7 @@ const (
 	yourWord = "/agent retry <instructions for the agent>"
 )
 
-// inConfig names the location of a setting.
+// inConfig says where a setting is.
 const inConfig = "the director's configuration[ {file}]"
 
 // Words returns the most specific wording with its placeholders filled in. It numbers the steps if the person must act
@@ -184,10 +183,10 @@ func (c *Case) holds(key string) string {
 	return "needs a restart of the director; running workers continue"
 }
 
-// wording goes through the places in order, and returns the first row that it finds.
+// wording returns the first row that matches one of the places, in order.
 func (c *Case) wording(places ...string) wording {
 	for _, place := range places {
-		for _, r := range []Reason{c.Reason, ""} { // a row for any reason comes second
+		for _, r := range []Reason{c.Reason, ""} { // a row for this reason precedes a row for any reason
 			if i := slices.IndexFunc(wordings,
 				func(w wording) bool { return w.Where == place && w.Reason == r }); i >= 0 {
 				return wordings[i]
@@ -219,7 +218,7 @@ func (c *Case) places() []string {
 	return append(places, anywhere)
 }
 
-// causePlaces returns the places that follow from phrases in the cause. The director writes these phrases.
+// causePlaces returns the places indicated by phrases in the cause. The director writes these phrases.
 func (c *Case) causePlaces() (places []string) {
 	if text, ok := strings.CutPrefix(c.Cause, NotPushed); ok {
 		for _, kind := range []struct{ says, place string }{
@@ -280,7 +279,7 @@ func containsAny(s string, parts ...string) bool {
 	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(s, part) })
 }
 
-// happenedPlaces returns the places that follow from the circumstances. place is the stage's place.
+// happenedPlaces returns the places indicated by the circumstances. place is the stage's place.
 func (c *Case) happenedPlaces(place string) (places []string) {
 	if name := c.missing(); name != "" && name == c.Happened.Program() && place == inAgent {
 		places = append(places, isOwn)

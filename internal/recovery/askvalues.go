@@ -28,7 +28,7 @@ func (c *Case) values() map[string]string {
 // longestImage is the maximum length of an image's name in a question.
 const longestImage = 80
 
-// home describes where workers find their programs.
+// home returns a phrase for where workers find their programs.
 func (c *Case) home() string {
 	switch {
 	case c.Happened.Runtime() == onMachine:
@@ -47,8 +47,8 @@ func (c *Case) agent() string {
 	return base(c.Happened.Program())
 }
 
-// mostVariables is the maximum number of variables that a question names. If a program has more, any of them may be
-// the cause, so naming two would mislead.
+// mostVariables is the maximum number of variables that a question names. If a program has more, any of them may be to
+// blame, so naming two would mislead.
 const mostVariables = 2
 
 // variables names the variables with the credential. It prefers variables in the cause, and then the first variables of
@@ -67,7 +67,7 @@ func (c *Case) variables() string {
 
 func base(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
-// path returns the first path in a cause that our own rules or git wrote, or "".
+// path returns the first path in a cause written by our own rules or by git, or "".
 func (c *Case) path() string {
 	text, ok := strings.CutPrefix(c.Cause, NotPushed)
 	if ok {
@@ -77,7 +77,7 @@ func (c *Case) path() string {
 		}
 		return text
 	}
-	// The third text occurs only in journals of earlier versions.
+	// Only journals of earlier versions contain the third text.
 	for _, before := range []string{"this work conflict in ", "Merge conflict in ", "don't go together in "} {
 		if _, text, ok = strings.Cut(c.Cause, before); ok {
 			text, _, _ = strings.Cut(text, " (")

@@ -11,14 +11,14 @@ import (
 type Backoff struct {
 	Linear  bool
 	Initial time.Duration // a negative value counts as 0
-	Max     time.Duration // limit before jitter, even if Initial is larger; a negative value counts as 0
+	Max     time.Duration // upper limit before jitter, even if Initial is larger; a negative value counts as 0
 	Factor  float64       // ≥ 1, exponential only; 1 means a fixed wait, and smaller values and NaN count as 1
 	Jitter  Jitter
 	Spread  float64       // for AroundJitter and AdditiveJitter: share of the wait, 0 … 1
-	Add     time.Duration // the maximum addition of additive jitter
+	Add     time.Duration // maximum that AdditiveJitter adds on top
 }
 
-// Jitter selects the random part of a delay d.
+// Jitter selects which part of a delay d is random.
 type Jitter string
 
 // FullJitter draws from [0, d], EqualJitter from [d/2, d], AroundJitter from [d - spread×d, d + spread×d], and
@@ -31,7 +31,7 @@ const (
 	AdditiveJitter Jitter = "additive"
 )
 
-// DefaultBackoff has the waits of the founding harness (docs/specs/requirements.md), which does not define factor and
+// DefaultBackoff uses the founding harness's waits (docs/specs/requirements.md), which does not define factor and
 // jitter.
 var DefaultBackoff = Backoff{Initial: time.Second, Max: 30 * time.Second, Factor: 2, Jitter: FullJitter}
 
@@ -42,7 +42,7 @@ func (b Backoff) Longest() time.Duration {
 }
 
 // Range returns the shortest and longest Delay before retry n. The first retry is 1, and lower numbers count as 1. For
-// any fields, 0 ≤ lo ≤ hi ≤ Longest().
+// any field values, 0 ≤ lo ≤ hi ≤ Longest().
 func (b Backoff) Range(n int) (lo, hi time.Duration) {
 	d := min(max(b.Max, 0), LongestWait)
 	if u := b.unbounded(max(n, 1)); u < float64(d) { // false for NaN
@@ -93,7 +93,7 @@ func (b Backoff) unbounded(n int) float64 {
 // tasks that failed together retry at different times.
 func (b Backoff) Delay(n int, seed string) time.Duration { return b.At(n, draw(seed, n)) }
 
-// At returns the wait before retry n. u selects a wait from Range(n): 0 is the shortest, and 1 is the longest.
+// At returns the wait before retry n. u selects a wait within Range(n): 0 is the shortest, 1 the longest.
 func (b Backoff) At(n int, u float64) time.Duration {
 	lo, hi := b.Range(n)
 	return between(lo, hi, u)
@@ -103,7 +103,7 @@ func between(lo, hi time.Duration, u float64) time.Duration {
 	return min(lo+time.Duration(float64(hi-lo)*u), hi) // a large float may round up
 }
 
-// draw returns a number from [0, 1): FNV-1a over "seed/n".
+// draw returns a number in [0, 1), computed with FNV-1a over "seed/n".
 func draw(seed string, n int) float64 {
 	const offset, prime = 14695981039346656037, 1099511628211
 	h := uint64(offset)
@@ -115,7 +115,7 @@ func draw(seed string, n int) float64 {
 	for _, c := range strconv.AppendInt(digits[:0], int64(n), 10) {
 		h = (h ^ uint64(c)) * prime
 	}
-	// FNV's high bits depend little on the end of a short key, so spread it by multiplication and shift.
+	// The end of a short key hardly affects FNV's high bits, so spread it with a multiplication and a shift.
 	h *= 0x9E3779B97F4A7C15
 	h ^= h >> 32
 	return float64(h>>11) / (1 << 53)

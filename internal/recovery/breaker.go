@@ -19,7 +19,7 @@ const (
 	BreakerClosed   BreakerState = "closed"    // all may start
 	BreakerOpen     BreakerState = "open"      // none may start
 	BreakerHalfOpen BreakerState = "half_open" // one canary at a time
-	BreakerRamp     BreakerState = "ramp"      // a few at once; every step doubles the number
+	BreakerRamp     BreakerState = "ramp"      // a few at a time; each step doubles the number
 	BreakerTold     BreakerState = "told"      // counts failures without blocking
 	BreakerHeld     BreakerState = "held"      // none may start until Release
 )
@@ -35,14 +35,14 @@ const (
 	breakerFactor   = 1.5
 	breakerOpenMost = time.Hour
 	rampStep        = time.Minute
-	rampTo          = 8  // the ramp ends at this many attempts at once
+	rampTo          = 8  // the ramp ends once this many attempts may run at a time
 	maxStrikes      = 32 // failures that a breaker remembers
 )
 
 // CanaryFor is the time after which a canary without a result no longer counts.
 const CanaryFor = time.Hour
 
-// Breaker stops attempts that would fail. Each resource and each signature of failures has a separate breaker. The zero
+// Breaker stops attempts that would fail. Each resource and each failure signature has a separate breaker. The zero
 // value is closed. Every method is pure and returns the new value. The times passed to the methods need not increase.
 type Breaker struct {
 	Strikes []Strike `json:"strikes,omitempty"` // oldest first, at most 32
@@ -51,10 +51,10 @@ type Breaker struct {
 	// Held means that Hold was called without Release.
 	Held        bool      `json:"held,omitempty"`
 	Opened      int       `json:"opened,omitempty"` // consecutive openings
-	Until       time.Time `json:"until,omitzero"`   // end of the opening, after which the breaker is half open; or zero
+	Until       time.Time `json:"until,omitzero"`   // when the breaker stops being open and becomes half open; or zero
 	Canary      string    `json:"canary,omitempty"` // task of the canary while half open, or empty
 	CanaryUntil time.Time `json:"canary_until,omitzero"`
-	RampFrom    time.Time `json:"ramp_from,omitzero"` // zero without a ramp
+	RampFrom    time.Time `json:"ramp_from,omitzero"` // zero if there is no ramp
 	Since       time.Time `json:"since,omitzero"`     // first opening of the incident, or zero
 }
 
@@ -64,7 +64,7 @@ type Strike struct {
 	At   time.Time `json:"at"`
 }
 
-// State returns the state at a time.
+// State returns the state at the given time.
 func (b Breaker) State(now time.Time) BreakerState {
 	switch {
 	case b.Held:
@@ -98,7 +98,7 @@ func (b Breaker) Failed(now time.Time, task string) Breaker {
 	return b // While open, failures of running tasks are expected. While half open, only the canary counts.
 }
 
-// Hold prevents all starts until Release.
+// Hold prevents all starts until Release is called.
 func (b Breaker) Hold(now time.Time) Breaker {
 	if b.Held {
 		return b
@@ -109,7 +109,7 @@ func (b Breaker) Hold(now time.Time) Breaker {
 // Release ends a Hold. All tasks may start at once, because the cause is known to be gone.
 func (b Breaker) Release() Breaker { return Breaker{Since: b.Since} }
 
-// struck adds a failure.
+// struck records a failure as a strike.
 func (b Breaker) struck(now time.Time, task string) Breaker {
 	kept := slices.DeleteFunc(b.Recent(now), func(s Strike) bool { return s.Task == task })
 	kept = append(kept, Strike{Task: task, At: now})
@@ -137,7 +137,7 @@ func (b Breaker) Dispatched(now time.Time, task string) Breaker {
 	return b
 }
 
-// out reports whether a canary is running and has not timed out.
+// out reports whether a canary is running and has not timed out yet.
 func (b Breaker) out(now time.Time) bool { return b.Canary != "" && now.Before(b.CanaryUntil) }
 
 // Left records that a task ended without evidence about this resource, because it was withdrawn or failed for another
@@ -165,7 +165,7 @@ func (b Breaker) Succeeded(now time.Time, task string) Breaker {
 	if had {
 		b.Strikes = slices.DeleteFunc(slices.Clone(b.Strikes), func(s Strike) bool { return s.Task == task })
 		if len(b.Strikes) == 0 {
-			b.Strikes = nil // nil, as after decoding
+			b.Strikes = nil // nil, the same as after decoding
 		}
 	}
 	return b
@@ -192,7 +192,7 @@ func (b Breaker) Allow(now time.Time, running int) bool {
 	return true
 }
 
-// ramp returns the number of attempts that may run at once. It begins at 2 and doubles with every step.
+// ramp returns the number of attempts that may run at once. It starts at 2 and doubles with every step.
 func (b Breaker) ramp(now time.Time) int {
 	return 2 << min(b.steps(now), 24)
 }
@@ -233,7 +233,7 @@ func (b Breaker) Recent(now time.Time) []Strike {
 	return slices.DeleteFunc(slices.Clone(b.Strikes), func(s Strike) bool { return now.Sub(s.At) >= breakerWindow })
 }
 
-// Alike returns the tasks of an incident, or nil if they are too few for an incident.
+// Alike returns the tasks that failed alike, or nil if they are too few for an incident.
 func (b Breaker) Alike(now time.Time) (tasks []string) {
 	for _, s := range b.Recent(now) {
 		tasks = append(tasks, s.Task)

@@ -13,9 +13,9 @@ type Evidence struct {
 	Tool       string // base name of the program that ran, or of a known agent CLI
 	Provider   string
 	ExitCode   *int
-	Unended    bool              // set if the program was ended by force, and so has no exit code
+	Unended    bool              // set if the program was ended by force and therefore lacks an exit code
 	Signal     string            // "SIGKILL", …
-	OOM        bool              // set if the stage ran out of memory, according to a flag, event or cgroup count
+	OOM        bool              // set if a flag, event or cgroup count shows that the stage ran out of memory
 	HTTPStatus int               // 0 if unknown
 	Headers    map[string]string // lower-case names
 	Message    string            // one line from the worker
@@ -35,7 +35,7 @@ type Assertion struct {
 	Explicit bool `json:",omitempty"`
 }
 
-// Differs reports whether Assert would set other flags for ErrorType.
+// Differs reports whether Assert would set different flags for ErrorType.
 func (a Assertion) Differs() bool {
 	r, _ := ReasonOf(a.ErrorType)
 	derived := Assert(r)
@@ -48,7 +48,7 @@ func (a Assertion) Disagrees(again bool) bool {
 	return a.Explicit && (a.Escalate && again || a.Retry != again)
 }
 
-// Now stands for a stated wait of 0, because a RetryAfter of 0 means that the failure does not state a wait.
+// Now represents a stated wait of 0, because a RetryAfter of 0 means that no wait is stated.
 const Now = time.Millisecond
 
 // LongestWait limits every stated wait, because no provider's limit lasts longer than a month.

@@ -14,13 +14,13 @@ var plainWords = map[string]string{
 	"label":   "that allows it", "pull": "the pull request",
 }
 
-// filler replaces placeholders in a text.
+// filler fills in the placeholders of a text.
 type filler struct {
 	values    map[string]string
 	holds     func(key string) string
-	quote     string // encloses an untrusted value
+	quote     string // put around untrusted values
 	limit     int    // maximum length of a value, in characters
-	onlyNames bool   // set if a value that is not a plain name counts as missing
+	onlyNames bool   // set if values other than plain names count as missing
 }
 
 // nameLetters are the characters of a plain name.
@@ -35,7 +35,7 @@ func (f filler) value(name string) string {
 	return v
 }
 
-// fill replaces {name} by its value. It removes a part in square brackets if a value in it is missing.
+// fill replaces {name} with its value. It removes a part in square brackets if any value in it is missing.
 func (f filler) fill(text string) string {
 	var out strings.Builder
 	for text != "" {
@@ -76,7 +76,7 @@ func (f filler) complete(text string) bool {
 	}
 }
 
-// show formats a value for a sentence. It quotes values from outside our tables.
+// show formats a value for use in a sentence. It quotes values that do not come from our tables.
 func (f filler) show(name string) string {
 	if key, ok := strings.CutPrefix(name, "holds "); ok {
 		return f.holds(key)

@@ -1,6 +1,6 @@
 package recovery
 
-// happenedWordings are rows about circumstances that change the cause of a failure, or its remedy.
+// happenedWordings are rows for circumstances that change a failure's cause or remedy.
 var happenedWordings = []wording{
 	{
 		NetworkPermanent, isWebPage, "{command} got a web page instead of an answer",

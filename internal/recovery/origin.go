@@ -1,17 +1,17 @@
 package recovery
 
-// Resources that can fail. A model's resource is ModelPrefix and the name of its provider.
+// Resources that can fail. A model's resource is ModelPrefix followed by its provider's name.
 const (
 	ModelPrefix  = "model."
 	ModelDefault = "model.default" // for an unknown provider
 	GitHubAPI    = "github.api"
 	GitHubGit    = "github.git" // clones, fetches and pushes
 	Host         = "host"       // the director's machine: container engine, agent bus, disk
-	Cluster      = "cluster"    // a cluster that schedules attempts on its nodes
+	Cluster      = "cluster"    // the cluster that schedules attempts on its nodes
 )
 
-// RefusesAll begins the reason of a cooldown of GitHubAPI while GitHub refuses every request of the account. It never
-// changes, because journals contain it.
+// RefusesAll is the prefix of the reason for GitHubAPI's cooldown while GitHub refuses all of the account's requests.
+// It never changes, because journals contain it.
 const RefusesAll = "GitHub refuses every request of this account: "
 
 // Origin is the source of a failure: the director itself, or a program in a stage.

@@ -58,7 +58,7 @@ type Class string
 
 // The classes.
 const (
-	Transient Class = "transient" // it passes with time, so a limited number of retries helps
+	Transient Class = "transient" // it passes with time, so a few retries help
 	Permanent Class = "permanent" // the same input would fail again, so retries do not help
 	NeedHuman Class = "human"     // only a person can decide
 )
@@ -98,14 +98,14 @@ type About struct {
 	Reason    Reason
 	Cause     Cause
 	Class     Class
-	Retryable bool // the same attempt may soon succeed without a change
+	Retryable bool // the same attempt may soon succeed unchanged
 	Category  Category
 	Scope     Scope
 	Means     string // one line, without a full stop
 	words     presetWords
 }
 
-// presetWords are the names of a reason in the founding documents, by preset.
+// presetWords are a reason's names in the founding documents, by preset.
 type presetWords struct{ reviewcat, gdd, cortex, prp, dispatch string }
 
 // Title returns the reason's general title (see Case). It is a method, so that the worker does not link the wordings.

@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// Names of counters outside the rows of a policy.
+// Names of counters that do not belong to a policy's row.
 const (
 	TaskCounter    = "task"
 	SessionCounter = "session"
 	callCounter    = "call:"
 )
 
-// CallCounter returns the name of the counter for calls from a caller to a callee.
+// CallCounter names the counter for calls from a caller to a callee.
 func CallCounter(caller, on string) string { return callCounter + short(caller) + "/" + on }
 
-// SignatureCounter names the counter of a signature.
+// SignatureCounter names the counter for a signature.
 func SignatureCounter(signature string) string {
 	if strings.HasPrefix(signature, "sig:") {
 		return short(signature)
@@ -34,8 +34,8 @@ func short(name string) string {
 
 func ofCall(counter string) bool { return strings.HasPrefix(counter, callCounter) }
 
-// Limits of a tally's lists, which drop the oldest entries first. The engine's limit on attempts (see Decide) does
-// not depend on these lists.
+// Limits on a tally's lists, which drop the oldest entries first. The engine's limit on attempts (see Decide) does not
+// depend on these lists.
 const (
 	maxCounts     = 64
 	maxSignatures = 32
@@ -44,12 +44,12 @@ const (
 // Tally is the usage of one claim so far. Every method returns a new value. A person's answer restarts the counters
 // (Answered).
 type Tally struct {
-	Counts       []Count `json:"counts,omitempty"`      // failures by the counter that their verdicts named, at most 64
+	Counts       []Count `json:"counts,omitempty"`      // failures by the counter that the verdict named, at most 64
 	Signatures   []Count `json:"signatures,omitempty"`  // failures by signature, at most 32; cleared by success
 	Redispatches int     `json:"redispatches"`          // attempts that verdicts granted and charged to a cause
 	Granted      int     `json:"granted,omitempty"`     // all granted attempts, including free ones
 	Consecutive  int     `json:"consecutive,omitempty"` // consecutive errors
-	Iterations   int     `json:"iterations,omitempty"`  // one for each granted attempt
+	Iterations   int     `json:"iterations,omitempty"`  // one per granted attempt
 	Refunded     int     `json:"refunded,omitempty"`    // iterations refunded for cache hits, at most Iterations
 	PaidCalls    int64   `json:"paid_calls,omitempty"`  // including failed calls
 	CacheHits    int64   `json:"cache_hits,omitempty"`
@@ -61,7 +61,7 @@ type Tally struct {
 type Count struct {
 	Of   string `json:"of"`
 	N    int    `json:"n"`              // failures
-	Step int    `json:"step,omitempty"` // failures since a wait for a limit restarted the backoff
+	Step int    `json:"step,omitempty"` // failures since a wait for a limit last restarted the backoff
 	Took []Took `json:"took,omitempty"` // resulting actions; at most one entry per action
 }
 
@@ -71,7 +71,7 @@ type Took struct {
 	N      int    `json:"n"`
 }
 
-// Taken returns the number of times that the counter led to an action.
+// Taken returns how often the counter has led to an action.
 func (c *Count) Taken(a Action) int {
 	for i := range c.Took {
 		if c.Took[i].Action == a {
@@ -89,7 +89,7 @@ type Usage struct {
 	CostUSD   float64 `json:"cost_usd,omitempty"`
 }
 
-// Max merges two reports about one attempt's usage. Usage only rises, so the lower report is the older one. Nil means
+// Max merges two reports about an attempt's usage. Usage only rises, so the lower report is the older one. Nil means
 // unknown.
 func (u *Usage) Max(v *Usage) *Usage {
 	switch {
@@ -154,7 +154,7 @@ func (t Tally) Use(u Usage) Tally {
 	return t
 }
 
-// MaxCost is the highest plausible cost of one attempt in USD. Higher values are ignored as damaged.
+// MaxCost is the highest plausible cost of one attempt in USD. Higher values are considered damaged and ignored.
 const MaxCost = 1e9
 
 // Succeeded returns the tally after a success. Consecutive errors, signatures and calls restart at zero.
@@ -196,7 +196,7 @@ func (t *Tally) Took(a Action) bool {
 	return slices.ContainsFunc(t.Counts, took) || slices.ContainsFunc(t.Signatures, took)
 }
 
-// Counter returns the counter with a name, which may be a signature.
+// Counter returns the counter with the given name, which may be a signature.
 func (t *Tally) Counter(of string) Count {
 	if strings.HasPrefix(of, "sig:") {
 		return find(t.Signatures, of)

@@ -97,7 +97,7 @@ type Verdict struct {
 	Delay    time.Duration `json:"delay"`     // wait before the next attempt, if any
 	DelayMin time.Duration `json:"delay_min"` // DelayMin and DelayMax are the range of Delay with jitter
 	DelayMax time.Duration `json:"delay_max"`
-	Charges  Cause         `json:"charges,omitempty"` // meter to charge for the next attempt; empty if free
+	Charges  Cause         `json:"charges,omitempty"` // the meter to charge for the next attempt; empty if free
 	Reason   Reason        `json:"reason"`
 	Was      Reason        `json:"was,omitempty"` // the reason before its retries were used up
 	Why      string        `json:"why"`
@@ -107,10 +107,10 @@ type Verdict struct {
 	// Continued means that the policy calls the failure fatal, but continue_on_error let the run continue. It is absent
 	// in old journals.
 	Continued   bool   `json:"continued,omitempty"`
-	NextIfAgain Action `json:"next_if_again,omitempty"` // action for the same failure next time
-	Cools       string `json:"cools,omitempty"`         // resource that is closed to all tasks for Delay
+	NextIfAgain Action `json:"next_if_again,omitempty"` // the action if the same failure happens again
+	Cools       string `json:"cools,omitempty"`         // resource closed to all tasks for Delay
 	Ask         string `json:"ask,omitempty"`           // the policy's question to a person
-	Counter     string `json:"counter,omitempty"`       // the tally's counter for this failure
+	Counter     string `json:"counter,omitempty"`       // the counter that tallies this failure
 	Error       bool   `json:"error,omitempty"`         // set if this failure counts as a consecutive error
 	Restarts    bool   `json:"restarts,omitempty"`      // set if backoffs restart at their first step
 }

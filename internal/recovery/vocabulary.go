@@ -2,7 +2,8 @@ package recovery
 
 import "strings"
 
-// fromPresetWord maps the terms of the founding documents to reasons. An ambiguous term means its most common reason.
+// fromPresetWord maps the terms of the founding documents to reasons. An ambiguous term stands for its most common
+// reason.
 var fromPresetWord = []struct {
 	preset, word string
 	reason       Reason
@@ -38,7 +39,7 @@ var fromPresetWord = []struct {
 	{"dispatch", "unknown", Unknown},
 }
 
-// As returns the name of a finding in a preset's terms. ok is false for an unknown preset.
+// As returns a finding's name in a preset's terms. ok is false for an unknown preset.
 func As(preset string, f Finding) (word string, ok bool) {
 	about, _ := Describe(f.Reason)
 	switch preset {

@@ -3,7 +3,7 @@ package recovery
 import "slices"
 
 // wordings is the table of all titles and asks. A row with an empty Where applies to all remaining stages, and to
-// callers that know only the reason. The last row is for an unknown reason.
+// failures without a known stage. The last row is for an unknown reason.
 var wordings = slices.Concat(accessWordings, happenedWordings, workWordings)
 
 // accessWordings are about budgets, pushes, limits, connections, logins, permissions and settings.

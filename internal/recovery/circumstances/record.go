@@ -43,10 +43,10 @@ func (r *Record) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, 
 // MarshalJSON writes the record.
 func (r Record) MarshalJSON() ([]byte, error) { return json.Marshal(r.of) }
 
-// JSONSchemaAlias returns a value of the type that represents a record in JSON. The schema generator calls it.
+// JSONSchemaAlias returns a value of the type that represents a record in JSON, for the schema generator.
 func (Record) JSONSchemaAlias() any { return content{} }
 
-// Redact replaces every text by f(text).
+// Redact replaces every text with f(text).
 func (r *Record) Redact(f func(string) string) {
 	for _, text := range []*string{&r.of.Stage, &r.of.Profile, &r.of.Provider, &r.of.Runtime} {
 		*text = f(*text)

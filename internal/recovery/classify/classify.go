@@ -23,19 +23,19 @@ type Classifier struct {
 	rules    []rule
 	status   []statusRow
 	exit     []exitRow
-	literals *plaintext.Literals // the owner is the index of the rule, or len(rules) for chatter
+	literals *plaintext.Literals // the owner of a literal is its rule's index, or len(rules) for chatter
 	words    *vocabulary         // of the patterns
 	chatter  []string            // phrases that announce a retry
-	advice   [256][]string       // lower-case beginnings of lines that only warn or advise, by first byte
-	verdicts []string            // phrases which state that retries are over
+	advice   [256][]string       // lower-case prefixes of lines that only warn or advise, by first byte
+	verdicts []string            // phrases that announce the end of the retries
 
 	steps, stepsInCode, stepsInCommands []step
 }
 
-// New returns a classifier of the built-in rules and of extra documents in the format of rules.toml. Later documents
-// take precedence. A rule replaces an earlier rule with the same id. New checks every rule. With extra documents it
-// also checks that each example gets the reason of its rule. For the built-in rules, a test checks that. The error
-// wraps ErrRules and reports all faults at once.
+// New returns a classifier with the built-in rules and with extra documents in the format of rules.toml. Later
+// documents take precedence. A rule replaces an earlier rule with the same id. New checks every rule. With extra
+// documents, it also checks that each example gets its rule's reason. For the built-in rules alone, a test does this.
+// The error wraps ErrRules and reports all faults at once.
 func New(extra ...[]byte) (*Classifier, error) {
 	files := []*ruleFile{parseRules("built-in", embeddedRules), parseRules("providers", embeddedProviders)}
 	for i, data := range extra {
@@ -100,7 +100,7 @@ func (c *Classifier) checkExamples(builtIn []*ruleFile) {
 		r := &c.rules[i]
 		for j, ex := range r.Examples {
 			want := r.Reason
-			if r.Reason == "" { // its line states a status
+			if r.Reason == "" { // the reason depends on the status in the line
 				want, _ = (&sight{c: c, line: ex}).matches(r)
 			}
 			f := c.decide(clean(recovery.Evidence{Stderr: ex}))
@@ -112,7 +112,7 @@ func (c *Classifier) checkExamples(builtIn []*ruleFile) {
 				other := &c.rules[n]
 				by = fmt.Sprintf("rule %q of %s", other.ID, other.doc.name)
 				if slices.Contains(builtIn, r.doc) && !slices.Contains(builtIn, other.doc) {
-					if at, key = other, "any"; other.answer != nil { // a provider error does not have the key any
+					if at, key = other, "any"; other.answer != nil { // a provider error does not have a key named any
 						key = "id"
 					}
 				}
@@ -124,9 +124,9 @@ func (c *Classifier) checkExamples(builtIn []*ruleFile) {
 	}
 }
 
-// Classify returns the finding for the evidence. Any bytes are acceptable; the cost is linear in their number. The
-// order of precedence is: the runtime's knowledge, the agent's question, structured evidence, text by root cause, and
-// the worker's assertion.
+// Classify returns the finding for the evidence. The evidence may contain any bytes; the cost is linear in their
+// number. The order of precedence is: the runtime's knowledge, the agent's question, structured evidence, text by root
+// cause, and the worker's assertion.
 func (c *Classifier) Classify(e recovery.Evidence) recovery.Finding {
 	q := &classification{c: c, e: clean(e)}
 	f, _ := q.decide()
@@ -158,7 +158,7 @@ func (q *classification) finish(f recovery.Finding) recovery.Finding {
 	return f
 }
 
-// wait returns the wait that the agent's error event states, or else the wait that the texts or headers state.
+// wait returns the wait stated by the agent's error event, or else by the texts or headers.
 func (q *classification) wait(r recovery.Reason) time.Duration {
 	e, fail := q.e, q.failure()
 	e.Message, e.Stdout, e.Stderr = "", "", fail.Message+fail.Details
@@ -183,7 +183,7 @@ func (c *Classifier) decide(e recovery.Evidence) recovery.Finding {
 // classification is the state of one Classify call. Shared intermediate results are computed once, on demand.
 type classification struct {
 	c      *Classifier
-	e      recovery.Evidence // its texts are clean
+	e      recovery.Evidence // with clean texts
 	ends   *[3]agent.Tail    // tails of message, stdout and stderr
 	logs   [3]loglines.Lines // lines of the same texts with their levels
 	agent  agent.Outcome     // result of the agent's events in the tails
@@ -212,8 +212,8 @@ func (q *classification) text() *reading {
 	return q.read
 }
 
-// keepQuoted keeps the last error that text i quotes in JSON. It only reads the output of agents, which contains
-// answers of their provider. In the output of checks, such answers belong to the tested program.
+// keepQuoted keeps the last error that text i quotes in JSON. It only reads the output of agents, which contains their
+// provider's answers. In the output of checks, such answers come from the tested program.
 func (q *classification) keepQuoted(i int) {
 	if q.e.Stage != "CODE" && q.e.Stage != "" {
 		return
@@ -267,9 +267,9 @@ func (q *classification) quote() string {
 // print it after any failure.
 var usageHead = regexp.MustCompile(`(?i)^(?:usage|flags|options|global flags|available commands|commands):`)
 
-// lastTold returns the last informative line. It skips a program's usage text, stack frames and parting words.
+// lastTold returns the last informative line. It skips usage text, stack frames and parting words.
 func lastTold(lines []string) string {
-	blank := true // all lines so far
+	blank := true // set while all lines so far are blank
 	for i, l := range lines {
 		if beginsUsage(l) {
 			if !blank {

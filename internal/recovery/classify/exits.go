@@ -14,7 +14,7 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// signalCodes maps a signal to the exit code that a shell gives it.
+// signalCodes maps a signal to the exit code by which a shell reports it.
 var signalCodes = []struct {
 	signal string
 	code   int
@@ -31,8 +31,8 @@ var signalCodes = []struct {
 	{"SIGXFSZ", 153},
 }
 
-// wrapper classifies by the exit code of a wrapper program. Each code of a wrapper has one meaning, so it takes
-// precedence over text.
+// wrapper classifies by a wrapper program's exit code. Each such code has only one meaning, so it takes precedence over
+// text.
 func (q *classification) wrapper() (recovery.Finding, bool) { return q.byExit(true) }
 
 // exit classifies by the signal or exit code of any other program.
@@ -97,8 +97,8 @@ func (q *classification) commandFailed() bool {
 	return failed && slices.Contains(commandStages, q.e.Stage)
 }
 
-// readable returns the reasons that text may give, or nil for all. A crash of a user's command is not a crash of an
-// agent.
+// readable returns the reasons that text may indicate, or nil for all. If a user's command crashes, the agent has not
+// crashed.
 func (q *classification) readable() []recovery.Reason {
 	if !q.commandFailed() {
 		return nil
@@ -142,14 +142,14 @@ func (q *classification) check() (recovery.Finding, bool) {
 	return f, q.commandFailed() && !likeTests
 }
 
-// Confidences of findings that are based only on an exit code, or only on the last line of a failed command.
-// TestCalibration checks them.
+// Confidence in findings that rest only on an exit code, or only on a failed command's last line. TestCalibration
+// checks them.
 const (
 	confidenceOfExit  = 0.7
 	confidenceOfCheck = 0.3
 )
 
-// Exit codes of a command that a signal ended.
+// Exit codes of commands ended by a signal.
 const (
 	codeKilled     = 137
 	codeTerminated = 143
@@ -163,7 +163,7 @@ var (
 	// shellKilled matches a shell's message that SIGKILL ended the command. Usually the kernel sent it because memory
 	// ran out. If Retake sent it after a deadline, other evidence shows the deadline.
 	shellKilled = regexp.MustCompile(`\b\d+ Killed\s|^Killed$`)
-	// shellCrashed matches the report of a shell, or of a build tool, that the command crashed.
+	// shellCrashed matches a report by a shell or a build tool that the command crashed.
 	shellCrashed = regexp.MustCompile(`(?:^|\b\d+ |\*\*\* \[.*\] |/bin/\w+: )(?:Segmentation fault|Aborted|Bus error|` +
 		`Illegal instruction|Floating point exception|Trace/breakpoint trap)\b|` +
 		`(?:returned|exit code|exit status|status):? 13[2-69]\b`)
@@ -255,7 +255,7 @@ func (q *classification) answer() (recovery.Finding, bool) {
 	return f, f.Reason == recovery.PolicyViolation || f.Reason == recovery.NeedsHuman
 }
 
-// hung reports whether the program was ended by force without an exit code or a signal.
+// hung reports whether the program was ended by force, without an exit code or a signal.
 func (q *classification) hung() bool {
 	return q.e.Unended && q.e.ExitCode == nil && q.e.Signal == ""
 }
@@ -265,7 +265,7 @@ func (q *classification) hung() bool {
 func (q *classification) withoutEvidence() (recovery.Finding, bool) {
 	e, quote := q.e, q.quote()
 	switch {
-	case q.failure().Message != "": // agents may exit with 0 after a failure
+	case q.failure().Message != "": // agents may exit with code 0 after a failure
 		return recovery.Finding{Reason: recovery.Unknown, Cause: quote, Rule: "event"}, true
 	case e.ExitCode != nil && *e.ExitCode == 0 && unexplained(&e):
 		return recovery.Finding{Reason: recovery.Unknown, Cause: e.Message, Rule: "exit.0"}, true

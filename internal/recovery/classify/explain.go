@@ -12,7 +12,7 @@ import (
 type Considered struct {
 	Rule   string          `json:"rule"`
 	Reason recovery.Reason `json:"reason"`
-	Line   string          `json:"line"` // the quote that the rule would give
+	Line   string          `json:"line"` // the line that the rule would quote
 	Lost   string          `json:"lost"` // why it lost; empty if it decides
 }
 
@@ -25,8 +25,8 @@ type Also struct {
 // closeBy is the maximum difference in confidence between a finding and its Also.
 const closeBy = 0.1
 
-// ClassifyAlso is like Classify. If a rule for text decides, it also returns the best match with another reason, or nil
-// if the confidence of that match is much lower.
+// ClassifyAlso is like Classify. If a rule for text decides, ClassifyAlso also returns the best match with another
+// reason, or nil if its confidence is much lower.
 func (c *Classifier) ClassifyAlso(e recovery.Evidence) (recovery.Finding, *Also) {
 	q := &classification{c: c, e: clean(e)}
 	f, won := q.decide()
@@ -53,8 +53,7 @@ func (c *Classifier) ClassifyAlso(e recovery.Evidence) (recovery.Finding, *Also)
 	return f, nil
 }
 
-// Explain is like Classify. It also returns the rules that matched, in the order of precedence, and the reason why each
-// of them lost.
+// Explain is like Classify, but also returns the rules that matched, in order of precedence, and why each of them lost.
 func (c *Classifier) Explain(e recovery.Evidence) (recovery.Finding, []Considered) {
 	q := &classification{c: c, e: clean(e)}
 	f, won := q.decide()
@@ -90,7 +89,7 @@ func (c *Classifier) Explain(e recovery.Evidence) (recovery.Finding, []Considere
 	return f, out
 }
 
-// whyLost returns why m is not the best of its tier.
+// whyLost explains why m is not the best match in its tier.
 func whyLost(best, m match, first bool) string {
 	switch {
 	case m.line == best.line:

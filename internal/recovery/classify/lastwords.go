@@ -9,8 +9,8 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// limitHints lists words. Every statement of a limit contains at least one of them, and the last lines of most outputs
-// contain none.
+// limitHints lists words. Every statement of a limit contains at least one of them. The last lines of most outputs do
+// not contain any of them.
 var limitHints = []string{
 	"limit", "quota", "429", "credit", "too many", "exhausted", "balance", "throttl", "payment", "402", "usage",
 	"exceed",
@@ -41,7 +41,7 @@ var (
 	limitPrefix = regexp.MustCompile(`^[\s│┃█■▌✗✘×⚠❌⏳🛑]*(?:\[?\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)?\]?\s*)?` +
 		`(?i:(?:\[?(?:api error|error|err|fatal|exception|failed|failure|stopped|aborted)\b[\]:!]*\s*(?:-\s)?|` +
 		`[a-z][a-z0-9_-]{1,30}:\s+)*)`)
-	// limitOpens matches the beginning of a message about a limit.
+	// limitOpens matches the start of a message about a limit.
 	limitOpens = regexp.MustCompile(`(?i)^(?:you(?:['’]ve| have|['’]re| are)?(?: currently| now| already)? ` +
 		`(?:hit|reached|exceeded|used|run out|out of|being rate|been rate|rate[- ]limited|over your)\b|` +
 		`(?:(?:the|your|claude|ai|code|codex|gemini|chatgpt|openai|anthropic|copilot|cursor|api|usage|session|weekly|daily|` +
@@ -52,7 +52,7 @@ var (
 		`insufficient (?:quota|credits?|balance|funds)|out of credits?|no credits|request rejected \(429\)|` +
 		`exceeded (?:retry limit|your|the|current)|this request would exceed|resource (?:has been )?exhausted|` +
 		`resource_exhausted|rate_limit_error|rate[ -]limited\b|payment required)`)
-	// limitMention matches a sentence about code that handles limits.
+	// limitMention matches a sentence about code that deals with limits.
 	limitMention = regexp.MustCompile(`(?i)\b(?:now|instead|handle[sd]?|handling|retried|retries with|returns|mapped|` +
 		`add(?:s|ed)|implement(?:s|ed)|fix(?:es|ed)|raise[sd]?|chang(?:es|ed)|renamed|updated|tests?|tested|cases?|` +
 		`errors? (?:is|are)|responses (?:is|are)|banner|constant|headers?|documented|covered|should|can be|` +

@@ -9,8 +9,8 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// inName reports whether the literal that ends at the offset end is part of a name: of a file, of a test, or of a
-// package with its version.
+// inName reports whether the literal ending at the offset end is part of the name of a file, of a test, or of a package
+// with its version.
 func inName(line string, end int) bool {
 	from, to := end, end
 	for from > 0 && end-from < maxNameLength && inToken(line[from-1]) {
@@ -29,7 +29,7 @@ func inToken(b byte) bool {
 	return plaintext.IsLetter(b) || plaintext.IsDigit(b) || strings.IndexByte("_./@=+-:$", b) >= 0
 }
 
-// codeEndings are the endings of names of source files, object files and packages.
+// codeEndings are the extensions of source files, object files and packages.
 var codeEndings = []string{
 	"js", "jsx", "ts", "tsx", "mjs", "cjs", "mts", "cts", "go", "py", "pyi", "rb", "rs", "c", "cc", "cpp", "cxx", "h",
 	"hh", "hpp", "hxx", "o", "obj", "a", "so", "java", "class", "kt", "scala", "php", "swift", "ex", "exs", "lua", "sh",
@@ -41,7 +41,7 @@ func isName(token, rest string) bool {
 	if len(rest) > 2 && rest[0] == ' ' && rest[1] == 'v' && plaintext.IsDigit(rest[2]) || endsInVersion(token) {
 		return true
 	}
-	if strings.IndexByte(token, ':') >= 0 { // the token ends with a position
+	if strings.IndexByte(token, ':') >= 0 { // the token may end with a position
 		token = strings.TrimRight(token, ":0123456789")
 	}
 	if dot := strings.LastIndexByte(token, '.'); dot >= 0 && slices.Contains(codeEndings, token[dot+1:]) {
@@ -71,7 +71,7 @@ func endsInVersion(token string) bool {
 		strings.IndexByte(version, ':') < 0
 }
 
-// ofNames are the reasons with rules that search for names.
+// ofNames are the reasons that have rules searching for names.
 var ofNames = []recovery.Reason{
 	recovery.BuildFailed, recovery.LintFailed, recovery.TestsFailed, recovery.ToolNotFound, recovery.InvalidConfig,
 }
@@ -103,7 +103,7 @@ func (r *rule) inNames(line string, end int) bool {
 	return true
 }
 
-// mentioned lists reasons with words that also occur in the names of settings, such as limits and deadlines.
+// mentioned lists the reasons that have words in common with names of settings, such as limits and deadlines.
 var mentioned = []recovery.Reason{recovery.RateLimited, recovery.Timeout}
 
 // failureWords match a line that states a failure.

@@ -15,8 +15,8 @@ import (
 // because one search of the line finds the words of all rules, whereas an expression tries each of its alternatives.
 type pattern struct {
 	whole *expression
-	words []uint16 // a line with one of these words matches
-	ways  []way    // a line that matches one of these matches
+	words []uint16 // a line that contains one of these words matches
+	ways  []way    // a line that matches one of these alternatives matches
 }
 
 // way is one alternative of an expression.
@@ -26,7 +26,7 @@ type way struct {
 }
 
 // need is a necessary condition on a line. It holds if the line contains one of words, meets every need of all, and
-// meets at least one need of any. Empty fields do not count, so every line meets the zero need.
+// meets at least one need of any. Empty fields are ignored, so every line meets the zero need.
 type need struct {
 	words    []uint16
 	all, any []need
@@ -34,7 +34,7 @@ type need struct {
 
 func (n *need) isNothing() bool { return len(n.words)+len(n.all)+len(n.any) == 0 }
 
-// Limits on the words of patterns. A part of an expression with more words than maxSpelled is not replaced by words.
+// Limits on the words of patterns. If a part of an expression has more words than maxSpelled, it stays an expression.
 const (
 	maxSpelled = 50        // words for one part of an expression
 	maxWords   = 1<<16 - 1 // words in all rules; more are an error
@@ -49,7 +49,7 @@ func patternOf(whole *expression, words *vocabulary) *pattern {
 	}
 	for _, expr := range exprs {
 		re, tree, err := parseExpression(expr)
-		// the parts are invalid or have other groups, so use the whole expression
+		// the parts are invalid or have different groups, so use the whole expression
 		if err != nil || re.groups != whole.groups && whole.groups == 1 {
 			return &pattern{whole: whole, ways: []way{{re: whole}}}
 		}
@@ -129,7 +129,7 @@ func alternatives(expr string) (all []string) {
 
 var flagGroup = regexp.MustCompile(`^\(\?[a-zA-Z-]+\)`)
 
-// classEnd returns the end of the character class that begins at i.
+// classEnd returns the end of the character class that starts at i.
 func classEnd(expr string, i int) int {
 	if i++; i < len(expr) && expr[i] == '^' {
 		i++
@@ -151,7 +151,7 @@ func classEnd(expr string, i int) int {
 type spelling struct {
 	words []string
 	ok    bool // the list is complete
-	sure  bool // the word is sufficient for a match, in any context and case
+	sure  bool // one of the words suffices for a match, in any context and case
 }
 
 func (s spelling) shortest() int {
@@ -274,8 +274,8 @@ func spellClass(ranges []rune) spelling {
 	return s.bounded()
 }
 
-// oddities are the characters outside A to Z that a case-insensitive expression matches with a to z: the long s and the
-// Kelvin sign.
+// oddities are the characters outside A to Z that a case-insensitive expression treats as letters from a to z: the long
+// s and the Kelvin sign.
 var oddities = []rune{'\u017f', '\u212a'}
 
 func odd(line string) bool {
@@ -322,7 +322,7 @@ func flat(all []*syntax.Regexp, re *syntax.Regexp) []*syntax.Regexp {
 	return append(all, re)
 }
 
-// needOfSequence combines the spellings of a sequence as far as the limits allow.
+// needOfSequence combines the spellings in a sequence as far as the limits allow.
 func (v *vocabulary) needOfSequence(subs []*syntax.Regexp) (all need) {
 	nothing := spelling{words: []string{""}, ok: true}
 	run := nothing
@@ -356,7 +356,7 @@ func (v *vocabulary) needOfSequence(subs []*syntax.Regexp) (all need) {
 	return all
 }
 
-// oneOf returns the need for one of the words of s. If one of them is too short, it returns the zero need.
+// oneOf returns the need for at least one of the words in s. If any of them is too short, it returns the zero need.
 func (v *vocabulary) oneOf(s spelling) need {
 	if s.shortest() < shortestWord {
 		return need{}

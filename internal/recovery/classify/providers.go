@@ -31,8 +31,7 @@ type providerError struct {
 	Examples []string        `toml:"examples"`
 }
 
-// rank returns the specificity of a row. A code counts more than a phrase, a phrase more than a type, and a type more
-// than a status.
+// rank returns the specificity of a row. A code outranks a phrase, a phrase a type, and a type a status.
 func (p *providerError) rank() (n int) {
 	for _, given := range []bool{len(p.Code) > 0, len(p.Says) > 0, len(p.Type) > 0, len(p.Status) > 0} {
 		n <<= 1
@@ -43,7 +42,7 @@ func (p *providerError) rank() (n int) {
 	return n
 }
 
-// fits reports whether p matches the failure. The message is in lower case.
+// fits reports whether p matches the failure. message must be in lower case.
 func (p *providerError) fits(f *agent.Failure, message string) bool {
 	names := slices.Concat(p.Code, p.Type)
 	return (len(names) == 0 || slices.ContainsFunc(f.Names, func(n string) bool { return containsFold(names, n) })) &&
@@ -99,7 +98,7 @@ func (r *rule) checkNames(key string, names []string) {
 	}
 }
 
-// providerRules returns the file's provider errors as rules for text, in the order of their ranks.
+// providerRules returns the file's provider errors as rules for text, ordered by rank.
 func (f *ruleFile) providerRules() []rule {
 	out := make([]rule, 0, len(f.Providers))
 	for i := range f.Providers {
@@ -131,11 +130,11 @@ func (p *providerError) rule(f *ruleFile, i int) rule {
 	return r
 }
 
-// plainWord matches a name that could be a word of a sentence, or a number.
+// plainWord matches a name that could be an ordinary word in a sentence, or a number.
 var plainWord = regexp.MustCompile(`^(?:[A-Z]?[a-z]+|[A-Z]+|[0-9]+)$`)
 
-// nameExpression returns an expression that matches a line with a whole name, and with a phrase on either side of the
-// name if there are phrases. A name that is a plain word must be the value of a field.
+// nameExpression returns an expression that matches a line with one of the names as a whole. If there are phrases, one
+// of them must precede or follow the name. A name that is a plain word must be a field's value.
 func nameExpression(names, says []string) string {
 	var plain, marked []string
 	for _, n := range names {
@@ -147,7 +146,7 @@ func nameExpression(names, says []string) string {
 	}
 	var ways []string
 	if len(marked) > 0 {
-		// not a part of a module's path
+		// but not part of a module's path
 		ways = append(ways, `(?:^|[^\w.-])(?:\w+\.)*(?:`+strings.Join(marked, "|")+`)(?:[^\w.-]|\.\W|\.?$)`)
 	}
 	if len(plain) > 0 {
@@ -182,7 +181,7 @@ func (c *Classifier) like() {
 	}
 }
 
-// noWait reports whether the classifier must ignore a wait that this rule's error states.
+// noWait reports whether the classifier must ignore a wait stated in this rule's error.
 func (c *Classifier) noWait(ruleID string) bool {
 	id := strings.TrimPrefix(ruleID, "event/")
 	for i := range c.rules {

@@ -12,9 +12,9 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// maxPlaces is the maximum number of lines that are matched with the expression of one rule. Together with MaxLine it
-// bounds the cost of an expression for any text. The lines are the first ones in tiers where the first match decides,
-// and the last ones in all other tiers.
+// maxPlaces is the maximum number of lines to match against one rule's expression. Together with MaxLine, it bounds an
+// expression's cost for any text. The lines are the first ones in tiers where the first match decides, and the last
+// ones in all other tiers.
 const maxPlaces = 8
 
 // place is an occurrence of a rule's literal: the line, and the end of the literal in it.
@@ -23,7 +23,7 @@ type place struct {
 	line, end int32
 }
 
-// places holds all occurrences in the order of the text, by the tiers of their rules.
+// places holds all occurrences in text order, by the tier of their rule.
 type places [len(tiers)][]place
 
 // reading is one text, searched once for all literals.
@@ -38,10 +38,10 @@ type reading struct {
 	retried places // on lines below error level that announce a retry
 	frames  int    // number of stack frames
 
-	hits   []place // on the line that is searched
-	retry  bool    // the line announces a retry
+	hits   []place // on the current line
+	retry  bool    // the current line announces a retry
 	sights map[int32]*sight
-	tried  []uint8 // number of tried places per rule
+	tried  []uint8 // number of places tried per rule
 }
 
 // read searches the lines of tails, oldest first.
@@ -87,7 +87,7 @@ func (rd *reading) add(tail *agent.Tail, logs *loglines.Lines) {
 	rd.keep(n)
 }
 
-// keep sorts the hits of line n by the strength of the line as evidence, and drops hits that do not count.
+// keep files the hits on line n by the line's strength as evidence, and drops hits that do not count.
 func (rd *reading) keep(n int) {
 	if len(rd.hits) == 0 && !rd.retry {
 		return
@@ -167,7 +167,7 @@ func frame(line string) bool {
 // Wrappers advise manual intervention after any failure.
 func (c *Classifier) advises(line string) bool {
 	if strings.Contains(line, "manual intervention") || strings.Contains(line, "Manual intervention") ||
-		line == "Connection closed" { // the end of sftp's errors
+		line == "Connection closed" { // how sftp's errors end
 		return true
 	}
 	line = strings.TrimPrefix(strings.TrimLeft(line, " \t"), "---> ") // .NET's inner exception
@@ -199,8 +199,8 @@ type match struct {
 	quote  string
 }
 
-// best returns the match that decides within a tier. Depending on the tier, it is on the first or the last matching
-// line. On the same line, the first rule wins. If only is not nil, best ignores all reasons that only does not contain.
+// best returns the deciding match within a tier. Depending on the tier, it is on the first or the last matching line.
+// If several rules match that line, the first rule wins. If only is not nil, best ignores all other reasons.
 func (rd *reading) best(t *tierRow, in *places, only []recovery.Reason) (best match, ok bool) {
 	rd.each(t, in, only, func(m match) bool {
 		best, ok = m, true
@@ -220,8 +220,8 @@ func (rd *reading) all(t *tierRow) (ms []match) {
 	return ms
 }
 
-// each calls found for every match within a tier, until found returns false. It begins nearest to the root cause.
-// Within a line it follows the order of rules. It tries at most maxPlaces places of each rule.
+// each calls found for every match within a tier, until found returns false. It starts nearest to the root cause.
+// Within a line, it follows the order of the rules. It tries at most maxPlaces places per rule.
 func (rd *reading) each(t *tierRow, in *places, only []recovery.Reason, found func(match) bool) {
 	all := in[t.index()]
 	clear(rd.tried)
@@ -259,7 +259,8 @@ func (rd *reading) each(t *tierRow, in *places, only []recovery.Reason, found fu
 	}
 }
 
-// sight returns the line of an occurrence. All tiers share the result, because their rules examine the same few lines.
+// sight returns the line that contains an occurrence. All tiers share the result, because their rules examine the same
+// few lines.
 func (rd *reading) sight(p place) *sight {
 	s, line := rd.sights[p.line], window(rd.lines[p.line], int(p.end))
 	if s == nil || s.line != line {
@@ -280,7 +281,7 @@ func window(line string, end int) string {
 // jsonField matches a field of a multi-line JSON document. Its text is the useful quote.
 var jsonField = regexp.MustCompile(`^"[\w.-]+": "([^"\\]+)",?$`)
 
-// quote returns the useful quote for an occurrence.
+// quote returns the text worth quoting for an occurrence.
 func (rd *reading) quote(r *rule, p place) string {
 	line := rd.lines[p.line]
 	if len(line) > plaintext.MaxCause {

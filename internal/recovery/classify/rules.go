@@ -87,22 +87,22 @@ type rule struct {
 
 	answer  *providerError // source row, or nil
 	doc     *ruleFile      // source document
-	path    string         // of the rule in doc
+	path    string         // the rule's path in doc
 	tier    int            // index in tiers
 	re      *expression    // nil if the literal suffices
 	pattern *pattern       // of re
 }
 
-// statusRow maps an HTTP status to a reason, and to the narrower reasons that the text may give. The codes 4 and 5
-// stand for all other statuses of the classes 4xx and 5xx.
+// statusRow maps an HTTP status to a reason, and to narrower reasons that the text may indicate. The codes 4 and 5
+// stand for all other 4xx and 5xx statuses.
 type statusRow struct {
 	Code   int               `toml:"code"`
 	Reason recovery.Reason   `toml:"reason"`
 	Refine []recovery.Reason `toml:"refine"`
 }
 
-// exitRow maps an exit code to a reason, in the absence of other evidence. Tool is a prefix of the program's name. Each
-// code of a wrapper has one meaning, so it decides before text.
+// exitRow maps an exit code to a reason, for lack of other evidence. Tool is a prefix of the program's name. Each of a
+// wrapper's codes has only one meaning, so it decides before text does.
 type exitRow struct {
 	Code    int             `toml:"code"`
 	Tool    string          `toml:"tool"`
@@ -245,8 +245,8 @@ func (r *rule) check() {
 	}
 }
 
-// merge combines two files. A rule of over replaces the rule of base with the same id. If rules of both files match the
-// same line, the rule of over decides.
+// merge combines two files. A rule in over replaces the rule in base with the same id. If rules from both files match
+// the same line, the rule from over decides.
 func merge(base, over *ruleFile) *ruleFile {
 	out := &ruleFile{Status: slices.Concat(over.Status, base.Status), Exit: slices.Concat(over.Exit, base.Exit)}
 	out.Chatter.Any = slices.Concat(over.Chatter.Any, base.Chatter.Any)

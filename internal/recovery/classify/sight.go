@@ -15,10 +15,10 @@ type sight struct {
 	line  string
 	lower string   // "" until computed
 	held  []uint64 // one bit for each vocabulary word in the line; nil before the search
-	odd   bool     // the words are not sufficient to exclude a match
+	odd   bool     // the words cannot rule out a match
 }
 
-// search finds the words of the vocabulary.
+// search finds the vocabulary words in the line.
 func (s *sight) search() {
 	if s.held != nil {
 		return

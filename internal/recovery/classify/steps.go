@@ -14,7 +14,7 @@ import (
 type step struct {
 	name  string // in explanations
 	judge func(*classification) (recovery.Finding, bool)
-	tier  *tierRow // tier of the rules that the step applies to the text, or nil
+	tier  *tierRow // tier whose rules the step applies to the text, or nil
 }
 
 // tiersInCode is the order of the tiers while an agent works. The agent's own report outweighs the output of compilers
@@ -77,7 +77,7 @@ func stepsFor(order []tierRow) []step {
 				return q.chatter(order)
 			}})
 		}
-		if t.name == tierGuess { // the worker observed the failure, so its assertion is better than a guess
+		if t.name == tierGuess { // the worker observed the failure, so its assertion beats a guess
 			all = append(all, step{name: "assertion", judge: (*classification).assertion})
 		}
 		all = append(all, step{name: "text " + string(t.name), judge: func(q *classification) (recovery.Finding,
@@ -109,8 +109,8 @@ func (q *classification) oom() (recovery.Finding, bool) {
 	return recovery.Finding{Reason: recovery.OOMKilled, Cause: q.e.KnownCause, Rule: "oom", Confidence: 1}, q.e.OOM
 }
 
-// event classifies the status and message of an agent's error event, without other output. If they do not match any
-// rule, later steps search the other output for an explanation.
+// event classifies the status and message of an agent's error event, ignoring other output. If they do not match any
+// rule, later steps search the rest of the output for an explanation.
 func (q *classification) event() (recovery.Finding, bool) {
 	fail := q.failure()
 	switch {
@@ -136,7 +136,7 @@ func (q *classification) event() (recovery.Finding, bool) {
 		f = recovery.Finding{Reason: known.Reason, Rule: known.ID, Cause: fail.Message, Confidence: 0.9}
 	}
 	if f.Reason == recovery.Unknown && fail.Code != "" {
-		// ignore guesses from a name
+		// ignore guesses based on a name
 		if named := q.c.decide(recovery.Evidence{Message: fail.Code}); named.Confidence > 0.3 {
 			f = named
 		}
@@ -195,7 +195,7 @@ func (c *Classifier) kindOf(code int) (statusRow, bool) {
 	return c.statusOf(code / 100)
 }
 
-// waitedFor lists the reasons that can keep a program waiting until its deadline.
+// waitedFor lists the reasons that can make a program wait until its deadline.
 var waitedFor = []recovery.Reason{
 	recovery.RateLimited, recovery.QuotaExhausted, recovery.Overloaded,
 	recovery.NetworkTransient, recovery.NetworkPermanent,
@@ -220,8 +220,8 @@ func (q *classification) deadline() (recovery.Finding, bool) {
 	return recovery.Finding{Reason: recovery.Timeout, Cause: q.e.Message, Rule: "deadline", Confidence: 0.8}, true
 }
 
-// missingProgram searches the text for a missing program if the exit code is 127. It precedes other errors, which are
-// usually consequences.
+// missingProgram searches the text for a missing program if the exit code is 127. It precedes other errors, because
+// they are usually consequences.
 func (q *classification) missingProgram() (recovery.Finding, bool) {
 	if q.e.ExitCode == nil || *q.e.ExitCode != 127 {
 		return recovery.Finding{}, false
@@ -245,21 +245,21 @@ func (q *classification) readTier(b *tierRow) (recovery.Finding, bool) {
 		m = q.fetched(m)
 	}
 	if ok && m.rule.ID == ruleConfigFile && q.e.Stage == "VALIDATE" && q.text().names(m.line) {
-		m.reason = recovery.LintFailed // the mistake is in a file of the checkout
+		m.reason = recovery.LintFailed // the mistake is in one of the checkout's files
 	}
 	if ok && b.name == tierCrash {
-		m.quote = q.quote() // a traceback ends with the error
+		m.quote = q.quote() // in a traceback, the error comes last
 	}
 	return m.finding(b.confidence), ok
 }
 
 const ruleConfigFile = "config.file"
 
-// settingsPlace matches the name of a configuration file in the checkout, followed by a line.
+// settingsPlace matches the name of a configuration file in the checkout, followed by a line number.
 var settingsPlace = regexp.MustCompile(`(?:^|[\s"'(:=])[\w-][\w./-]*\.(?:ya?ml|json|toml|tf|hcl|ini|cfg|xml|cue)\b` +
 	`["']?(?:[:(]\d+|,? (?:on )?line \d+|: )`)
 
-// names reports whether settingsPlace matches a line or one of the next two.
+// names reports whether settingsPlace matches the given line or one of the next two.
 func (rd *reading) names(line int) bool {
 	return slices.ContainsFunc(rd.lines[line:min(line+3, len(rd.lines))], settingsPlace.MatchString)
 }
@@ -267,7 +267,7 @@ func (rd *reading) names(line int) bool {
 // transport lists the reasons that rule out an answer from a provider.
 var transport = []recovery.Reason{recovery.NetworkPermanent, recovery.NetworkTransient}
 
-// answered lists texts that show that the provider answered.
+// answered lists texts that prove that the provider answered.
 var answered = []string{"429", "_exhausted"}
 
 // decisive returns the deciding match of a tier. If that match is an agent's claim, a transport failure in the text may
@@ -309,7 +309,7 @@ func (q *classification) fetched(summary match) match {
 	ofIndex := func(line string) bool { return strings.HasPrefix(line, "Looking in indexes: ") }
 	none := func(line string) bool { return strings.HasSuffix(line, "(from versions: none)") }
 	if slices.ContainsFunc(rd.lines, ofIndex) && slices.ContainsFunc(rd.lines, none) {
-		summary.reason = recovery.Unknown // pip does not give the reason
+		summary.reason = recovery.Unknown // pip does not state the reason
 		summary.quote += " (the package index does not answer, refuses, or lacks the package)"
 	}
 	return summary

@@ -10,10 +10,10 @@ import (
 //go:embed translated.tsv
 var embeddedTranslations string
 
-// translations replaces phrases of other languages by English phrases of the rules. It finds a phrase by its
-// first six bytes, because an automaton of all phrases needs 30 MB.
+// translations replaces phrases in other languages with the English phrases that the rules use. It finds a phrase by
+// its first six bytes, because an automaton for all phrases would need 30 MB.
 type translations struct {
-	begins  map[uint64][]translation // by the first six bytes, longest first
+	begins  map[uint64][]translation // by first six bytes, longest first
 	buckets [1 << 10]uint64          // one bit for each hash of a key in begins
 }
 
@@ -25,8 +25,8 @@ const keyLength = 6
 // translate is the built-in table.
 var translate = sync.OnceValue(func() *translations { return newTranslations(embeddedTranslations) })
 
-// newTranslations reads rows of an English phrase and its translations, separated by tabs. Rows that begin with # are
-// comments.
+// newTranslations reads rows that contain an English phrase and its translations, separated by tabs. Rows that start
+// with # are comments.
 func newTranslations(table string) *translations {
 	t := &translations{begins: map[uint64][]translation{}}
 	for row := range strings.Lines(table) {

@@ -6,27 +6,27 @@ import "encoding/binary"
 type vocabulary struct {
 	words []string
 	ids   map[string]uint16
-	next  []link // for each word: the previous word with the same hash
-	// By the hash of a word's first bytes: the index of the last such word plus 1, or 0. Many words begin alike, such
-	// as "not found" and "not allowed", so long words have a separate table with a hash of more bytes.
+	next  []link // the previous word with the same hash, for each word
+	// The index plus 1 of the last word with a given hash of its first bytes, or 0. Many words start the same way, such
+	// as "not found" and "not allowed", so long words have a separate table, with a hash of more bytes.
 	short, long [1 << hashBits]uint16
 }
 
 // link holds cheap checks before a word comparison, because most candidates differ.
 type link struct {
 	next   uint16 // index of the previous word plus 1, or 0
-	length uint8  // of the word, at most 255
+	length uint8  // length of the word, at most 255
 	last   byte   // the word's byte at length-1
 }
 
 const (
 	shortestWord = 3 // in bytes; shorter words are too common
-	longWord     = 6 // longer words are hashed by this many bytes
+	longWord     = 6 // longer words are hashed by their first longWord bytes
 	hashBits     = 14
 
 	shortMask = 1<<(8*shortestWord) - 1
 	longMask  = 1<<(8*longWord) - 1
-	padding   = 8 // bytes after a line that find may read
+	padding   = 8 // number of bytes that find may read past a line
 )
 
 // idsOf returns the ids of words. It adds unknown words.
@@ -73,7 +73,7 @@ func (v *vocabulary) find(line []byte, held []uint64) {
 	}
 }
 
-// follow goes through the list of words that begins at n. It sets the bits of the words with which rest begins.
+// follow walks the list of words from n, and sets the bits of the words that are prefixes of rest.
 func (v *vocabulary) follow(n uint16, rest []byte, held []uint64) {
 	for ; n != 0; n = v.next[n-1].next {
 		l := &v.next[n-1]

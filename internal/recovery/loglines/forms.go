@@ -36,7 +36,7 @@ func (f form) foundBy(find func(string) ([]int, bool)) form {
 	return f
 }
 
-// behindTime lists the formats of the text between a time and the message. The first match wins.
+// behindTime lists the formats of the text that may stand between a time and the message. The first match wins.
 var behindTime = []form{
 	row("Python's logging", `[ ,]?-[ ]+[\w.:/-]+ - LEVEL - `, mayDash),
 	row("Python's logging without a name", `[ ,]?-[ ]+LEVEL - `, mayDash),
@@ -58,7 +58,7 @@ var statedLevel = row("level and colon", `[ \t]*\[?LEVEL\]?: `, func(rest string
 	return beginsLevel(strings.TrimPrefix(skip(rest, " \t"), "["))
 })
 
-// Formats that do not begin with a bare time.
+// Formats that do not start with a bare time.
 var (
 	serilog = row("Serilog", `\[(?:`+stamp+`|`+clock+`) LEVEL\] `, begins('['))
 	apache  = row("Apache", `\[[A-Z][a-z]{2} `+day+` \d{4}\]`, begins('['))
@@ -73,7 +73,7 @@ var (
 // plainLevel matches a level at the start of a line without other signs of a logger. Parse does not remove it.
 var plainLevel = row("level alone", `\s*(?:npm |go: |\[)?LEVEL(?:\]|:|!| |$)`, mayPlain)
 
-// match returns the positions of the match at the start of s, and of the match's group, or nil.
+// match returns the positions of the match at the start of s and of its group, or nil.
 func (f *form) match(s string) []int {
 	if !f.may(s) {
 		return nil
@@ -86,8 +86,8 @@ func (f *form) match(s string) []int {
 	return f.re.FindStringSubmatchIndex(s)
 }
 
-// Parse removes a logger's prefix from a line, and returns the level. If a logger had quoted a message of several
-// lines, the message contains line feeds. Without a logger's prefix, ok is false and message is the line.
+// Parse removes a logger's prefix from a line, and returns the level. If the logger quoted a multi-line message, the
+// result contains line feeds. If the line lacks a logger's prefix, ok is false and message is the line.
 func Parse(line string) (message string, level Level, ok bool) {
 	if line == "" {
 		return line, None, false
@@ -153,19 +153,19 @@ func parseTimed(line string) (string, Level, bool) {
 	return strings.TrimPrefix(rest[min(1, len(rest)):], "- "), None, true
 }
 
-// cutAt returns the text after a match, and the level of its first group.
+// cutAt returns the text after a match, and the level in the match's first group.
 func cutAt(s string, at []int) (message string, level Level) {
 	message = s[at[1]:]
 	if len(at) > 2 && at[2] >= 0 {
 		level = levelOf(s[at[2]:at[3]])
-		if at[3]-at[2] == len("WARN") && !strings.HasPrefix(message, "  ") { // padded to the width of ERROR
+		if at[3]-at[2] == len("WARN") && !strings.HasPrefix(message, "  ") { // WARN is padded to the width of ERROR
 			message = strings.TrimPrefix(message, " ")
 		}
 	}
 	return message, level
 }
 
-// parseLetter reads a line that may begin with a letter for a level, the name of a level or a month.
+// parseLetter reads a line that may start with a level's letter, a level's name or a month.
 func parseLetter(line string) (string, Level, bool) {
 	switch {
 	case len(line) < 10:

@@ -6,7 +6,7 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// Each gate of a form returns false only if the form's expression cannot match.
+// A form's gate returns false only if the form's expression cannot match.
 
 func always(string) bool { return true }
 

@@ -20,14 +20,14 @@ const (
 	Error
 )
 
-// Advises reports whether a line of this level describes an intermediate event rather than the reason for giving up.
+// Advises reports whether a line of this level describes an intermediate event instead of the reason for giving up.
 func (l Level) Advises() bool { return None < l && l < Error }
 
 // levelWords are the level names of syslog and of loggers for Python, Java, Go, Rust and JavaScript, as a regular
 // expression.
 const levelWords = `(?i:trace|silly|finest|finer|fine|debu?g?|dbg|verb(?:ose)?|info?|information|notice|warn(?:ing)?|wrn|erro?r?|fatal?|ftl|crit(?:ical)?|d?panic|severe|emerg(?:ency)?|alert|fail)`
 
-// isLevel reports whether levelWords match a word as a whole.
+// isLevel reports whether levelWords matches the whole word.
 func isLevel(word string) bool {
 	switch strings.ToLower(word) {
 	case "deb", "debg", "errr":
@@ -45,7 +45,7 @@ func findLevel(rest string) (at []int, ok bool) {
 	for end < len(rest) && plaintext.IsLetter(rest[end]) {
 		end++
 	}
-	if end < len(rest) && rest[end] >= utf8.RuneSelf { // the character may belong to a level
+	if end < len(rest) && rest[end] >= utf8.RuneSelf { // the character may be part of a level
 		return nil, false
 	}
 	c := timeCursor{s: rest, i: end}
@@ -60,7 +60,7 @@ func findLevel(rest string) (at []int, ok bool) {
 	return []int{0, c.i, begin, end}, true
 }
 
-// levelOf returns the level that a word names, or None.
+// levelOf returns the level named by a word, or None.
 func levelOf(word string) Level {
 	switch strings.ToLower(word) {
 	case "trace", "silly", "finest", "finer", "fine":
@@ -78,7 +78,7 @@ func levelOf(word string) Level {
 	return None
 }
 
-// levelOfNumber returns the level that a number means in pino or bunyan, or None.
+// levelOfNumber returns the level that a number stands for in pino or bunyan, or None.
 func levelOfNumber(n float64) Level {
 	switch {
 	case n < 10 || n > 100:
@@ -95,7 +95,7 @@ func levelOfNumber(n float64) Level {
 	return Error
 }
 
-// letterLevel returns the level that the first letter of a line means in glog or Ruby.
+// letterLevel returns the level that a line's first letter stands for in glog or Ruby.
 func letterLevel(c byte) Level {
 	switch c {
 	case 'D':

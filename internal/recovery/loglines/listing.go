@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// listed are beginnings of lines that only list names: passed tests, packages, plugins and downloads.
+// listed contains the prefixes of lines that only list names: passed tests, packages, plugins and downloads.
 var listed = byFirst([]string{
 	"--- PASS: ", "--- SKIP: ", "=== RUN ", "=== PAUSE ", "=== CONT ", "=== NAME ", "PASS ", "ok  \t", "[ RUN      ] ",
 	"[       OK ] ", "✓ ", "✔ ", "√ ", "plugins: ", "timeout method: ", "timeout func_only: ", "├── ", "├─┬ ", "└── ",
@@ -13,8 +13,8 @@ var listed = byFirst([]string{
 	"go: downloading ", "go: added ", "go: found ", "go: upgraded ", "ii  ", "create mode ", "delete mode ",
 })
 
-// listing matches other lines that only list names. The first column holds the first bytes that such a line can have. A
-// version must contain a dot.
+// listing matches other lines that only list names. The first column holds the bytes with which such a line can start.
+// A version must contain a dot.
 var listing = []struct {
 	first string
 	re    *regexp.Regexp
@@ -33,7 +33,7 @@ var listing = []struct {
 	{"C", regexp.MustCompile(`^Collecting [\w.-]+(?:\[[\w,-]+\])?(?:[=<>~!]=[\w.,<>=!~*-]+)?$`)},
 }
 
-// Lines that can begin with any byte: a passed test, a package with its version, a changed file, a file.
+// Lines that can start with any byte: a passed test, a package with its version, a changed file, a file.
 var (
 	passed   = regexp.MustCompile(` PASSED(?: +\[ *\d+%\])?$`)
 	packaged = regexp.MustCompile(`^[\w.-]+ (?:\((?:default: )?\d+\.[\w.+, :-]*\)| +v?\d+(?:\.[\w+-]+)+)$`)
@@ -62,7 +62,7 @@ func byFirst(parts []string) (by [256][]string) {
 	return by
 }
 
-// longestListing is the maximum length of a line to which expressions are applied.
+// longestListing is the length up to which a line is matched against expressions.
 const longestListing = 160
 
 // Lists reports whether a line only lists names. A name can sound like a failure, but is not evidence of one.

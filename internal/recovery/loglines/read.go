@@ -11,7 +11,7 @@ import (
 type Lines struct {
 	Text   string
 	Lines  []string // of Text
-	levels []Level  // may be shorter than Lines; the remaining lines have no level
+	levels []Level  // may be shorter than Lines; the remaining lines lack a level
 	Logged bool     // at least one line has a logger's prefix
 }
 

@@ -32,7 +32,7 @@ func parseJSON(line string) (string, Level, bool) {
 		return line, None, false
 	}
 	decoder := json.NewDecoder(strings.NewReader(line))
-	decoder.UseNumber() // keeps a time in seconds unchanged
+	decoder.UseNumber() // keep a time in seconds unchanged
 	if decoder.Decode(&fields) != nil {
 		return line, None, false
 	}
@@ -66,7 +66,7 @@ func parseJSON(line string) (string, Level, bool) {
 	return withRest(message, fields), level, true
 }
 
-// joined appends an error to its message.
+// joined appends the error to the message.
 func joined(message, err string) string {
 	switch {
 	case message == "" || strings.Contains(err, message):
@@ -91,7 +91,7 @@ func withRest(message string, fields map[string]any) string {
 			nested = true
 		default:
 			pair := fmt.Sprintf("%s=%v", k, v)
-			pairs = append(pairs, strings.TrimPrefix(pair, "=")) // words after the pairs do not have a key
+			pairs = append(pairs, strings.TrimPrefix(pair, "=")) // words after the pairs lack a key
 		}
 	}
 	if nested {
@@ -139,7 +139,7 @@ func parseLogfmt(line string) (string, Level, bool) {
 	return withRest(message, fields), levelOf(level), true
 }
 
-// logfmtValue returns the value at the start of s, and the text after the following blank.
+// logfmtValue returns the value at the start of s, and the text after the blank that follows it.
 func logfmtValue(s string) (value, rest string) {
 	if !strings.HasPrefix(s, `"`) {
 		value, rest, _ = strings.Cut(s, " ")

@@ -8,11 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// maxQuotes is the maximum number of nested quotations to expand.
+// maxQuotes is the maximum depth of nested quotations to expand.
 const maxQuotes = 4
 
-// unquote returns the text of JSON strings in a line. The line may be one string, or an object with texts in its
-// fields, or contain a string after other words. ok is false if the line contains none of these.
+// unquote returns the text of JSON strings in a line. The line may be a string, an object with texts in its fields, or
+// words followed by a string. Otherwise, ok is false.
 func unquote(line string) (text string, ok bool) {
 	if first := strings.TrimLeft(line, " "); first == "" || ' ' < first[0] && first[0] < utf8.RuneSelf &&
 		first[0] != '"' && strings.IndexByte(line, '\\') < 0 {

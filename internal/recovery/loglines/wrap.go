@@ -10,19 +10,20 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// Widths, in characters, at which programs wrap text: the width of a terminal, less a margin and a border.
+// Widths, in characters, at which programs wrap text: a terminal's width minus a margin and a border.
 const (
 	narrowest = 54
 	shortest  = 30 // minimum width of the widest line
-	stub      = 3  // minimum width of a line before a long word
+	stub      = 3  // minimum width of a line that precedes a long word
 	widest    = 200
 )
 
 // Crossing counts the known phrases that begin in left or between, and end in right.
 type Crossing func(left, between, right string) int
 
-// unwrap joins lines that were wrapped at a width. boxed marks lines that were in a frame. A line was wrapped if the
-// first word of the next line did not fit on it, and if the two lines form a continuous text. Lists are not joined.
+// unwrap joins lines that were wrapped at some width. boxed marks lines that were in a frame. A line counts as wrapped
+// if the next line's first word would not have fitted on it and the two lines form a continuous text. Lists are not
+// joined.
 func unwrap(lines []string, boxed []bool, crossing Crossing) []string {
 	out := lines[:0:0]
 	s := &segment{crossing: crossing}
@@ -55,11 +56,11 @@ type segment struct {
 	width    int // of the widest line
 	bonds    []bond
 	joins    []bool
-	soft     int // number of joins after a line with room left
-	hard     int // number of joins after a full line
+	soft     int // number of joins after lines with room left
+	hard     int // number of joins after full lines
 }
 
-// take restarts with the given lines, and reports whether they may have been wrapped.
+// take restarts with new lines, and reports whether they may have been wrapped.
 func (s *segment) take(lines []string) bool {
 	if len(lines) < 2 {
 		return false
@@ -85,7 +86,7 @@ func (s *segment) take(lines []string) bool {
 	return s.width >= shortest && s.width <= widest
 }
 
-// bond is the strength of evidence that two lines belong together.
+// bond is the strength of the evidence that two lines belong together.
 type bond int
 
 const (
@@ -131,7 +132,7 @@ func (s *segment) judge(boxed bool) bool {
 	return true
 }
 
-// full reports whether the first word of the next line had no room on line i.
+// full reports whether line i lacked room for the first word of the next line.
 func (s *segment) full(i int) bool {
 	next := strings.TrimLeft(s.lines[i+1], " ")
 	word, _, _ := strings.Cut(next, " ")
@@ -158,7 +159,7 @@ func (s *segment) appendTo(out []string) []string {
 	return out
 }
 
-// glue returns the text between line i and the next line: empty if a word was cut.
+// glue returns the text to insert between line i and the next line. It is empty if a word was cut.
 func (s *segment) glue(i int, next string) string {
 	line := s.lines[i]
 	if s.widths[i] < s.width || strings.HasSuffix(line, " ") || len(s.lines[i+1])-len(next) == 1 {
@@ -185,7 +186,7 @@ func (s *segment) glue(i int, next string) string {
 	return " "
 }
 
-// longWord is the length from which a word is probably an address, a path or JSON.
+// longWord is the length from which a word is likely to be an address, a path or JSON.
 const longWord = 24
 
 func plainWord(s string) bool {
@@ -197,8 +198,8 @@ func bothDigits(last, first string) bool {
 }
 
 // phrases counts the known phrases that begin in line and end in next. cut is their number if the lines are joined
-// without a blank, and whole if they are joined with a blank. least is the minimum number of a phrase's characters on
-// each side.
+// without a blank, and whole is their number with a blank. least is the minimum number of a phrase's characters on each
+// side.
 func (s *segment) phrases(line, next string, least int) (cut, whole int) {
 	const near = 48
 	left, right := line[max(0, len(line)-near):], next[:min(len(next), near)]
@@ -280,7 +281,7 @@ var label = regexp.MustCompile(`^[A-Za-z][\w.-]*(?: [a-z]+)?(?:\[\d+\])?: `)
 // isPlace reports whether a line begins with a position in a file (a.go:7:2: x, a.cs(7,2)), or with the name of a field
 // ("a": x, a=x).
 func isPlace(line string) bool {
-	name, file, letter := 0, 0, false // lengths of the runs of characters allowed in a name and a file
+	name, file, letter := 0, 0, false // lengths of the longest prefixes allowed as a name and as a file
 	for ; file < len(line); file++ {
 		c := line[file]
 		if !plaintext.IsWord(c) && c != '.' && c != '/' && c != '\\' && c != '-' {
@@ -326,14 +327,14 @@ func isPlace(line string) bool {
 	return false
 }
 
-// starts are beginnings of lines that do not continue another line.
+// starts contains prefixes of lines that do not continue another line.
 var starts = []string{
 	"- ", "* ", "• ", "· ", "at ", "File \"", "--", "==", "__", "++", "@@", "$ ", "> ", ">>", "#", "✖", "✗", "✘", "✓",
 	"✔", "×", "›", "❯", "⎿", "●", "|", "~", "^", "[", "<",
 	"{\"", "E ", "✕", "⨯", "...", "Caused by", "Traceback", "FAIL", "PASS", "npm ", "During handling",
 }
 
-// startsBy holds starts by first byte.
+// startsBy groups starts by first byte.
 var startsBy = byFirst(starts)
 
 // beginAlike reports whether two lines have the same first word.

@@ -3,7 +3,7 @@ package plaintext
 import "strings"
 
 // WithoutControl returns valid UTF-8 text as a terminal would display it. It drops text that a carriage return or
-// backspaces overwrite, and replaces a cursor movement by a blank or a line feed. It removes control characters and
+// backspaces overwrite, and replaces a cursor movement with a blank or a line feed. It removes control characters and
 // control sequences (CSI, OSC, DCS and others, with ESC or as C1, complete or truncated). It does not change text
 // without control characters.
 func WithoutControl(s string) string {
@@ -21,7 +21,7 @@ func WithoutControl(s string) string {
 			i++
 		case c == 0x1b:
 			i += p.escape(s[i:])
-		case c == 0xc2 && i+1 < len(s) && s[i+1] < 0xa0: // C1: one character instead of ESC and a letter
+		case c == 0xc2 && i+1 < len(s) && s[i+1] < 0xa0: // C1 is one character instead of ESC and a letter
 			i += p.sequence(s[i+1]-0x40, s[i+2:]) + 2
 		default:
 			p.control(c)
@@ -97,11 +97,11 @@ var suspect = func() (is [256]bool) {
 	return is
 }()
 
-// page is the text so far, and the position at which the cursor's row begins.
+// page is the text so far, and the start of the cursor's row.
 type page struct {
 	out      []byte
 	row      int
-	returned bool // the cursor is at the beginning of the row, so the next text overwrites the row
+	returned bool // the cursor is at the start of the row, so the next text overwrites the row
 }
 
 func (p *page) put(c byte) {
@@ -127,7 +127,7 @@ func (p *page) control(c byte) {
 		p.returned = true
 	case c == '\b':
 		n := len(p.out)
-		for n > p.row && p.out[n-1]&0xc0 == 0x80 { // the other bytes of the character
+		for n > p.row && p.out[n-1]&0xc0 == 0x80 { // the character's other bytes
 			n--
 		}
 		p.out = p.out[:max(p.row, n-1)]
@@ -151,8 +151,8 @@ func (p *page) escape(s string) int {
 	return p.sequence(s[1], s[2:]) + 2
 }
 
-// sequence applies the control sequence that begins with ESC and kind and continues in s. It returns the length of the
-// part in s.
+// sequence applies the control sequence that starts with ESC and kind and continues in s. It returns the length of the
+// rest in s.
 func (p *page) sequence(kind byte, s string) int {
 	switch kind {
 	case '[':
@@ -185,7 +185,7 @@ func (p *page) csi(s string) int {
 	return n + 1
 }
 
-// jump begins a new row, unless the current one is empty.
+// jump starts a new row, unless the current one is empty.
 func (p *page) jump() {
 	if len(p.out) > p.row {
 		p.newline()

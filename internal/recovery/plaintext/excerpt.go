@@ -34,7 +34,7 @@ func Excerpt(output, cause string, n int) string {
 	return strings.Join(out, "\n")
 }
 
-// told returns the lines of an output that are not blank.
+// told returns the output's non-blank lines.
 func told(output string) (lines []string) {
 	for l := range strings.Lines(Clean(output)) {
 		if strings.TrimSpace(l) != "" {
@@ -72,7 +72,7 @@ func telling(lines []string, cause string) int {
 	return len(lines) - 1
 }
 
-// shown returns a line, cut to the part around the cause if it is long.
+// shown returns a line. If it is long, shown cuts it to the part around the cause.
 func shown(line, cause string) string {
 	if len(line) <= maxExcerptLine {
 		return line

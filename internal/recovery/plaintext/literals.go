@@ -1,8 +1,8 @@
 package plaintext
 
-// Literals finds lower-case literals in a line, in one pass regardless of their number (Aho and Corasick, 1975).
-// Matching ignores ASCII case. A state is the offset of its row in next, so that a step is one addition and one load.
-// The states with owners come last.
+// Literals finds any number of lower-case literals in a line in one pass (Aho and Corasick, 1975). Matching ignores
+// ASCII case. A state is the offset of its row in next, so that a step is one addition and one load. The states with
+// owners come last.
 type Literals struct {
 	class  [256]uint8 // byte → column; 0 for bytes that occur in no literal
 	width  uint32     // columns
@@ -70,14 +70,15 @@ func NewLiterals(sets [][]string) *Literals {
 	return l
 }
 
-// grow adds a state.
+// grow adds a state to the trie.
 func (t *trie) grow() uint32 {
 	t.next = t.next[:len(t.next)+int(t.width)]
 	t.owners = append(t.owners, nil)
 	return uint32(len(t.owners) - 1)
 }
 
-// link turns the trie into an automaton, breadth first. A missing edge gets the target of the longest proper suffix.
+// link turns the trie into an automaton, breadth first. A missing edge leads to the target of the longest proper
+// suffix.
 func (t *trie) link() {
 	fail := make([]uint32, len(t.owners))
 	var queue []uint32
@@ -131,7 +132,7 @@ func (t *trie) arrange() {
 	t.next = next
 }
 
-// Scan calls found for every occurrence, with its owner and end offset, in order of the ends. Of several literals with
+// Scan calls found for every occurrence, with its owner and end offset, in order of the ends. If several literals have
 // the same end, the longest comes first.
 func (l *Literals) Scan(text string, found func(owner, end int)) {
 	part := len(text) / lanes
@@ -152,13 +153,13 @@ func (l *Literals) Scan(text string, found func(owner, end int)) {
 
 // Crossing counts the occurrences in left+between+right that begin before right and end in it.
 func (l *Literals) Crossing(left, between, right string) (n int) {
-	across, alone := uint32(0), uint32(0) // states after left and right together, and after right only
+	across, alone := uint32(0), uint32(0) // states after all texts so far, and after right only
 	for _, part := range [...]string{left, between} {
 		for i := 0; i < len(part); i++ {
 			across = l.next[across+uint32(l.class[part[i]])]
 		}
 	}
-	for i := 0; i < len(right) && across != alone; i++ { // equal states stay equal
+	for i := 0; i < len(right) && across != alone; i++ { // once equal, the states stay equal
 		across = l.next[across+uint32(l.class[right[i]])]
 		alone = l.next[alone+uint32(l.class[right[i]])]
 		n += l.ends(across) - l.ends(alone)
@@ -192,7 +193,7 @@ func (l *Literals) scan(text string, from, behind int, found func(owner, end int
 const (
 	lanes        = 4
 	hitsOfLane   = 32 // initial capacity
-	shortestPart = 4  // of a lane, in lengths of the longest literal; a lane also reads one length before its part
+	shortestPart = 4  // minimum part per lane, in lengths of the longest literal; a lane starts one length earlier
 )
 
 // hit is the end of one or more literals.
@@ -201,7 +202,7 @@ type hit struct {
 	end   uint32
 }
 
-// scanParts scans the first lanes*part bytes of a text, part bytes in each lane. Each lane begins early enough to find
+// scanParts scans the first lanes*part bytes of a text, part bytes in each lane. Each lane starts early enough to find
 // the literals that reach into its part.
 func (l *Literals) scanParts(text string, part int) (hits [lanes][]hit) {
 	var state [lanes]uint32

@@ -12,10 +12,10 @@ const (
 	tagFirst, tagLast = '\U000E0020', '\U000E007F'
 )
 
-// regions are the flags that are written with tags.
+// regions lists the regions with flags that are written with tags.
 var regions = []string{"gbeng", "gbsct", "gbwls"}
 
-// blank lists letters and marks without a shape.
+// blank lists letters and marks that are invisible.
 var blank = map[rune]bool{
 	'\u034f': true, '\u115f': true, '\u1160': true, '\u17b4': true, '\u17b5': true,
 	'\u3164': true, '\uffa0': true, '\u2800': true, '\u2028': true, '\u2029': true,
@@ -30,9 +30,9 @@ func Shown(s string) string {
 // joined returns a text as one line, with one blank between words.
 func joined(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// Seen removes invisible characters from a text, and counts the runs. It keeps characters that affect an adjacent
-// character in normal writing: joiners between letters and between emoji, one variation selector, the tags of a flag,
-// and direction marks next to right-to-left letters.
+// Seen removes invisible characters from a text, and counts the runs that it removed. It keeps characters that affect
+// an adjacent character in normal writing: joiners between letters and between emoji, one variation selector, the tags
+// of a flag, and direction marks next to right-to-left letters.
 func Seen(words string) (seen string, hidden int) {
 	if strings.IndexFunc(words, unseen) < 0 {
 		return words, 0
@@ -74,7 +74,7 @@ func unseen(r rune) bool {
 		r >= 0xE0000 && r <= 0xE0FFF || r == '\ufff0' || r > '\ufff0' && r <= '\ufff8' || r == '\u2065'
 }
 
-// belongs returns the length of the run at i that affects the characters next to it, or 0 without such a run.
+// belongs returns the length of the run at i if it affects the characters next to it, or 0.
 func belongs(in []rune, i int) int {
 	r := in[i]
 	before, after := rune(0), rune(0)
@@ -145,7 +145,7 @@ func flagTags(in []rune, i int) int {
 	return 0
 }
 
-// pictures reports whether a character is an emoji or a skin tone.
+// pictures reports whether a character is an emoji, a pictorial symbol or a skin tone.
 func pictures(r rune) bool {
 	return r >= 0x1F000 && r <= 0x1FAFF || r >= 0x2190 && r <= 0x2BFF || r == 0x00A9 || r == 0x00AE || r == 0x203C ||
 		r == 0x2049 || r == 0x3030 || r == 0x303D

@@ -8,8 +8,8 @@ import (
 // Limits on input.
 const (
 	maxText  = 256 << 10 // bytes kept at the end of a text; four times the longest message on the bus
-	MaxLine  = 2 << 10   // bytes around a literal that an expression reads; longer lines are data and not sentences
-	MaxCause = 300       // in bytes; fits on a line of an issue comment
+	MaxLine  = 2 << 10   // bytes around a literal that an expression reads; longer lines are data instead of sentences
+	MaxCause = 300       // in bytes; fits on one line of an issue comment
 )
 
 // Clean returns the newest maxText bytes of s as valid UTF-8 without terminal control.
@@ -45,8 +45,8 @@ func OneLine(s string) string {
 	return strings.TrimRight(s[:cut], " ") + mark
 }
 
-// From cuts off the beginning of a long line. The result begins about half of MaxCause before the offset end, at the
-// start of a sentence, or else of a word.
+// From cuts off the start of a long line. The result starts about half of MaxCause before the offset end, at the start
+// of a sentence or else of a word.
 func From(line string, end int) string {
 	start := max(0, end-MaxCause/2)
 	if start == 0 {
@@ -82,5 +82,5 @@ func IsHex(b byte) bool { return IsDigit(b) || 'a' <= b|0x20 && b|0x20 <= 'f' }
 // IsLetter reports whether b is an ASCII letter.
 func IsLetter(b byte) bool { return 'a' <= b|0x20 && b|0x20 <= 'z' }
 
-// IsWord reports whether b belongs to a word.
+// IsWord reports whether b is a letter, a digit or an underscore.
 func IsWord(b byte) bool { return IsLetter(b) || IsDigit(b) || b == '_' }

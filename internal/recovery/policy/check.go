@@ -8,7 +8,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// Fault is a problem of a policy: either the reason to refuse the document, or a part that is unreachable, endless,
+// Fault is a problem with a policy: either a reason to refuse the document, or a part that is unreachable, endless,
 // contradictory or without effect.
 type Fault struct {
 	File string `json:"file,omitempty"` // the document
@@ -22,16 +22,16 @@ type Fault struct {
 // FaultKind classifies a fault.
 type FaultKind string
 
-// The kinds. Only the last makes a policy invalid.
+// The kinds. Only the last one makes a policy invalid.
 const (
 	Unreachable FaultKind = "unreachable"
-	Endless     FaultKind = "endless" // only the engine's limit ends it
+	Endless     FaultKind = "endless" // only the engine's limit ends the ladder
 	Contradicts FaultKind = "contradicts"
 	NoEffect    FaultKind = "no_effect"
 	Refused     FaultKind = "refused"
 )
 
-// String returns the fault in one line.
+// String returns the fault on one line.
 func (f Fault) String() string {
 	s := f.Text
 	if f.Kind != Refused {
@@ -54,7 +54,7 @@ func (f Fault) String() string {
 func (p *Policy) Check() []Fault {
 	faults := p.check(false)
 	for i := range faults {
-		faults[i].Line = 0 // the document itself is not available
+		faults[i].Line = 0 // lines do not apply, because the document is not available
 	}
 	return faults
 }
@@ -117,7 +117,7 @@ func checkBackoff(b recovery.Backoff, where string, say func(FaultKind, string))
 func (r *Row) checkTimes(say func(FaultKind, string)) {
 	for i, g := range r.Ladder {
 		name := "step " + strconv.Itoa(i+1)
-		if !r.broken { // the action of a broken row may be a fallback
+		if !r.broken { // a broken row's action may be a fallback
 			name += " (" + string(g.Action) + ")"
 		}
 		if g.Times == 0 {
@@ -243,7 +243,7 @@ func (p *Policy) checkEnd(r *Row, say func(FaultKind, string)) {
 	}
 }
 
-// uses reports whether any step waits for a limit (free), leads to another attempt (again), or uses the same provider
+// uses reports whether any step waits for a limit (free), leads to another attempt (again) or uses the same provider
 // again (same).
 func (r *Row) uses() (free, again, same bool) {
 	for _, g := range r.Ladder {

@@ -7,15 +7,15 @@ import (
 	"retake/internal/recovery"
 )
 
-// DecisionInput contains the inputs of a decision in addition to the finding and the tally.
+// DecisionInput contains the inputs of a decision other than the finding and the tally.
 type DecisionInput struct {
 	HasAlternative   bool   // another model is configured
-	AlreadyCompacted bool   // an earlier attempt had a shortened context
-	Caller           string // the component that failed, for rows with a caller
+	AlreadyCompacted bool   // an earlier attempt ran with a shortened context
+	Caller           string // the component that failed, for rows restricted to a caller
 	BudgetLeft       *int   // attempts left in another budget; nil if unknown
 }
 
-// maxHops is the maximum number of times that rows with the key "becomes" may change the reason.
+// maxHops limits how often rows with the key "becomes" may change the reason.
 const maxHops = 8
 
 // Decide returns the verdict on a finding. For any policy, it grants at most engineCap attempts to one tally, respects
@@ -58,10 +58,10 @@ func (p *Policy) choose(f recovery.Finding, s *state, facts DecisionInput) (v re
 		rung, at, tooLong := row.rung(s, &count, v.Counter, f, facts)
 		if rung != nil {
 			if v.Action, step = rung.Action, count.Step+1; v.Action.About().Free {
-				step = count.N + 1 // a wait restarts only the backoff of other actions
+				step = count.N + 1 // a wait only restarts the backoff of other actions
 			}
 			if at.total < 0 && p.guards.MaxRetries >= 0 && !rung.Action.About().Free {
-				at.n, at.total = s.redispatches()+1, p.guards.MaxRetries // the policy's only limit
+				at.n, at.total = s.redispatches()+1, p.guards.MaxRetries // this is the policy's only limit
 			}
 			row.grant(&v, rung, at)
 			break
@@ -134,7 +134,7 @@ func (p *Policy) bound(v *recovery.Verdict, s *state, facts DecisionInput) {
 	}
 }
 
-// counter returns the name of the tally's counter for a failure.
+// counter returns the name of the counter that tallies a failure.
 func (r *Row) counter(f recovery.Finding, facts DecisionInput) string {
 	switch r.Count {
 	case ByCall:
@@ -184,14 +184,14 @@ func (p *Policy) delay(v *recovery.Verdict, r *Row, f recovery.Finding, step int
 	}
 }
 
-// afterSteps returns the wait at a step of the backoff if the error does not state a wait.
+// afterSteps returns the wait at a step of the backoff if the error does not state one.
 func (w Wait) afterSteps(step int) time.Duration {
 	first, most := w.Unstated()
 	_, d := recovery.Backoff{Initial: first, Max: most, Factor: 2}.Range(step)
 	return d
 }
 
-// Unstated returns the first wait if the error does not state a wait, and the longest wait after doubling.
+// Unstated returns the first wait and the longest wait after doubling, for errors that do not state a wait.
 func (w Wait) Unstated() (first, most time.Duration) {
 	first, most = w.Default, w.Cap
 	if first <= 0 {
@@ -206,10 +206,10 @@ func (w Wait) Unstated() (first, most time.Duration) {
 	return min(first, most), most
 }
 
-// firstUnstated is the default first wait if the error does not state a wait. Providers commonly limit requests per
-// minute or longer.
+// firstUnstated is the default first wait if the error does not state one. Providers commonly limit requests per minute
+// or longer.
 const firstUnstated = time.Minute
 
-// longestUnstated is the default longest wait if the error does not state a wait. Providers commonly limit requests per
+// longestUnstated is the default longest wait if the error does not state one. Providers commonly limit requests per
 // hour or shorter, such as GitHub's primary limit.
 const longestUnstated = time.Hour

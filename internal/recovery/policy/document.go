@@ -37,10 +37,10 @@ func Preset(name string) (*Policy, error) {
 	return p, nil
 }
 
-// Parse reads a policy from a document in the format of presets/director.toml, which explains it. Missing values come
-// from the base: the preset that the key base names, or else the argument. The policy's name is the file's name without
-// directory and extension. The error wraps ErrDocument and reports all faults together. It is a Refusal, or a TOML
-// syntax error.
+// Parse reads a policy from a document in the format of presets/director.toml, which explains it. It takes missing
+// values from the base: the preset named by the key base, or else the argument. The policy's name is the file's name
+// without directory and extension. The error wraps ErrDocument and reports all faults together. It is a Refusal, or a
+// TOML syntax error.
 func Parse(file string, base *Policy, data []byte) (*Policy, error) {
 	p, faults, err := parsePolicy(file, base, data)
 	if err != nil {
@@ -55,7 +55,7 @@ func Parse(file string, base *Policy, data []byte) (*Policy, error) {
 // Refusal lists every reason for which a document was refused.
 type Refusal []Fault
 
-// Error returns one line for each fault.
+// Error returns one line per fault.
 func (r Refusal) Error() string {
 	lines := make([]string, len(r))
 	for i, f := range r {
@@ -80,7 +80,7 @@ func (r Refusal) As(target any) bool {
 	return true
 }
 
-// Review reads a document like Parse, and returns every problem with its line: the reasons for a refusal, and the
+// Review reads a document like Parse, and returns every problem with its line: the reasons for refusing it, and the
 // results of Check under the given limits. If the document is refused, p is nil. The error reports invalid TOML.
 func Review(file string, base *Policy, data []byte, limits *Limits) (p *Policy, faults []Fault, err error) {
 	p, faults, err = parsePolicy(file, base, data)
@@ -104,7 +104,7 @@ func Review(file string, base *Policy, data []byte, limits *Limits) (p *Policy, 
 	return p, faults, nil
 }
 
-// byLine sorts faults by line. Faults of the whole document come last.
+// byLine sorts faults by line. Faults in the document as a whole come last.
 func byLine(faults []Fault) {
 	slices.SortStableFunc(faults, func(a, b Fault) int {
 		if (a.Line == 0) != (b.Line == 0) {
@@ -204,7 +204,8 @@ func (d *document) rows(own []any, base *Policy, rows []Row) []Row {
 	return rows
 }
 
-// row reads one [[row]], and returns it with its key. Missing values come from the base's row for the same failures.
+// row reads one [[row]], and returns it with its key. It takes missing values from the base's row for the same
+// failures.
 func (n table) row(base *Policy) (Row, string) {
 	on, _ := n.values["on"].(string)
 	caller, _ := n.values["caller"].(string)
@@ -219,7 +220,7 @@ func (n table) row(base *Policy) (Row, string) {
 	}
 	_, isReason := recovery.Describe(recovery.Reason(on))
 	if (isReason || on == "*") && r.On != on {
-		r.Reasons = nil // as in the base's row
+		r.Reasons = nil // the same as in the base's row
 	}
 	if r.Backoff == nil && n.has("backoff") {
 		r.Backoff = &Backoff{Factor: 2, Jitter: recovery.NoJitter, Max: longestUnstated}
@@ -246,7 +247,7 @@ func (n table) row(base *Policy) (Row, string) {
 	return r, key
 }
 
-// prune removes inherited settings that have no effect after a change of the ladder or its end.
+// prune removes inherited settings that have no effect because the ladder or its end has changed.
 func (n table) prune(r *Row) {
 	if n.has("then") && !n.has("becomes") {
 		r.Becomes = ""

@@ -11,9 +11,9 @@ import (
 // Guards limit all rows of a policy together. Each guard can veto another attempt, and the verdict then names the
 // guard. A limit of 0 or less means unlimited. For MaxRetries, only a negative value means unlimited.
 type Guards struct {
-	// MaxRetries is the number of re-dispatches over all causes. Waits for rate limits do not count.
+	// MaxRetries limits re-dispatches for all causes together. Waits for rate limits do not count.
 	MaxRetries int `toml:"max_retries"`
-	// MaxConsecutiveErrors is the number of permitted consecutive errors.
+	// MaxConsecutiveErrors is the permitted number of consecutive errors.
 	MaxConsecutiveErrors int             `toml:"max_consecutive_errors"`
 	IterationBudget      int             `toml:"iteration_budget"` // attempts minus refunds
 	PaidCallBudget       int             `toml:"paid_call_budget"` // paid calls, including failed ones
@@ -29,7 +29,7 @@ type Guards struct {
 // engineCap is the maximum number of attempts within one claim, including free attempts, under any policy.
 const engineCap = 100
 
-// Names of the guards on a task's usage, as in verdicts.
+// Names of the guards on a task's usage, as they appear in verdicts.
 const (
 	GuardBudget     = "budget" // the caller's own budget
 	GuardIterations = "iteration_budget"
@@ -37,7 +37,7 @@ const (
 	GuardCost       = "cost_budget"
 )
 
-// guardAsks contains the question to a person for each budget's guard.
+// guardAsks maps each budget's guard to the question for a person.
 var guardAsks = map[string]string{
 	GuardBudget: "Decide whether the issue is worth more: if so, answer /agent retry, which resets its meters to " +
 		"zero; or raise the budget in [recovery].",
@@ -77,7 +77,7 @@ func (g *Guards) usedUp(t *recovery.Tally, iterations int) string {
 	return ""
 }
 
-// PaidCallsLeft returns the remaining paid calls of a task, or nil if unlimited.
+// PaidCallsLeft returns a task's remaining paid calls, or nil if they are unlimited.
 func (g Guards) PaidCallsLeft(t recovery.Tally) *int64 {
 	if g.PaidCallBudget <= 0 {
 		return nil
@@ -85,8 +85,8 @@ func (g Guards) PaidCallsLeft(t recovery.Tally) *int64 {
 	return new(max(int64(g.PaidCallBudget)-t.PaidCalls, 0))
 }
 
-// Overspent describes the budget that a running attempt has exceeded, or returns "". A budget that is exactly used up
-// does not count.
+// Overspent describes the budget that a running attempt has exceeded, or returns "". An exactly exhausted budget does
+// not count.
 func (g Guards) Overspent(t recovery.Tally) string {
 	switch {
 	case g.PaidCallBudget > 0 && t.PaidCalls > int64(g.PaidCallBudget):
@@ -127,7 +127,7 @@ func (p *Policy) veto(v *recovery.Verdict, s *state,
 }
 
 // Forbids explains why the guards would veto another charged attempt after any failure, or returns "". It ignores
-// consecutive errors, because only another error would exceed their limit.
+// consecutive errors, because their limit is only exceeded by another error.
 func (p *Policy) Forbids(t recovery.Tally) string {
 	_, _, why := p.forbids(&state{t: &t}, true)
 	return why
@@ -161,14 +161,15 @@ func (p *Policy) retriesKey() string {
 	return "director.max_retries"
 }
 
-// state is a tally. If ahead is set, the tally counts as if that verdict had been applied.
+// state is a tally. If ahead is set, the state counts as if that verdict had been applied.
 type state struct {
 	t     *recovery.Tally
 	ahead *recovery.Verdict
-	same  string // counter of the failure's signature, which the verdict ahead also counts
+	same  string // counter of the failure's signature, to which the verdict ahead adds as well
 }
 
-// count returns a counter. It includes the verdict ahead, except in Took, for which callers use took.
+// count returns a counter, including the verdict ahead. Its Took does not include that verdict; callers use took
+// instead.
 func (s *state) count(of string) recovery.Count {
 	c := s.t.Counter(of)
 	if s.ahead != nil {
@@ -182,7 +183,7 @@ func (s *state) count(of string) recovery.Count {
 	return c
 }
 
-// took returns the number of times that a counter led to an action.
+// took returns how often a counter has led to an action.
 func (s *state) took(c *recovery.Count, of string, a recovery.Action) int {
 	return s.plus(c.Taken(a), s.ahead != nil && s.ahead.Action == a && (of == s.ahead.Counter || of == s.same))
 }

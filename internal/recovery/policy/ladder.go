@@ -10,16 +10,16 @@ import (
 // ladderPosition is a failure's position on a ladder.
 type ladderPosition struct {
 	// The failure is number n of the total that the ladder handles. On an endless ladder, n and total count only the
-	// failures that the current step handles. If that step is endless, total is Unlimited.
+	// failures handled by the current step. If that step is endless, total is Unlimited.
 	n, total int
 	rungs    int // number of steps that apply
-	ends     int // failures in total that do not lead to another attempt
-	before   int // attempts of the steps before this one
+	ends     int // total number of failures that do not lead to another attempt
+	before   int // attempts granted by the steps before this one
 }
 
-// rung returns the step for one more failure of a counter, or nil if the ladder is exhausted. If the condition of a
-// step does not hold, only the failures that the step has already handled count for it, so that the following steps
-// keep their number of attempts. tooLong means that a step would apply if the stated wait were shorter.
+// rung returns the step for one more failure of a counter, or nil if the ladder is exhausted. If a step's condition
+// does not hold, the step takes up only the failures that it has already handled, so that the following steps keep
+// their number of attempts. tooLong means that a step would apply if the stated wait were shorter.
 func (r *Row) rung(s *state, c *recovery.Count, of string, f recovery.Finding,
 	facts DecisionInput,
 ) (g *Rung, at ladderPosition, tooLong bool) {
@@ -91,8 +91,8 @@ func (r *Row) endlessAfter(i int, f recovery.Finding, facts DecisionInput) bool 
 	return slices.ContainsFunc(r.Ladder[i+1:], func(g Rung) bool { return g.Times < 0 && met(g.When, f, facts) })
 }
 
-// reaches reports whether the row honours the stated wait. It is true without a stated wait, and for actions that
-// ignore it.
+// reaches reports whether the row honours the stated wait. It returns true if no wait is stated, or if the action
+// ignores waits.
 func (r *Row) reaches(a recovery.Action, f recovery.Finding) bool {
 	return !a.About().Same || r.Wait.Longest <= 0 || f.RetryAfter <= r.Wait.Longest
 }

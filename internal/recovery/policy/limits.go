@@ -11,7 +11,7 @@ import (
 // Bound is a limit that both policy documents and the configuration can set. Its value is the document's key.
 type Bound string
 
-// The limits. BoundBackoff stands for the whole table [backoff].
+// The bounds. BoundBackoff stands for the whole table [backoff].
 const (
 	BoundRetries     Bound = "max_retries"
 	BoundConsecutive Bound = "max_consecutive_errors"
@@ -23,8 +23,8 @@ const (
 
 // Limits are the configured limits.
 type Limits struct {
-	MaxRetries           int // re-dispatches per claim, without waits for a limit; or Unlimited
-	MaxConsecutiveErrors int // here and below, 0 uses the policy's limit, and Unlimited removes it
+	MaxRetries           int // re-dispatches per claim, not counting waits for a limit; or Unlimited
+	MaxConsecutiveErrors int // here and below, 0 keeps the policy's limit, and Unlimited removes it
 	IterationBudget      int
 	PaidCallBudget       int
 	CostBudgetUSD        float64
@@ -37,11 +37,11 @@ type Limits struct {
 type limitRow struct {
 	bound  Bound
 	key    string // the configuration's key
-	leave  string // the value with which the policy's own limit applies
+	leave  string // the value that leaves the policy's own limit in force
 	guard  func(*Guards) float64
 	set    func(*Guards, float64)
 	limit  func(*Limits) float64
-	always bool // set if 0 is a limit like any other number
+	always bool // set if 0 is an ordinary limit
 }
 
 func countRow(b Bound, key string, guard func(*Guards) *int, limit func(*Limits) int) limitRow {
@@ -75,7 +75,7 @@ var limitRows = func() []limitRow {
 	}
 }()
 
-// With returns the policy under the configuration's limits. A key in the configuration takes precedence over the
+// With returns the policy with the configuration's limits applied. A key in the configuration takes precedence over the
 // operator's document, then the preset, then the configuration's defaults.
 func (p *Policy) With(l Limits) *Policy {
 	q := *p
@@ -103,7 +103,7 @@ func (r *limitRow) says(l *Limits) bool {
 	return r.always || n != 0 && !math.IsInf(n, 0) && !math.IsNaN(n) && (r.bound != BoundCost || n > 0)
 }
 
-// holds reports whether a limit is explicit, and so overrides the document.
+// holds reports whether a limit is explicit and therefore overrides the document.
 func (l *Limits) holds(b Bound) bool {
 	if slices.Contains(l.Assumed, b) {
 		return false
@@ -135,5 +135,5 @@ func (p *Policy) Overruled(l Limits) []string {
 	return lines
 }
 
-// plain writes a number without an exponent.
+// plain formats a number without an exponent.
 func plain(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }

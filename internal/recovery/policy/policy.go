@@ -15,8 +15,8 @@ type Unit string
 // The units. A person's answer resets all counts except BySession.
 const (
 	ByRow       Unit = "row"       // failures of this row
-	ByCall      Unit = "call"      // failures of this caller, for any reason; reset by a success
-	ByTask      Unit = "task"      // failures of this task, for any reason
+	ByCall      Unit = "call"      // this caller's failures, for any reason; reset by a success
+	ByTask      Unit = "task"      // this task's failures, for any reason
 	BySignature Unit = "signature" // failures with the same signature; reset by a success
 	BySession   Unit = "session"   // failures in the session, for any reason
 )
@@ -34,16 +34,16 @@ const (
 // Rung is one step of a ladder. If one of its conditions does not hold, the next step handles the failure.
 type Rung struct {
 	Action recovery.Action
-	Times  int // further attempts, or Unlimited
+	Times  int // number of further attempts, or Unlimited
 	When   []Condition
 }
 
 // Wait sets the waits of wait_reset and cooldown, and how other actions treat stated waits.
 type Wait struct {
-	Default time.Duration // first wait if the error states none, doubled each time; 0 means a minute
+	Default time.Duration // first wait if the error does not state one, doubled each time; 0 means a minute
 	Cap     time.Duration // limit on unstated waits; 0 means an hour
 	// Longest is the longest stated wait to obey. If a longer wait is stated, steps that use the same provider again do
-	// not apply. If Longest is 0, stated waits are ignored.
+	// not apply. 0 means that stated waits are ignored.
 	Longest time.Duration
 	Backoff bool // the backoff's first step is added to the wait
 }
@@ -66,16 +66,16 @@ type Row struct {
 	Restarts bool `toml:"restarts_backoff" json:"restarts_backoff"`
 	// Cools is the resource that the row closes while it waits.
 	Cools string          `toml:"cools" json:"cools,omitempty"`
-	Then  recovery.Action `toml:"then" json:"then"` // the action after the ladder is exhausted
-	// Becomes is the failure's reason after the ladder is exhausted. The row of that reason then decides.
+	Then  recovery.Action `toml:"then" json:"then"` // the action once the ladder is exhausted
+	// Becomes is the failure's reason once the ladder is exhausted. That reason's row then decides.
 	Becomes recovery.Reason `toml:"becomes" json:"becomes,omitempty"`
 	// Ask is the question to a person. It overrides Reasons.
 	Ask string `toml:"ask" json:"ask,omitempty"`
 	Why string `toml:"why" json:"why,omitempty"` // the author's explanation of the row
 
 	id     string // "<policy>.<on>[@caller]"
-	layer  int    // number of bases of the row's document
-	line   int    // in the document; 0 for a row of its base
+	layer  int    // number of bases below the row's document
+	line   int    // line in the document; 0 for a row from its base
 	broken bool   // set if the row has faults
 }
 
@@ -88,12 +88,12 @@ type Policy struct {
 	guards            Guards
 	backoff           recovery.Backoff
 	usesConfigBackoff bool      // prefer the configured backoff to the policy's backoff
-	callers           []string  // named in rows; the first is "", which means any
-	index             [][]int16 // row by caller and by index in Reasons; -1 without a row
+	callers           []string  // callers that rows name; the first is "", which means any
+	index             [][]int16 // row by caller and by index in Reasons; -1 if there is no row
 	continueOnError   bool      // set if the run continues after errors
 	outranksNever     bool      // set if an incident postpones even failures that no row retries
-	explicitKeys      []Bound   // limits that the operator's document sets and that apply
-	presetKeys        []Bound   // limits that the preset sets and the configuration does not
+	explicitKeys      []Bound   // effective limits from the operator's document
+	presetKeys        []Bound   // limits set by the preset but not by the configuration
 	empty             bool      // the document is empty
 	backoffLine       int       // line of the document's backoff, or 0
 }
@@ -116,8 +116,8 @@ func (p *Policy) ContinuesOnError() bool { return p.continueOnError }
 // Backoff returns the backoff of rows that do not set one.
 func (p *Policy) Backoff() recovery.Backoff { return p.backoff }
 
-// Row returns the row that decides a reason for a caller. ok is false if the policy lacks both a row for the reason and
-// a row for Unknown.
+// Row returns the row that decides a reason for a caller. ok is false if the policy lacks rows for both the reason and
+// Unknown.
 func (p *Policy) Row(r recovery.Reason, caller string) (Row, bool) {
 	if row := p.row(r, caller); row != nil {
 		return *row, true
@@ -143,7 +143,7 @@ func (p *Policy) Never(r recovery.Reason, caller string) bool {
 	return false
 }
 
-// row returns the row that decides, or nil if the policy lacks both a row for r and a row for Unknown.
+// row returns the deciding row, or nil if the policy lacks rows for both r and Unknown.
 func (p *Policy) row(r recovery.Reason, caller string) *Row {
 	if len(p.index) == 0 {
 		return nil
@@ -154,13 +154,13 @@ func (p *Policy) row(r recovery.Reason, caller string) *Row {
 	return nil
 }
 
-// caller returns the index of a caller in callers, or 0 (any) without a specific row. The name may be longer or
-// shorter: "hooks/budget-enforcer.ts" is "budget-enforcer", and "figma" is "figma-probe".
+// caller returns a caller's index in callers, or 0 (any) if no row names the caller. The name may be longer or shorter
+// than in the row: "hooks/budget-enforcer.ts" is "budget-enforcer", and "figma" is "figma-probe".
 func (p *Policy) caller(name string) int {
 	if i := slices.Index(p.callers, name); i >= 0 {
 		return i
 	}
-	const least = 4 // shortest part that identifies a caller
+	const least = 4 // length of the shortest part that identifies a caller
 	if name = lettersAndDigits(name); len(name) < least {
 		return 0
 	}
@@ -224,7 +224,7 @@ func newPolicy(name string, rows []Row) *Policy {
 				r.Ladder[k].Action = recovery.Escalate
 			}
 		}
-		if r.id == "" { // an inherited row has an id
+		if r.id == "" { // only an inherited row already has an id
 			r.id = id
 		}
 	}
@@ -264,8 +264,8 @@ func (p *Policy) rowFor(r recovery.Reason, caller string) int16 {
 	return -1
 }
 
-// rank orders rows by specificity. "*" comes last. Otherwise later documents come first, and then reasons come before
-// groups.
+// rank orders rows by specificity. "*" comes last. Before it, later documents precede earlier ones, and within a
+// document reasons precede groups.
 type rank struct{ named, layer, exact int }
 
 func (k rank) less(o rank) bool {

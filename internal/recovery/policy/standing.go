@@ -4,14 +4,14 @@ import (
 	"retake/internal/recovery"
 )
 
-// Standing is a row with its origin and the rows that override it.
+// Standing is a row, its origin and the rows that override it.
 type Standing struct {
 	Row
-	Name string `json:"-"` // "<policy>.<on>[@caller]", as in verdicts
+	Name string `json:"-"` // "<policy>.<on>[@caller]", the same as in verdicts
 	// set if the row belongs to the document and not to its base
 	Own   bool                       `json:"own,omitempty"`
 	By    []string                   `json:"overruled_by,omitempty"` // rows that override it completely, or nil
-	Taken map[recovery.Reason]string `json:"-"`                      // by reason: the row that decides it instead
+	Taken map[recovery.Reason]string `json:"-"`                      // the row that decides a reason instead, by reason
 }
 
 // Standings returns all rows, the document's own first.

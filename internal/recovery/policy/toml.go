@@ -80,7 +80,7 @@ func (n table) fault(key, format string, args ...any) {
 	n.Fault(tomlfile.Join(n.path, key), format, args...)
 }
 
-// decode fills a struct from the table. It rejects texts of several lines.
+// decode fills a struct from the table. It rejects multi-line texts.
 func (n table) decode(into any) {
 	n.Decode(n.path, n.values, into)
 	for _, key := range slices.Sorted(maps.Keys(n.values)) {
@@ -90,7 +90,7 @@ func (n table) decode(into any) {
 	}
 }
 
-// oneOf checks that a key, if present, has one of the allowed values. It returns whether the key is present and valid.
+// oneOf checks that a key, if present, has one of the allowed values. It reports whether the key is present and valid.
 func (n table) oneOf(key string, allowed []string) bool {
 	word, ok := n.values[key].(string)
 	if ok && !slices.Contains(allowed, word) {
@@ -275,7 +275,7 @@ func (g *Rung) DecodeTOML(f *tomlfile.File, path string, v any) {
 	}
 }
 
-// shown quotes a value of a document, shortened.
+// shown quotes a document's value, shortened if necessary.
 func shown(v any) string {
 	s := tomlfile.Describe(v)
 	if text, ok := v.(string); ok {
@@ -296,7 +296,7 @@ func instead(word string, allowed []string) string {
 		strings.Join(slices.DeleteFunc(slices.Clone(allowed), func(a string) bool { return a == "" }), ", ")
 }
 
-// meant suggests a similar allowed word.
+// meant suggests an allowed word that is similar.
 func meant(word string, allowed []string) string {
 	best := spelling.Suggest(word, allowed)
 	if best == "" {

@@ -12,7 +12,7 @@ import (
 
 const day = 24 * time.Hour
 
-// Span formats a duration for people: 31 days, 6h, 1h30m, 500ms. It rounds long durations more.
+// Span formats a duration for people: 31 days, 6h, 1h30m, 500ms. The longer the duration, the coarser the rounding.
 func Span(d time.Duration) string {
 	for _, r := range []struct{ from, to time.Duration }{
 		{2 * day, time.Hour},
@@ -77,7 +77,7 @@ var conditionWords = map[Condition]string{
 	"!" + ResetStated:      "no reset is stated",
 }
 
-// NotRepeated ends the explanation of a verdict if another unchanged attempt would fail in the same way.
+// NotRepeated is the end of a verdict's explanation if another unchanged attempt would fail in the same way.
 const NotRepeated = "; the same again fails the same way"
 
 // describeExhausted explains why the ladder does not have a step for the failure. It states that a repetition would
@@ -103,7 +103,7 @@ func (r *Row) describeExhausted(reason recovery.Reason, at ladderPosition, tooLo
 	return string(reason) + ": all " + strconv.Itoa(at.total) + " retries are used up"
 }
 
-// describeWait states how long a wait for a limit is, and whether the wait was stated or assumed.
+// describeWait describes the length of a wait for a limit, and whether it was stated or assumed.
 func (r *Row) describeWait(v *recovery.Verdict, f recovery.Finding) string {
 	line := string(f.Reason) + ": "
 	switch {

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Kind is a typical output of failed runs.
+// Kind is a typical kind of output from failed runs.
 type Kind struct {
 	Name string
-	line func(int) string // the lines before the end, by number
+	line func(int) string // returns line n of those before the end
 	end  string
 }
 
@@ -22,7 +22,7 @@ func (k *Kind) Tail(n int) string {
 	return text[len(text)-n:]
 }
 
-// Adverse is the name of an artificial output that contains literals of many rules but matches none of them.
+// Adverse is the name of an artificial output that contains many rules' literals but matches none of these rules.
 const Adverse = "texts near many rules, none of which applies"
 
 // Kinds lists typical outputs of programs.

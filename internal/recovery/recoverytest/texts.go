@@ -4,7 +4,7 @@ package recoverytest
 
 import "strings"
 
-// Tricky lists texts that once broke the code that reads failures.
+// Tricky lists texts that have broken the code for reading failures.
 var Tricky = []string{
 	"", "\x00", "\xff\xfe\x00", "\x1b", "\x1b[", "\x1b[31", "\x1b[31m\xff\x00", "\x1b]0;t", "\x1b]0;t\n", "\x1b\n[31m",
 	"\r\r\n", "é\xcc", "\u2028", "\u202f",
@@ -29,7 +29,7 @@ func Tail(n int) string {
 	return strings.Repeat(noise, n/len(noise)+1)[:n-len(end)] + end
 }
 
-// Hostile returns n bytes with literals of many rules and times on every line.
+// Hostile returns n bytes in which every line contains literals from many rules, and times.
 func Hostile(n int) string {
 	const line = "error config certificate timeout http status model unknown token .go: .c: x problem found in, " +
 		"retry after reset in wait until\n"

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// Some providers state for each of their limits how much of it is used, and when it resets. Only the reset of a used-up
-// limit is a wait.
+// Some providers state how much of each limit is used, and when the limit resets. Only the reset of an exhausted limit
+// is a wait.
 
-// shareReach is the maximum distance between a reset and the share that belongs to it, in bytes.
+// shareReach is the maximum distance between a reset and its share, in bytes.
 const shareReach = 2048
 
 var (
-	// shareUsed matches a share in a field, or in words.
+	// shareUsed matches the used share of a window, in a field or in words.
 	shareUsed = regexp.MustCompile(`(?i)used[-_]?percent(?:age)?["':=\s]*(\d+(?:\.\d+)?)|(\d+(?:\.\d+)?) ?% (?:used|full)\b`)
 	// shareLeft matches the unused share of a window.
 	shareLeft = regexp.MustCompile(`(?i)(\d+(?:\.\d+)?) ?% (?:left|remaining|available)\b`)

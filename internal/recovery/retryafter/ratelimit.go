@@ -10,17 +10,17 @@ import (
 
 // Limit is the state of a resource's limit after one or more answers.
 type Limit struct {
-	Remaining *int64    `json:"remaining,omitempty"` // remaining requests of the scarcest limit, or nil
+	Remaining *int64    `json:"remaining,omitempty"` // remaining requests under the scarcest limit, or nil
 	ResetAt   time.Time `json:"reset_at,omitzero"`   // reset of the latest window; zero if unknown
-	// wait stated by the last answer: Retry-After, or the reset of an exhausted window
+	// wait stated in the last answer: Retry-After, or the reset of an exhausted window
 	RetryAfter time.Duration `json:"retry_after,omitzero"`
-	// earliest time for the next request; zero if Remaining and ResetAt decide
+	// earliest time for the next request; zero if it follows from Remaining and ResetAt
 	OpenAt time.Time `json:"open_at,omitzero"`
 }
 
 // ReadLimit reads the rate-limit headers of any provider, ignoring case. They are Retry-After (seconds or dates),
 // retry-after-ms, and every header with "ratelimit" or "rate-limit", and with "remaining" or "reset", in its name. A
-// reset is in seconds, an epoch, a duration or a date. At is the time of the answer. If it is zero, only relative
+// reset is in seconds, an epoch, a duration or a date. at is the time of the answer. If it is zero, only relative
 // values are read. ok is false if the headers do not state a limit.
 func ReadLimit(headers map[string]string, at time.Time) (l Limit, ok bool) {
 	if len(headers) == 0 {
@@ -77,10 +77,10 @@ func statedWait(value string, unit time.Duration, at time.Time) time.Duration {
 	return w.wait(at)
 }
 
-// Wait returns the time from at until the next useful request: 0 … 31 days.
+// Wait returns the time from at until a request can succeed again, from 0 to 31 days.
 func (l Limit) Wait(at time.Time) time.Duration { return until(l.open(), at) }
 
-// open returns the time of the next useful request, or zero for now.
+// open returns the time from which a request can succeed, or zero for now.
 func (l Limit) open() time.Time {
 	if l.OpenAt.IsZero() && l.Remaining != nil && *l.Remaining == 0 {
 		return l.ResetAt
@@ -95,7 +95,7 @@ type limitWindow struct {
 	reset     when
 }
 
-// resetAt returns the moment of the reset, zero if it is unknown, and the wait until then.
+// resetAt returns the time of the reset, or zero if it is unknown, and the wait until then.
 func (w limitWindow) resetAt(at time.Time) (time.Time, time.Duration) {
 	wait := w.reset.wait(at)
 	switch {
@@ -135,7 +135,8 @@ func readWindow(ws []limitWindow, name, value string) []limitWindow {
 	return ws
 }
 
-// windowOf returns the window that a header is about. Headers about one window differ only in the word for the value.
+// windowOf returns the window that a header describes. Headers for the same window differ only in the word that names
+// the value.
 func windowOf(ws *[]limitWindow, name, word string) *limitWindow {
 	for _, drop := range []string{word + "time", word + "-after", word + "-ms", word} {
 		if before, after, ok := strings.Cut(name, drop); ok {
@@ -166,7 +167,7 @@ func readStructured(ws []limitWindow, value string) []limitWindow {
 	return append(ws, w)
 }
 
-// count reads the number that remains, or returns nil. A negative number counts as 0.
+// count reads a remaining number, or returns nil. Negative numbers count as 0.
 func count(s string) *int64 {
 	n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // Read returns the wait that the evidence states: in the worker's field, else in headers, else in text. It returns 0 if
-// the reason is not transient or if no wait is stated. It ignores points in time if e.At is zero. The result is at most
+// the reason is not transient or no wait is stated. It ignores points in time if e.At is zero. The result is at most
 // LongestWait. The texts of e must be clean.
 func Read(e recovery.Evidence, r recovery.Reason) time.Duration {
 	about, _ := recovery.Describe(r)
@@ -45,7 +45,7 @@ func Read(e recovery.Evidence, r recovery.Reason) time.Duration {
 	return 0
 }
 
-// saysNow reports whether the headers have Retry-After: 0.
+// saysNow reports whether the headers contain Retry-After: 0.
 func saysNow(headers map[string]string) bool {
 	return slices.ContainsFunc(slices.Sorted(maps.Keys(headers)), func(name string) bool {
 		return strings.EqualFold(name, "retry-after") && strings.TrimSpace(headers[name]) == "0"

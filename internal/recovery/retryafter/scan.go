@@ -55,7 +55,7 @@ func (c *cursor) peek() byte {
 	return 0
 }
 
-// back resets the cursor and returns false.
+// back moves the cursor back and returns false.
 func (c *cursor) back(to int) bool {
 	c.i = to
 	return false
@@ -163,7 +163,7 @@ func (c *cursor) stopwatch() (time.Duration, bool) {
 		return 0, false
 	}
 	end := c.i
-	// it is a time of day
+	// the match is a time of day
 	if w := c.match(wordForm); w != nil && (w[1] == "am" || w[1] == "pm" || zoneAbbreviations[w[1]] != "") {
 		return 0, c.back(start)
 	}

@@ -13,10 +13,10 @@ import (
 type announcement struct {
 	literals []string // in lower case; the time follows one of them
 	tails    []string // suffixes to skip ("retry" + "_after_ms"), without - and _
-	before   []string // only these words may precede it, if any
+	before   []string // if set, only these words may precede it
 	never    []string // none of these words may precede it
-	join     []string // one of these words must stand between it and the time
-	limits   bool     // set if it applies only to limits, because "connection reset after 30s" is not a wait
+	join     []string // one of these words must come between it and the time
+	limits   bool     // set if it counts only for limits, because "connection reset after 30s" is not a wait
 	bare     bool     // a number without a unit is valid, in the tail's unit or in seconds
 }
 
@@ -55,21 +55,21 @@ var announcements = []announcement{
 
 func words(s string) []string { return strings.Fields(s) }
 
-// ownTry lists words with which a program announces its next retry.
+// ownTry lists words that a program uses to announce its next retry.
 var ownTry = words("will ll to gonna max total")
 
-// ongoing lists texts that mark a line of a program that is still retrying. The waits on such lines belong to earlier
-// retries of the program, so they count only if the text does not state another wait.
+// ongoing lists texts that mark a line from a program that is still retrying. The waits on such lines belong to the
+// program's earlier retries, so they count only if the text does not state another wait.
 var ongoing = []string{
 	"retrying", "will retry", "trying again in", "reconnecting", "api_retry", "auto_retry",
 	"_retry\"", "retry attempt", "backing off",
 }
 
-// joiners are the words that may stand between a literal and its time.
+// joiners are the words that may come between a literal and its time.
 var joiners = words(`in at on after by again until from within for about approximately approx around roughly another
 	least the your this request requests operation is be of every only then it time next remaining date`)
 
-// Owners of the literals that do not belong to an announcement. For all other literals, the owner is the index of the
+// Owners of the literals that do not belong to an announcement. All other literals are owned by the index of their
 // announcement.
 var (
 	ownerOngoing = len(announcements)
@@ -143,7 +143,7 @@ func (a *announcement) read(line string, end int) (when, bool) {
 		return when{}, false
 	}
 	if a.literals[0] == "reset" && strings.Contains(strings.ToLower(line[max(0, end-32):end]), "ratelimit") {
-		return when{}, false // a header, which only counts if the limit is exhausted
+		return when{}, false // this is a header, which only counts if the limit is exhausted
 	}
 	keyed, first, last := c.join()
 	if a.join != nil && !slices.ContainsFunc(a.join, func(w string) bool {
@@ -171,7 +171,7 @@ func (a *announcement) read(line string, end int) (when, bool) {
 	return when{}, false
 }
 
-// tailAt returns the suffix attached to a literal, in lower case without - and _, and its length.
+// tailAt returns the suffix attached to a literal, in lower case and without - and _, and the suffix's length.
 func tailAt(s string) (tail string, n int) {
 	plain := true
 	for n < len(s) && (plaintext.IsLetter(s[n]) || s[n] == '-' || s[n] == '_') {
@@ -263,7 +263,7 @@ func (c *cursor) join() (keyed bool, first, last string) {
 	return keyed, first, last
 }
 
-// odd reports whether a text begins with the long s or the Kelvin sign. A case-insensitive expression takes these for
+// odd reports whether a text begins with the long s or the Kelvin sign, which a case-insensitive expression treats as
 // letters.
 func odd(s string) bool { return strings.HasPrefix(s, "\u017f") || strings.HasPrefix(s, "\u212a") }
 

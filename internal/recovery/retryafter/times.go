@@ -51,7 +51,7 @@ func (w when) moment(at time.Time) time.Time {
 	}
 	loc := w.location()
 	now := at.In(loc)
-	date := func(year, month, day int) time.Time { // by wall clock, because not all days have 24 hours
+	date := func(year, month, day int) time.Time { // in wall-clock time, because not all days have 24 hours
 		seconds := int(w.clock / time.Second)
 		return time.Date(year, time.Month(month), day, 0, 0, seconds, int(w.clock%time.Second), loc)
 	}
@@ -64,7 +64,7 @@ func (w when) moment(at time.Time) time.Time {
 			return t
 		}
 		if t := date(year+1, w.month, w.day); t.Sub(at) <= recovery.LongestWait {
-			return t // a day in January, stated in December
+			return t // for example a day in January, stated in December
 		}
 		return time.Time{}
 	case w.weekday > 0:
@@ -104,20 +104,20 @@ func spanOf(n float64, unit time.Duration) time.Duration {
 	return max(1, time.Duration(math.Round(min(n*float64(unit), float64(recovery.LongestWait)))))
 }
 
-// epochFrom is the least number that counts as seconds since 1970 instead of a span. It is a time in 1973.
+// epochFrom is the smallest number that counts as seconds since 1970 instead of a span. It is a time in 1973.
 const epochFrom = 1e8
 
 // numberAsWhen reads a number without a unit: an epoch in s, ms, µs or ns, or a span in unit.
 func numberAsWhen(n float64, unit time.Duration) (when, bool) {
 	if !(n > 0) {
-		return when{}, false // negative or no number
+		return when{}, false // negative, zero or NaN
 	}
 	if n < epochFrom {
 		d := spanOf(n, unit)
 		return when{span: d}, d > 0
 	}
 	if unit != time.Second && n < 1e11 {
-		return when{span: recovery.LongestWait}, true // in any other unit, it is a long wait
+		return when{span: recovery.LongestWait}, true // in any other unit, this is a long wait
 	}
 	for _, scale := range []float64{1, 1e3, 1e6, 1e9} {
 		if n/scale < 1e11 {

@@ -53,7 +53,7 @@ func path(rest string) (groups found, ok bool) {
 	return pathUpTo(rest, i+1), true
 }
 
-// inPath reports whether byte i of s can belong to a path.
+// inPath reports whether byte i of s can be part of a path.
 func inPath(s string, i int) bool {
 	return i < len(s) && strings.IndexByte(" \"':,;()<>[]`|", s[i]) < 0
 }
@@ -69,7 +69,7 @@ func pathUpTo(rest string, i int) found {
 func address(rest string) (groups found, ok bool) {
 	i := strings.Index(rest, "://") + len("://")
 	groups[1] = rest[:i]
-	// User info before the host ends at the last @ that is followed by a host.
+	// The user info before the host ends at the last @ that a host follows.
 	host, end := i, hostEnd(rest, i)
 	for at := i; ; {
 		n := at
@@ -125,7 +125,7 @@ func hostEnd(s string, i int) int {
 	}
 }
 
-// units are the units after a number.
+// units are the units that may follow a number.
 var units = []string{
 	"kB", "KB", "MB", "GB", "KiB", "MiB", "GiB", "ns", "us", "ms", "secs", "sec", "mins", "min", "hrs",
 	"hr", "s", "m", "h", "d", "B",

@@ -6,10 +6,10 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// always is the gate of a row without an expression.
+// always is the gate for rows without an expression.
 func always(string, int) bool { return true }
 
-// digits reports whether n digits begin at s[i].
+// digits reports whether the n bytes from s[i] are digits.
 func digits(s string, i, n int) bool {
 	if i+n > len(s) {
 		return false

@@ -10,7 +10,7 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// A signature covers this many lines of the output, and this many characters after normalising.
+// A signature covers at most this many lines of output, and this many characters after normalising.
 const (
 	maxLines      = 100
 	maxCharacters = 500
@@ -43,10 +43,10 @@ func Hash(s string) string {
 }
 
 // normalise returns at most maxCharacters characters of the first maxLines lines of a clean text. It replaces parts
-// that vary between runs, and ignores blank lines and the width of blanks.
+// that vary between runs, and ignores blank lines and the amount of white space.
 func normalise(s string) string {
 	var out, line []byte
-	var groups found // of the current match
+	var groups found // groups of the current match
 	left := maxCharacters
 	for n := 0; n < maxLines && s != "" && left > 0; n++ {
 		raw, rest, _ := strings.Cut(s, "\n")
@@ -82,7 +82,7 @@ func firstRunes(b []byte, n int) []byte {
 	return b[:cut]
 }
 
-// single returns the first maxLine bytes of a line with single blanks.
+// single returns the first maxLine bytes of a line, with runs of blanks reduced to one.
 func single(line string) string {
 	if len(line) > plaintext.MaxLine {
 		line = strings.ToValidUTF8(line[:plaintext.MaxLine], "")
@@ -102,7 +102,7 @@ func normaliseLine(out []byte, line string, groups *found) []byte {
 			out, i = written, i+n
 			continue
 		}
-		// rows match only whole words, so copy the rest of this word
+		// rows only match whole words, so copy the rest of this word
 		out = append(out, line[i])
 		for i++; i < len(line) && p&atWord != 0 && plaintext.IsWord(line[i]); i++ {
 			out = append(out, line[i])

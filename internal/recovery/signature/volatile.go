@@ -7,7 +7,7 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// volatileRow describes a type of text that differs between two runs of the same failure.
+// volatileRow describes a type of text that differs between runs with the same failure.
 type volatileRow struct {
 	name  string
 	place place
@@ -29,12 +29,12 @@ type found [4]string
 // writer appends the replacement for a match. rest is the text after the match. A nil result rejects the match.
 type writer func(out []byte, groups *found, rest string) []byte
 
-// place classifies a position. It determines the rows that can match there.
+// place classifies a position, and thereby determines which rows can match there.
 type place uint8
 
 const (
 	atWord place = 1 << iota // at the first byte of a word
-	atPath                   // start of a possible path: first, or after a blank, a quotation mark or similar
+	atPath                   // possible start of a path: first, or after a blank, a quotation mark or similar
 )
 
 // Parts of the expressions.
@@ -84,12 +84,13 @@ func row(name string, may gate, expr string, write writer) volatileRow {
 	}, write}
 }
 
-// with writes a fixed word.
+// with returns a writer of a fixed word.
 func with(word string) writer {
 	return func(out []byte, _ *found, _ string) []byte { return append(out, word...) }
 }
 
-// withDigits writes a fixed word. It rejects a match if the first group has fewer than n runs of digits.
+// withDigits returns a writer of a fixed word. The writer rejects a match if its first group has fewer than n runs of
+// digits.
 func withDigits(n int, word string) writer {
 	return func(out []byte, groups *found, _ string) []byte {
 		if groups[1] != "" && digitRuns(groups[1]) < n {
@@ -99,7 +100,7 @@ func withDigits(n int, word string) writer {
 	}
 }
 
-// placeOf returns the place of a position between out and the byte next.
+// placeOf returns the place of the position between out and the byte next.
 func placeOf(out []byte, next byte) (p place) {
 	last := byte(' ')
 	if len(out) > 0 {

@@ -36,7 +36,7 @@ func steadyFile(name string) bool {
 func isTemporary(folder string) bool {
 	for part := range strings.FieldsFuncSeq(folder, func(r rune) bool { return r == '/' || r == '\\' }) {
 		part = strings.TrimPrefix(part, ".")
-		// the last is used by macOS
+		// macOS uses folders
 		if strings.EqualFold(part, "tmp") || strings.EqualFold(part, "temp") || strings.EqualFold(part, "folders") {
 			return true
 		}
@@ -69,12 +69,12 @@ func writeURL(out []byte, groups *found, _ string) []byte {
 	return out
 }
 
-// writeNamedAttempt keeps the word before an attempt's id.
+// writeNamedAttempt replaces an attempt's id, but keeps the word before it.
 func writeNamedAttempt(out []byte, groups *found, _ string) []byte {
 	return append(append(out, groups[1]...), "<attempt>"...)
 }
 
-// codeWords precede any code, even as the end of an identifier such as statusCode or exit_code. statusWords are whole
+// codeWords precede any code, even at the end of an identifier such as statusCode or exit_code. statusWords are whole
 // words before an HTTP status.
 var (
 	codeWords   = []string{"http", "status", "code", "errno", "exit", "signal"}
@@ -85,7 +85,7 @@ var (
 var statusPhrase = regexp.MustCompile(
 	`^ (?:Bad|Unauthorized|Payment|Forbidden|Not|Method|Request|Conflict|Gone|Payload|Unprocessable|Too|Internal|Service|Gateway)(?:$|[ ,;)"'])`)
 
-// contextBefore is the number of bytes before a number that writeNumber examines.
+// contextBefore is the number of bytes that writeNumber examines before a number.
 const contextBefore = 32
 
 // writeNumber replaces a number, unless it is significant, such as a status, an exit code or the number of a subtest.
@@ -118,8 +118,8 @@ func isCode(n string, out []byte, rest string) bool {
 // plain removes underscores, and folds the long s and the Kelvin sign.
 var plain = strings.NewReplacer("_", "", "\u017f", "s", "\u212a", "k")
 
-// wordBefore returns the text before an assignment operator of at most four characters, and removes its underscores. Ok
-// is false without an operator.
+// wordBefore returns the text before an assignment operator of at most four characters, without underscores. ok is
+// false if there is no operator.
 func wordBefore(out []byte) (before string, ok bool) {
 	const assigns = ` :="'(`
 	out = out[max(0, len(out)-contextBefore):]
