@@ -10,13 +10,13 @@ import (
 )
 
 // KindMissing is the Kind of an event that marks a gap: earlier events are missing from the book, and possibly from the
-// journal. All other events come from facts.
+// journal. All other events are made from facts.
 const KindMissing = "missing"
 
 const missingText = "Earlier events are missing, because the journal was not readable"
 
-// Restore implements projection.Restorer. Normally the facts in the book lead to the state in the snapshot. If a part
-// of the journal is unreadable, or the journal starts after the task, the two states may differ. Restore then adopts
+// Restore implements projection.Restorer. Normally the facts in the book lead to the state in the snapshot. If part of
+// the journal is unreadable, or the journal starts after the task does, the two states may differ. Restore then adopts
 // the state in the snapshot, and adds an event that marks the gap.
 func (b *Book) Restore(seq uint64, state []byte) error {
 	m := fsm.New(b.config)
@@ -63,7 +63,7 @@ func (b *Book) Restore(seq uint64, state []byte) error {
 	return nil
 }
 
-// stands reports whether the timeline has the same state and attempt as the task in the snapshot.
+// stands reports whether the timeline agrees with the task in the snapshot about state and attempt.
 func (s *Task) stands(t *fsm.Task) bool {
 	return s.State == t.State.String() && s.Since.Equal(t.Since) && s.Attempt == t.Attempt
 }
@@ -97,7 +97,7 @@ func (s *Task) adopt(t *fsm.Task) {
 	}
 }
 
-// endAttempts ends all running attempts with an unknown outcome, except the attempt with the id but.
+// endAttempts ends all running attempts except the one with the id but. Their outcome is unknown.
 func (s *Task) endAttempts(but string) {
 	for i := range s.Attempts {
 		if a := &s.Attempts[i]; a.Outcome == OutcomeRunning && a.ID != but {

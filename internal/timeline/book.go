@@ -17,7 +17,7 @@ type Limits struct {
 	News     int // events of all timelines and of the fleet
 }
 
-// DefaultLimits is enough for the page and its readers. A full book needs about 50 MB.
+// DefaultLimits suffices for the page and its readers. A full book takes about 50 MB.
 var DefaultLimits = Limits{Over: 1000, Events: 250, Attempts: 50, News: 5000}
 
 // Book builds the timelines of all issues from the journal. It is not safe for concurrent use.
@@ -28,7 +28,7 @@ type Book struct {
 	tasks   map[fsm.IssueKey]*Task // by lower-case key
 	over    []fsm.IssueKey         // keys of timelines that are over, oldest first
 	news    []Event                // newest last
-	dropped bool                   // set if older news was dropped
+	dropped bool                   // set once older news has been dropped
 	last    Place
 	phased  time.Time // when the phase began; zero if unknown
 	numbers numbers
@@ -113,8 +113,8 @@ func (b *Book) tellOf(s *Task, e Event) {
 	s.Dropped += dropped
 }
 
-// bounded limits a list to most elements by dropping the oldest. It drops a tenth of most more than necessary, because
-// each call that drops elements copies the list.
+// bounded limits a list to most elements by dropping the oldest. When it drops any, it drops an extra tenth of most,
+// because each such call copies the list.
 func bounded[T any](all []T, most int) (kept []T, dropped int) {
 	if most <= 0 || len(all) <= most {
 		return all, 0
@@ -158,13 +158,13 @@ func (b *Book) keep(s *Task, before bool) {
 	}
 }
 
-// Configure replaces the configuration of the machine.
+// Configure replaces the machine's configuration.
 func (b *Book) Configure(c fsm.Config) {
 	b.config = c
 	b.m.Configure(c)
 }
 
-// Last returns the place of the last fact.
+// Last returns the last fact's place.
 func (b *Book) Last() Place { return b.last }
 
 // Machine returns the book's machine, in the state after the last record. Callers must not modify or store it.
@@ -187,7 +187,7 @@ func (b *Book) Task(k fsm.IssueKey, now time.Time) (Task, bool) {
 	return out, true
 }
 
-// present returns a copy of a timeline with the policy's limits and the task's current state, but without attempts and
+// present returns a copy of a timeline, with the policy's limits and the task's current state but without attempts and
 // events.
 func (b *Book) present(s *Task, now time.Time) Task {
 	out := *s
@@ -203,7 +203,7 @@ func (b *Book) present(s *Task, now time.Time) Task {
 	return b.placed(out, s, now)
 }
 
-// placed adds the task's current state, according to the machine.
+// placed adds the task's current state as the machine knows it.
 func (b *Book) placed(out Task, s *Task, now time.Time) Task {
 	out.Why, out.Cause = s.why()
 	t := b.m.Task(s.Issue)
@@ -241,7 +241,7 @@ func (b *Book) Rows(now time.Time) []Task {
 	return all
 }
 
-// Board is like Rows, but limits the timelines of each state to most. count is the total number of timelines in each
+// Board is like Rows, but returns at most most timelines per state. count is the total number of timelines in each
 // state.
 func (b *Book) Board(now time.Time, most int) (rows []Task, count map[string]int) {
 	count = map[string]int{}
@@ -281,7 +281,7 @@ func (b *Book) Events(after Place, issue fsm.IssueKey) (all []Event, gap bool) {
 	return all, b.dropped && (len(b.news) == 0 || from == 0)
 }
 
-// Covers reports whether the book still has every event since a time.
+// Covers reports whether the book still has every event since the given time.
 func (b *Book) Covers(since time.Time) bool {
 	return !b.dropped || len(b.news) > 0 && b.news[0].At.Before(since)
 }

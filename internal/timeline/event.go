@@ -45,7 +45,7 @@ type Event struct {
 	ID      Place        `json:"id"`
 	At      time.Time    `json:"at"`
 	Issue   fsm.IssueKey `json:"issue,omitempty"`   // empty for an event of the fleet
-	Attempt int          `json:"attempt,omitempty"` // from 1; 0 if the event does not concern an attempt
+	Attempt int          `json:"attempt,omitempty"` // counts from 1; 0 if the event does not concern an attempt
 	Kind    string       `json:"kind"`              // type of the fact, such as "moved" or "verdict_made"
 	Text    string       `json:"text"`              // a sentence for people, without a full stop
 
@@ -54,7 +54,7 @@ type Event struct {
 	Decision *Decision `json:"decision,omitempty"` // the decision of a verdict
 }
 
-// line describes a fact for people. It returns "" for a fact that is not interesting for them. t is the task after the
+// line describes a fact for people. It returns "" for a fact that would not interest them. t is the task after the
 // fact, or nil.
 func line(at time.Time, f fsm.Fact, t *fsm.Task) (attempt int, text string) {
 	if t != nil {
@@ -153,7 +153,7 @@ func lineOfAttempt(at time.Time, f fsm.Fact, t *fsm.Task, attempt int) (int, str
 		return attempt, fmt.Sprintf("%s failed (%s), next try at %s", effectName(f.Effect), f.Why,
 			clock(f.Until))
 	}
-	return attempt, "" // internal facts that people need not know
+	return attempt, "" // internal facts that people do not need to know
 }
 
 // countsAsUsed describes the re-dispatches that still count after a person has reset the meters.

@@ -11,8 +11,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// why explains in a sentence, without a full stop, why the task is in its state. cause is the evidence for that
-// reason. Both are empty if the state alone explains it.
+// why explains why the task is in its state, in a sentence without a full stop. cause is the evidence for that reason.
+// Both are empty if the state speaks for itself.
 func (s *Task) why() (why, cause string) {
 	if q := s.Asked; q != nil {
 		if why = because(q.Reason, q.Why); q.Title != "" {
@@ -42,7 +42,7 @@ func (s *Task) why() (why, cause string) {
 	return fmt.Sprintf("Attempt %d failed: %s", d.Attempt, why), d.Cause
 }
 
-// whyDone summarises the attempts that led to finished work, and quotes a person's comment.
+// whyDone summarises the attempts that led to the finished work, and quotes a person's comment.
 func (s *Task) whyDone() string {
 	if s.Attempt == 0 {
 		return ""
@@ -96,7 +96,7 @@ func (s *Task) withAnswer(f fsm.Fact, text string) string {
 	return text
 }
 
-// nothing is the beginning of the advice if a person does not need to act.
+// nothing is the start of the advice if a person does not need to act.
 const nothing = "Nothing."
 
 // nexts maps each state to its default advice.
@@ -114,7 +114,7 @@ var nexts = map[string]string{
 	fsm.Blocked.String():    "Answer on the issue.",
 }
 
-// next returns the advice to a person in the current state, in sentences.
+// next returns the advice to a person about the current state, in sentences.
 func (s *Task) next(w fsm.Waiting) string {
 	switch {
 	case s.Asked != nil:
@@ -132,10 +132,10 @@ func (s *Task) next(w fsm.Waiting) string {
 	return cmp.Or(nexts[s.State], nothing)
 }
 
-// came records how a task reached its state.
+// came records how a task got into its state.
 type came struct {
 	text   string // the reason, if the move gives one
-	judged bool   // the verdict before the move gives the reason
+	judged bool   // the preceding verdict gives the reason
 	again  bool   // the issue was offered again
 }
 

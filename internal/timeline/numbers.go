@@ -14,13 +14,13 @@ import (
 type Numbers struct {
 	Failures []Failed   `json:"failures"`  // oldest first
 	Retries  []Retried  `json:"retries"`   // by action
-	Costs    []Spent    `json:"costs"`     // by attempt, oldest first
+	Costs    []Spent    `json:"costs"`     // one per attempt, oldest first
 	Merged   []Merged   `json:"merged"`    // pull requests, oldest first
 	Asked    []Asked    `json:"asked"`     // questions, oldest first
 	Reasons  []ByReason `json:"by_reason"` // most frequent first
 }
 
-// Failed is one verdict on a failure. Questions of agents are in Asked.
+// Failed is one verdict on a failure. Agents' questions are in Asked.
 type Failed struct {
 	At     time.Time       `json:"at"`
 	Issue  fsm.IssueKey    `json:"issue"`
@@ -58,7 +58,7 @@ type Asked struct {
 	Alone    bool         `json:"alone,omitempty"`      // the question did not need a person; see projection.Outcome
 }
 
-// ByReason counts the verdicts on a reason.
+// ByReason counts the verdicts on failures with one reason.
 type ByReason struct {
 	Reason recovery.Reason `json:"reason"`
 	N      int             `json:"n"`
@@ -119,7 +119,7 @@ func (n *numbers) follow(at time.Time, k fsm.IssueKey, f fsm.Fact) {
 	}
 }
 
-// settle counts retries and questions once a fact determines their result.
+// settle counts retries and questions as soon as a fact determines their result.
 func (n *numbers) settle(key fsm.IssueKey, f fsm.Fact) {
 	switch f.(type) {
 	case fsm.TaskQueued, fsm.TaskRebuilt:
@@ -160,7 +160,8 @@ func (n *numbers) question(key fsm.IssueKey) *Asked {
 	return nil
 }
 
-// Numbers returns the counts since a time. The zero time selects everything. Retries always covers the whole book.
+// Numbers returns the counts since the given time. The zero time selects everything. Retries always covers the whole
+// book.
 func (b *Book) Numbers(since time.Time) Numbers {
 	n := &b.numbers
 	out := Numbers{

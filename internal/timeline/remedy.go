@@ -23,7 +23,7 @@ type Remedy struct {
 var remedies = []struct {
 	command fsm.Command
 	use     string               // command line, with %s for the issue; "" means the command's name and the issue
-	means   map[fsm.State]string // by state; the zero state stands for all others
+	means   map[fsm.State]string // effect by state; the zero state stands for all others
 }{
 	{fsm.CommandRetry, "", map[fsm.State]string{
 		0: "starts the next attempt now, in the existing checkout, with all meters at zero",
@@ -54,10 +54,10 @@ var remedies = []struct {
 		"open", fsm.Queued: "removes the issue from the queue"}},
 }
 
-// anyComment ends the instructions of a question if a comment without a command answers it.
+// anyComment is appended to a question's instructions if a comment without a command answers it.
 const anyComment = " A plain comment is enough. Retake gives the agent the first comment by a person with write access."
 
-// can lists a person's options for a task in a state, requested actions first. takesReply means that a comment
+// can lists a person's options for a task in the given state, requested actions first. takesReply means that a comment
 // without a command answers the question.
 func (s *Task) can(in fsm.State, takesReply bool) (all []Remedy) {
 	k := string(s.Issue)
@@ -89,7 +89,7 @@ func (s *Task) can(in fsm.State, takesReply bool) (all []Remedy) {
 	return all
 }
 
-// OfStopped adapts the advice of a task to a stopped director.
+// OfStopped adapts a task's advice to a stopped director.
 func (s Task) OfStopped() Task {
 	s.Stopped = true
 	if s.Over {
@@ -156,7 +156,7 @@ func typed(k fsm.IssueKey, comment string) (line string, command fsm.Command) {
 	name, rest := fsm.Command(words[1]), strings.Join(words[2:], " ")
 	argv := []string{"director", string(name), string(k)}
 	switch name {
-	case fsm.CommandResume: // on the command line, resume ends a pause of the director
+	case fsm.CommandResume: // on the command line, resume ends the director's pause
 		argv[1], name = string(fsm.CommandRetry), fsm.CommandRetry
 	case fsm.CommandRetry, fsm.CommandFresh, fsm.CommandFix:
 		if rest != "" {

@@ -27,7 +27,7 @@ type Task struct {
 
 	Attempt  int       `json:"attempt"` // last attempt of the last claim; 0 before its first attempt
 	Priority int       `json:"priority,omitempty"`
-	Why      string    `json:"why,omitempty"`       // reason for the state, a sentence without a full stop
+	Why      string    `json:"why,omitempty"`       // reason for the state, as a sentence without a full stop
 	Cause    string    `json:"cause,omitempty"`     // the line of evidence behind Why
 	Next     string    `json:"next,omitempty"`      // the advice to a person, in sentences
 	Waits    string    `json:"waits_for,omitempty"` // the pending event or closed resource, in words
@@ -40,15 +40,15 @@ type Task struct {
 
 	Work   Work           `json:"work,omitzero"`
 	Meters Meters         `json:"meters"` // current values
-	Limits Meters         `json:"limits"` // limits of the policy, 0 if unlimited
+	Limits Meters         `json:"limits"` // the policy's limits, 0 if unlimited
 	Spent  recovery.Usage `json:"spent,omitzero"`
 
 	Attempts []Attempt `json:"attempts"`                   // attempts of all claims, oldest first
-	Earlier  int       `json:"earlier_attempts,omitempty"` // number of attempts that only the journal has
+	Earlier  int       `json:"earlier_attempts,omitempty"` // number of attempts that are only in the journal
 	Events   []Event   `json:"events"`                     // oldest first
-	Dropped  int       `json:"dropped,omitempty"`          // number of events that only the journal has
+	Dropped  int       `json:"dropped,omitempty"`          // number of events that are only in the journal
 	came     came
-	said     fsm.Hint       // a person's last comment since the last question
+	said     fsm.Hint       // the last comment by a person since the last question
 	answered time.Time      // when a person last reset all meters; earlier failures do not count
 	topic    recovery.Topic // topic of the last verdict's question
 }
@@ -60,7 +60,7 @@ type Question struct {
 	Cause  string          `json:"cause"`
 	Ask    string          `json:"ask"` // the instructions, as in the comment once that is published
 	Why    string          `json:"why"`
-	Title  string          `json:"title,omitempty"` // title of the comment
+	Title  string          `json:"title,omitempty"` // the comment's title
 	Reply  string          `json:"reply,omitempty"` // the recommended comment, in which the person replaces <…>
 
 	Question string `json:"question,omitempty"` // the agent's question, or "" if Retake itself asks
@@ -82,7 +82,7 @@ type Work struct {
 	PullRequest int    `json:"pull_request,omitempty"`
 }
 
-// Meters count how much a task has used of every limited resource.
+// Meters count how much of every limited resource a task has used.
 type Meters struct {
 	Redispatches int     `json:"redispatches"` // attempts granted and charged by verdicts
 	Iterations   int     `json:"iterations"`   // attempts granted by verdicts, minus refunds for cache hits
@@ -107,7 +107,7 @@ type Attempt struct {
 	Stage   string         `json:"stage,omitempty"` // the stage of its last report
 	Usage   recovery.Usage `json:"usage,omitzero"`
 	Decided []Decision     `json:"decided,omitempty"`
-	// number of earlier decisions that only the journal has
+	// number of earlier decisions that are only in the journal
 	Dropped  int `json:"decided_dropped,omitempty"`
 	asserted string
 	word     *recovery.Assertion // explicit flags in the report, or nil
@@ -119,7 +119,7 @@ type Decision struct {
 	At       time.Time       `json:"at"`
 	Attempt  int             `json:"attempt"`
 	Stage    string          `json:"stage,omitempty"`
-	Observed string          `json:"observed"` // the observer of the failure
+	Observed string          `json:"observed"` // the source of the information about the failure
 	Asserted string          `json:"asserted,omitempty"`
 	Says     string          `json:"says,omitempty"` // the report's explicit flags, in words
 	Note     string          `json:"note,omitempty"` // a warning about the report
@@ -130,7 +130,7 @@ type Decision struct {
 	Certain  float64         `json:"confidence"` // from 0 to 1
 	Action   recovery.Action `json:"action"`
 	Done     string          `json:"done"` // the action in the past tense
-	Row      string          `json:"row"`  // row of the policy that decided
+	Row      string          `json:"row"`  // the policy's row that decided
 	Why      string          `json:"why"`
 	Veto     string          `json:"veto,omitempty"` // the guard that overruled the row
 	Delay    time.Duration   `json:"delay"`          // in nanoseconds
@@ -146,7 +146,7 @@ const (
 	OutcomeOK        = "ok"
 	OutcomeFailed    = "failed"
 	OutcomeWithdrawn = "withdrawn"
-	OutcomeUnknown   = "unknown" // the attempt ended, but the journal with its outcome was not readable
+	OutcomeUnknown   = "unknown" // the attempt ended, but its outcome is in an unreadable part of the journal
 )
 
 func metersOf(t recovery.Tally) Meters {
@@ -200,7 +200,7 @@ func (s *Task) follow(at time.Time, f fsm.Fact, t *fsm.Task, was known) {
 			s.Asked = s.asked(at, e)
 		}
 	case fsm.EffectDone:
-		if f.Asked != nil && s.Asked != nil { // the published question has more details
+		if f.Asked != nil && s.Asked != nil { // the published question has more detail
 			q := *s.Asked
 			q.Title, q.Reply, q.Question = f.Asked.Title, f.Asked.Reply, f.Asked.Question
 			q.Ask = askedAlone(q.Reason, f.Asked)
@@ -219,8 +219,8 @@ func (s *Task) follow(at time.Time, f fsm.Fact, t *fsm.Task, was known) {
 	}
 }
 
-// asked returns the question of an escalation before the comment is published. The instructions come from this version
-// of Retake, or from the operator's policy.
+// asked returns an escalation's question before the comment is published. Its instructions come from this version of
+// Retake or from the operator's policy.
 func (s *Task) asked(at time.Time, e *fsm.Escalation) *Question {
 	topic := cmp.Or(e.Topic, s.topic) // old journals have only the verdict
 	q := &Question{At: at, Reason: e.Reason, Cause: e.Cause, Ask: e.Ask, Why: e.Why}
@@ -232,7 +232,7 @@ func (s *Task) asked(at time.Time, e *fsm.Escalation) *Question {
 
 // askedAlone returns the instructions of a published question without references to the rest of the comment. Journals
 // of earlier releases have only the comment's own instructions, which may refer to the output below them. All questions
-// of agents have the same instructions.
+// from agents have the same instructions.
 func askedAlone(r recovery.Reason, a *fsm.Asked) string {
 	if r == recovery.NeedsHuman && a.Question != "" {
 		return recovery.Case{Reason: r, Asked: true}.Words().Alone
@@ -324,7 +324,7 @@ func (s *Task) judged(at time.Time, f fsm.VerdictMade, t *fsm.Task, was known) {
 	a.Decided = append(a.Decided, d)
 }
 
-// observed names the observer of a failure.
+// observed names the source of the information about a failure.
 func observed(f fsm.VerdictMade, was known) string {
 	e := was.ending
 	switch {
@@ -340,7 +340,7 @@ func observed(f fsm.VerdictMade, was known) string {
 	return "the end of the container"
 }
 
-// attempt returns the last attempt with a number, or nil.
+// attempt returns the last attempt with the given number, or nil.
 func (s *Task) attempt(n int) *Attempt {
 	for i, a := range slices.Backward(s.Attempts) {
 		if a.N == n {
@@ -350,8 +350,8 @@ func (s *Task) attempt(n int) *Attempt {
 	return nil
 }
 
-// shorten limits the attempts, and the verdicts of the last attempt, to most each. It drops the oldest. If most is 0,
-// the numbers are unlimited.
+// shorten limits the attempts, and the verdicts of the last attempt, to most each, by dropping the oldest. If most is
+// 0, they are not limited.
 func (s *Task) shorten(most int) {
 	var dropped int
 	s.Attempts, dropped = bounded(s.Attempts, most)

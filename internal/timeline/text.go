@@ -21,10 +21,10 @@ var (
 	askedMove    = fsm.OnEscalate.Info().Means
 )
 
-// incidentRow is the row of verdicts that an incident made instead of the policy.
+// incidentRow is the row of verdicts made by an incident instead of the policy.
 const incidentRow = "director.incident"
 
-// indent precedes lines that belong to the line above.
+// indent precedes lines that continue the line above.
 const indent = "          "
 
 // Explain writes the timeline for a person: the state and the options, then the history. now is the time of the
@@ -49,7 +49,7 @@ func (s Task) Explain(to io.Writer, now time.Time) error {
 // StoppedText is the heading of tasks and timelines from the journal of a stopped director.
 const StoppedText = "The director is stopped, and this is its journal. Start it with: director run"
 
-// standing writes the state, the pending event, and a person's options.
+// standing writes the state, the pending event and a person's options.
 func (s Task) standing(w *lines, now time.Time) {
 	w.field("NOW", "%s for %s (since %s): %s", s.State, Span(max(now.Sub(s.Since), 0)), clock(s.Since), s.Means)
 	if s.Why != "" {
@@ -112,7 +112,7 @@ func (s Task) advised(w *lines) (n int) {
 	return n
 }
 
-// others writes the remedies in two columns, starting at an index.
+// others writes the remedies in two columns, starting at index from.
 func (s Task) others(w *lines, from int) {
 	width := 0
 	for _, r := range s.Can[from:] {
@@ -141,7 +141,7 @@ func because(r recovery.Reason, why string) string {
 	return string(r) + ": " + Plain(why)
 }
 
-// meters shows how much of each limit of the policy the task has used.
+// meters shows how much of each of the policy's limits the task has used.
 func (s Task) meters() string {
 	m, l := s.Meters, s.Limits
 	parts := []string{
@@ -219,11 +219,10 @@ func (s Task) course(w *lines) {
 	}
 }
 
-// causes is the set of errors already printed, so that the text shows each error once.
+// causes is the set of errors already printed, so that the text shows each error only once.
 type causes map[string]bool
 
-// once removes an error from the end of a line if it was printed before, and records the errors that the line
-// prints.
+// once removes an error from the end of a line if it has been printed before, and records the errors in the line.
 func (told causes) once(line string, of []Attempt) string {
 	var tells []string
 	for _, a := range of {
@@ -375,7 +374,7 @@ func Span(d time.Duration) string {
 	return fmt.Sprintf("%d s", d/time.Second)
 }
 
-// lines builds a text. A field begins with its name in a separate column.
+// lines builds a text. A field starts with its name in a separate column.
 type lines struct{ b strings.Builder }
 
 func (l *lines) add(format string, args ...any) {

@@ -31,7 +31,7 @@ func incidentText(f fsm.IncidentChanged) string {
 	case i.Breaker.Held:
 		return fmt.Sprintf("Incident %s: %s. No attempt begins until the program is installed", i.Key, i.Cause)
 	case i.Breaker.Opened == 0:
-		return "" // not an incident so far
+		return "" // not an incident yet
 	}
 	return fmt.Sprintf("Incident %s (%s): %s, seen in %s", i.Key, i.Reason, i.Cause,
 		plural(len(i.Breaker.Strikes), "failure"))
@@ -48,11 +48,11 @@ func standingText(s fsm.Standing) string {
 	return ", behind " + strings.Join(names, ", ")
 }
 
-// saidBefore lists the moves that another fact of the same batch already describes, such as the start, the report or
+// saidBefore lists the moves that another fact in the same batch already describes, such as the start, the report or
 // the delivery.
 var saidBefore = []fsm.Trigger{fsm.OnWon, fsm.OnStillOurs, fsm.OnReport, fsm.OnDelivered, fsm.OnInReview}
 
-// toldAlone returns the text for a move that is described by its reason alone, or else "".
+// toldAlone returns the text for a move that its reason alone describes, or else "".
 func toldAlone(f fsm.Moved) string {
 	switch f.On {
 	case fsm.OnMerged, fsm.OnRejected:
@@ -90,8 +90,7 @@ func movedText(at time.Time, f fsm.Moved) string {
 	return text
 }
 
-// typedBy replaces the name of the budget command in a journaled text by "grant", which is the name on the command
-// line.
+// typedBy replaces the budget command's name in a journaled text with "grant", its name on the command line.
 func typedBy(words string) string {
 	if by, operators := strings.CutSuffix(words, ": "+string(fsm.CommandBudget)); operators {
 		return by + ": grant"
@@ -220,10 +219,10 @@ func workText(w fsm.DeliverResult) string {
 	return text
 }
 
-// beganText describes the start of an attempt. For the first attempt it also mentions that the claim was won.
+// beganText describes the start of an attempt. For the first attempt, it adds that the claim was won.
 func beganText(f fsm.AttemptBegan, t *fsm.Task) string {
 	text := fmt.Sprintf("Attempt %d begins%s", f.N, nextText(f.Next))
-	if t != nil && t.State == fsm.Claiming { // the move to Starting follows
+	if t != nil && t.State == fsm.Claiming { // the move to Starting comes later
 		return "The claim was won. " + text
 	}
 	return text
@@ -233,7 +232,7 @@ func plannedText(e fsm.Effect) string {
 	if e.Escalation != nil {
 		return "Retake asked a person" // the question has the details
 	}
-	return "" // the move gives the reason of a release
+	return "" // the move gives the reason for a release
 }
 
 // effects names durable effects for people.
@@ -245,7 +244,7 @@ var effects = map[string]string{
 	string(fsm.DoRelease):  "Giving up the claim", string(fsm.DoRemind): "The reminder",
 }
 
-// effectName names the effect with this id.
+// effectName names the effect with the given id.
 func effectName(id string) string {
 	kind := id[strings.LastIndexByte(id, '/')+1:]
 	kind, _, _ = strings.Cut(kind, ".")
@@ -256,7 +255,7 @@ func decidedText(v recovery.Verdict) string {
 	return cmp.Or(v.Action.About().Means, string(v.Action)) + pauseText(v.Delay)
 }
 
-// pauseText describes the pause before an action. It is empty without a pause.
+// pauseText describes the pause before an action. It returns "" if there is no pause.
 func pauseText(d time.Duration) string {
 	switch {
 	case d <= 0:
