@@ -9,7 +9,7 @@ import (
 
 // Options of a Follower.
 type Options struct {
-	Since time.Time                  // replay earlier verdicts without reporting them; zero reports all
+	Since time.Time                  // replay earlier verdicts without reporting them; the zero time reports all
 	Only  func(fsm.IssueKey) bool    // nil selects every issue
 	Read  func(fsm.ReportRef) Reread // applies other rules to a stored report; nil uses the recorded finding
 }
@@ -25,17 +25,17 @@ type Follower struct {
 	m      *fsm.Machine
 	cfg    fsm.Config
 	o      Options
-	claims map[string]*claim       // by nonce: claims with at least one verdict
-	canary map[string]fsm.IssueKey // by incident: the canary before the incident's last change
-	issues map[fsm.IssueKey]bool   // issues in the report
+	claims map[string]*claim       // claims with at least one verdict, by nonce
+	canary map[string]fsm.IssueKey // the canary before the incident's last change, by incident
+	issues map[fsm.IssueKey]bool   // issues that the report lists
 	out    Report
-	place  int // number of verdicts so far
+	place  int // number of verdicts replayed so far
 }
 
 // claim is one claim of an issue.
 type claim struct {
 	left *Case // the verdict that would have changed the claim's later history, or nil
-	over bool  // set when a person answers or the work is delivered; later facts are not added to left
+	over bool  // set once a person answers or the work is delivered; later facts are not added to left
 	gone bool  // set if a verdict would have changed the later history, so later verdicts are not compared
 }
 
@@ -58,7 +58,7 @@ func (w *Follower) Apply(_ uint64, records []fsm.Record) {
 func (w *Follower) record(r fsm.Record) {
 	for _, f := range r.Facts {
 		switch f := f.(type) {
-		case fsm.StateKept: // the journal begins with this state
+		case fsm.StateKept: // this state is the start of the journal
 			w.m, w.claims, w.canary = fsm.New(w.cfg), map[string]*claim{}, map[string]fsm.IssueKey{}
 		case fsm.IncidentChanged:
 			w.canary[f.Incident.Key] = w.m.Canary(f.Incident.Key)
@@ -72,7 +72,7 @@ func (w *Follower) record(r fsm.Record) {
 	}
 }
 
-// judged compares a verdict, and returns the verdict to apply to the claim.
+// judged compares a verdict, and returns the one to apply to the claim.
 func (w *Follower) judged(at time.Time, f fsm.VerdictMade) fsm.VerdictMade {
 	w.place++
 	t := w.m.Task(f.Task)
@@ -128,7 +128,7 @@ func (w *Follower) judged(at time.Time, f fsm.VerdictMade) fsm.VerdictMade {
 	return would
 }
 
-// report counts a verdict that was decided again. differs is nil if both decisions are equal.
+// report counts a redecided verdict. differs is nil if both decisions are equal.
 func (w *Follower) report(was, would fsm.VerdictMade, differs *Case) {
 	counts := &w.out.Counts
 	if differs == nil {
@@ -145,8 +145,8 @@ func (w *Follower) report(was, would fsm.VerdictMade, differs *Case) {
 	}
 }
 
-// reread applies the other rules to the report behind a verdict's finding. Rules do not change findings that the
-// director observed itself.
+// reread applies the other rules to the report behind a verdict's finding. Rules do not change findings based on the
+// director's own observations.
 func (w *Follower) reread(t *fsm.Task, f fsm.VerdictMade) Reread {
 	e := &t.Ending
 	if w.o.Read == nil || e.Finding == nil || e.Report == nil || *e.Finding != f.Finding ||
@@ -156,7 +156,7 @@ func (w *Follower) reread(t *fsm.Task, f fsm.VerdictMade) Reread {
 	return w.o.Read(*e.Report)
 }
 
-// ruleKnown is the rule of findings that the director observed itself.
+// ruleKnown is the rule of findings based on the director's own observations.
 const ruleKnown = "known"
 
 // went adds a fact about a claim to the Case of the verdict that would have changed the claim's later history. It
@@ -218,7 +218,7 @@ func (w *Follower) seen(at time.Time, k fsm.IssueKey) {
 	}
 }
 
-// Report returns the results so far. Later calls of Apply modify them.
+// Report returns the results so far. Later calls to Apply modify them.
 func (w *Follower) Report() *Report {
 	w.out.count()
 	w.out.total()

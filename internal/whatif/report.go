@@ -24,12 +24,12 @@ type Report struct {
 type Counts struct {
 	Same        int `json:"same"`
 	Differ      int `json:"differ"`
-	Already     int `json:"already"`      // part of Differ: the current configuration decides like the tested one
+	Already     int `json:"already"`      // part of Differ; the current configuration decides like the tested one
 	Later       int `json:"later"`        // not compared, because an earlier verdict already differed
-	NotAsked    int `json:"not_asked"`    // not compared, because no policy applies, for example to work that cannot be submitted
+	NotAsked    int `json:"not_asked"`    // not compared, because no policy applies, for example to work that cannot be delivered
 	Unknown     int `json:"unknown"`      // not compared, because the journal lacks the task's beginning
-	ByIncident  int `json:"by_incident"`  // an incident decides in both cases
-	PolicyAlone int `json:"policy_alone"` // part of ByIncident: without the incident, the policies would differ
+	ByIncident  int `json:"by_incident"`  // an incident decides in either case
+	PolicyAlone int `json:"policy_alone"` // part of ByIncident; without the incident, the policies would differ
 	Unread      int `json:"unread"`       // the report was missing or not read, so the recorded finding applies
 }
 
@@ -62,7 +62,7 @@ var kinds = []struct {
 }
 
 // asksElse reports whether two verdicts ask a person different questions. It compares only texts from policies, because
-// the default texts depend on the version of Retake.
+// the default texts depend on Retake's version.
 func asksElse(a, b recovery.Verdict) bool {
 	topic := fsm.TopicOf(a)
 	return topic != fsm.TopicOf(b) || topic == recovery.TopicPolicy && a.Ask != b.Ask
@@ -118,12 +118,12 @@ type Decision struct {
 	Why          string          `json:"why"`
 }
 
-// Then has the events after the verdict, until a person answered or the work was delivered.
+// Then summarises the events after the verdict, until a person answered or the work was delivered.
 type Then struct {
 	Attempts        int            `json:"attempts"`
 	Usage           recovery.Usage `json:"usage"`
 	Delivered       bool           `json:"delivered"`
-	AnsweredSeconds float64        `json:"answered_seconds,omitempty"` // time until a person answered
+	AnsweredSeconds float64        `json:"answered_seconds,omitempty"` // the time until a person answered
 }
 
 func newCase(at time.Time, t *fsm.Task, was, would fsm.VerdictMade, kind string) *Case {
@@ -151,17 +151,17 @@ type Totals struct {
 	FewerAsked    int `json:"fewer_asked"`
 	Longer        int `json:"longer_waits"` // cases with a retry under both policies
 	Shorter       int `json:"shorter_waits"`
-	NowCharged    int `json:"now_charged"` // would be charged to a meter of retries, but was free
+	NowCharged    int `json:"now_charged"` // would be charged as a retry, but was free
 	NowFree       int `json:"now_free"`
-	// SparedAttempts counts attempts after verdicts that would not have retried, and SparedUsage sums their usage.
+	// SparedAttempts counts attempts after verdicts that would not have retried, and SparedUsage sums up their usage.
 	// SparedDelivered counts the claims that delivered work through these attempts.
 	SparedAttempts  int            `json:"spared_attempts"`
 	SparedUsage     recovery.Usage `json:"spared_usage"`
 	SparedDelivered int            `json:"spared_delivered"`
 }
 
-// Compare marks cases that also appear under the current configuration, because the tested configuration does not
-// cause them.
+// Compare marks cases that also occur under the current configuration, because the tested configuration is not their
+// cause.
 func (r *Report) Compare(today *Report) {
 	r.Counts.Already = 0
 	i := 0
@@ -176,7 +176,7 @@ func (r *Report) Compare(today *Report) {
 	}
 }
 
-// count groups the cases.
+// count groups the cases by their difference.
 func (r *Report) count() {
 	r.Changes = r.Changes[:0]
 	for _, c := range r.Cases {
@@ -191,7 +191,7 @@ func (r *Report) count() {
 	slices.SortStableFunc(r.Changes, func(a, b Change) int { return cmp.Compare(b.Count, a.Count) })
 }
 
-// total adds the cases up.
+// total sums up the cases.
 func (r *Report) total() {
 	t := Totals{}
 	for _, c := range r.Cases {
@@ -222,5 +222,5 @@ func (r *Report) total() {
 	r.Totals = t
 }
 
-// asks reports whether the action requires a person.
+// asks reports whether the action needs a person.
 func asks(a recovery.Action) bool { return !a.Again() && a != recovery.Reclaim }
