@@ -77,7 +77,7 @@ func (p *asynqPeer) publish(ctx context.Context, jobs int) error {
 		})
 	}
 	wg.Wait()
-	syscall.Sync() // the first job must not wait for the published data
+	syscall.Sync() // so that the first job does not wait until the published data is on disk
 	return errors.Join(append(failed, p.redis.ConfigSet(ctx, "appendfsync", p.sync).Err())...)
 }
 

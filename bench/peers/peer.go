@@ -30,7 +30,7 @@ type result struct {
 	name        string
 	synced      bool
 	perSecond   float64
-	concurrency int // with which it was fastest
+	concurrency int // the fastest concurrency
 	settings    string
 }
 

@@ -30,7 +30,7 @@ type Goal struct {
 	Limit string `json:"limit,omitempty"`
 }
 
-// Ratio returns the ratio to the comparison, or NaN without a comparison.
+// Ratio returns the ratio to the comparison, or NaN for a figure without one.
 func (f Figure) Ratio() float64 {
 	if f.Beside == 0 {
 		return math.NaN()
@@ -44,7 +44,7 @@ func (f Figure) Met() bool {
 	if g.Ratio {
 		v = f.Ratio()
 	}
-	return !(g.AtLeast != 0 && !(v >= g.AtLeast)) && !(g.AtMost != 0 && !(v <= g.AtMost)) // NaN meets no goal
+	return !(g.AtLeast != 0 && !(v >= g.AtLeast)) && !(g.AtMost != 0 && !(v <= g.AtMost)) // NaN never meets a goal
 }
 
 func (g Goal) String() string {
