@@ -6,7 +6,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// limitCases are refusals of too many requests or tokens at once.
+// limitCases are refusals because of too many requests or tokens at once.
 var limitCases = []Case{
 	{
 		Name: "rate-limit", About: "429 with Retry-After of two seconds, every time", Source: limitDocs,

@@ -25,7 +25,7 @@ func readContents(path string, body object) conversation {
 	for _, m := range objects(body["contents"]) {
 		for _, p := range objects(m["parts"]) {
 			answered := text(inner(p, "functionResponse"), "name")
-			if slices.ContainsFunc(c.tools, func(t tool) bool { return t.name == answered }) { // calls have no ids here
+			if slices.ContainsFunc(c.tools, func(t tool) bool { return t.name == answered }) { // calls lack ids here
 				c.results++
 			}
 			c.text += text(p, "text") + "\n"

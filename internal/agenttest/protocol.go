@@ -140,7 +140,7 @@ func encode(v any) string {
 	return string(data)
 }
 
-// parts splits a text in two, so that a stream has several events.
+// parts splits text in two, so that a stream has several events.
 func parts(text string) []string {
 	at := strings.LastIndex(text[:len(text)/2], " ") + 1
 	if at == 0 {

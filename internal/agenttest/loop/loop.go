@@ -50,7 +50,7 @@ type message struct {
 	Content []block `json:"content"`
 }
 
-// block is a part of a message: text, tool_use or tool_result.
+// block is one part of a message: text, tool_use or tool_result.
 type block struct {
 	Type      string          `json:"type"`
 	Text      string          `json:"text,omitempty"`

@@ -101,7 +101,7 @@ func (t *tools) read(path string) (string, error) {
 	return string(data), err
 }
 
-// edit replaces a text anywhere in the file, even in parts that the model has not seen.
+// edit replaces text anywhere in the file, even in parts that the model has not seen.
 func (t *tools) edit(in input) error {
 	data, err := t.root.ReadFile(t.local(in.Path))
 	if err != nil {

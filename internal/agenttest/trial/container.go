@@ -12,7 +12,7 @@ import (
 	"retake/internal/container"
 )
 
-// InContainer returns a function for Options.Start that runs jobs in the same type of container as attempts. spec has
+// InContainer returns a function for Options.Start that runs jobs in the same type of container as attempts. spec holds
 // the settings that all these containers share.
 func InContainer(runtime container.Runtime, spec container.Spec, uid, gid int) func(context.Context, Job) error {
 	return func(ctx context.Context, j Job) (err error) {

@@ -107,7 +107,7 @@ func table(b *strings.Builder, agents []installed) {
 
 func share(n, of int) float64 { return 100 * float64(n) / float64(max(of, 1)) }
 
-// quote shortens a text and escapes it for a table.
+// quote shortens text and escapes it for a table.
 func quote(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if s == "" {
