@@ -220,7 +220,7 @@ func model([]string) (string, error) {
 	return out.String(), nil
 }
 
-// hunt TEXT searches all readable files, environments and arguments for a text. The argument is the reversed text, so
+// hunt TEXT searches all readable files, environments and arguments for the text. The argument is the reversed text, so
 // that the search does not find the argument itself.
 func hunt(args []string) (string, error) {
 	text := []byte(args[0])
