@@ -10,7 +10,8 @@ import (
 	"text/tabwriter"
 )
 
-// BudgetRow sums up the usage of one task. PaidCalls, Iterations and CostUSD are counted since a person last answered.
+// BudgetRow summarizes the usage of one task. PaidCalls, Iterations and CostUSD are counted since a person last
+// answered.
 type BudgetRow struct {
 	Issue      string     `json:"issue"`
 	State      string     `json:"state"`

@@ -55,8 +55,8 @@ func Find(dir string) (*Store, error) {
 // errNoRun reports an unknown run.
 var errNoRun = errors.New("audit: no such run")
 
-// knows returns an error unless the store has records of the run. The ids of runs sort by time, so the error can list
-// the latest runs.
+// knows returns an error unless the store has records of the run. Run ids sort by time, so the error can list the
+// latest runs.
 func (s *Store) knows(run string) error {
 	var runs []string
 	for _, t := range s.Tasks {

@@ -73,7 +73,7 @@ func oneLine(s string) string {
 	return strings.Join(strings.Fields(s), " ")
 }
 
-// short returns the first line of a text, for a list.
+// short returns the first line of s, for a list.
 func short(s string, most int) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
 	line = oneLine(line)
@@ -86,7 +86,7 @@ func short(s string, most int) string {
 // excerpt is the maximum length of a quoted text, in bytes. The whole text is in a file in the same directory.
 const excerpt = 2 << 10
 
-// fenced returns the end of a text as a code block, with a fence that the text cannot close.
+// fenced returns the end of the text as a code block, with a fence that the text cannot close.
 func fenced(text string) string {
 	text = wire.CutTail(strings.TrimRight(text, "\n"), excerpt)
 	longest, run := 2, 0

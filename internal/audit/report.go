@@ -29,10 +29,10 @@ type ReportData struct {
 	Total     int                      `json:"total"`
 	Completed int                      `json:"completed"`
 	Failed    wire.List[FailedTask]    `json:"failed"`
-	Asked     wire.List[AskedTask]     `json:"asked"`      // tasks that wait for an answer to an agent's question
+	Asked     wire.List[AskedTask]     `json:"asked"`      // tasks waiting for an answer to an agent's question
 	Open      int                      `json:"open"`       // tasks that have not ended
 	GivenBack int                      `json:"given_back"` // tasks that were closed, or taken by another owner
-	Skipped   wire.List[SkippedTask]   `json:"skipped"`    // tasks that wait for a failed task
+	Skipped   wire.List[SkippedTask]   `json:"skipped"`    // tasks waiting for a failed task
 	Timeline  wire.List[TimelineEntry] `json:"timeline"`   // every failed attempt, including those followed by a successful retry
 	Incidents wire.List[Incident]      `json:"incidents"`
 	DependsOn map[string][]string      `json:"depends_on,omitempty"`
@@ -126,7 +126,7 @@ func (p reportPage) PerIssue() float64 { return p.Usage.CostUSD / float64(max(le
 // PerMerged returns the average cost of a merged pull request.
 func (p reportPage) PerMerged() float64 { return p.Usage.CostUSD / float64(max(p.Merged, 1)) }
 
-// Blocked lists the tasks that wait for a failed one.
+// Blocked lists the tasks waiting for a failed one.
 func (p reportPage) Blocked(f FailedTask) []string {
 	return slices.Compact(slices.Sorted(
 		slices.Values(slices.Concat(f.BlockedDependencies, impactOf(p.DependsOn, f.ID).Blocked))))
@@ -172,7 +172,7 @@ func (p reportPage) Categories() (out []category) {
 	return out
 }
 
-// totalImpact sums up the impact of all failed tasks.
+// totalImpact combines the impact of all failed tasks.
 type totalImpact struct {
 	Blocked             []string
 	Repositories, Depth int
@@ -180,7 +180,7 @@ type totalImpact struct {
 	Suggestion          string
 }
 
-// Impact sums up the tasks that wait for failed tasks.
+// Impact summarizes the tasks waiting for failed tasks.
 func (p reportPage) Impact() (out totalImpact) {
 	for _, f := range p.Failed {
 		out.Depth = max(out.Depth, impactOf(p.DependsOn, f.ID).Depth)

@@ -52,7 +52,7 @@ type SpentLine struct {
 	Spent
 }
 
-// spentBy adds up the attempts of a run, or of all runs, by a property. It skips attempts without the property.
+// spentBy totals the attempts of a run, or of all runs, by a property. It skips attempts that lack the property.
 func (s *Store) spentBy(run string, by func(Meta) string) map[string]Spent {
 	sums := map[string]Spent{}
 	for _, m := range s.Attempts {
@@ -63,8 +63,8 @@ func (s *Store) spentBy(run string, by func(Meta) string) map[string]Spent {
 	return sums
 }
 
-// spentByIssue adds up attempts by issue. Audits of attempts may have been removed, so it uses the figures in the
-// task's state if they are higher.
+// spentByIssue adds up attempts by issue. The audits of some attempts may have been removed, so it uses the figures in
+// the task's state if they are higher.
 func (s *Store) spentByIssue(run string) map[string]Spent {
 	sums := s.spentBy(run, func(m Meta) string { return strings.ToLower(m.Issue) })
 	for _, t := range s.Tasks {

@@ -245,7 +245,7 @@ func (w *Writer) pruneState() error {
 	return err
 }
 
-// stateBlocked is the state of a task that waits for a person.
+// stateBlocked is the state of a task waiting for a person.
 const stateBlocked = "Blocked"
 
 // claimOver reports whether a task in this state has ended. A blocked task has not ended, because it waits for a

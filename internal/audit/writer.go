@@ -110,7 +110,7 @@ func open(dir string, o Options, d disk) *Writer {
 	return w
 }
 
-// Close waits until the queue is written or ctx is done. Its error has the number of lost writes.
+// Close waits until the queue is written or ctx is done. Its error gives the number of lost writes.
 func (w *Writer) Close(ctx context.Context) error {
 	first := false
 	w.close.Do(func() { first = true; close(w.closing) })
