@@ -23,7 +23,7 @@ type ClientOptions struct {
 	WorkerID        string
 	Key             []byte // the attempt's key from the plan; signs reports
 	RunID           string // id of the director's run, from the plan
-	MaxMessageBytes int    // limit of one message, default 65536
+	MaxMessageBytes int    // maximum size of one message; default 65536
 	TraceParent     string // header of every message (see wire.TraceParent); empty to omit
 	// OnReconnect is called after a reconnect. It may block, for example to send the hello and the spooled reports.
 	OnReconnect func()

@@ -31,7 +31,7 @@ type connections struct {
 	workers map[uint64]string // maps the number of a connection to the embedded server to its worker
 }
 
-// connectionEvent has the fields of a NATS connect or disconnect event that this package uses.
+// connectionEvent holds the fields of a NATS connect or disconnect event that this package uses.
 type connectionEvent struct {
 	Server struct {
 		ID string `json:"id"`

@@ -51,7 +51,7 @@ func (c class) subjects(s wire.Subjects, worker string) []string {
 	}
 }
 
-// Limits of the backlog of one class. A worker that respects its quota does not exceed them. Messages beyond the limits
+// Limits on the backlog of one class. A worker that respects its quota does not exceed them. Messages beyond the limits
 // are lost. Such a loss is an offence, for which workOff cuts the worker off.
 const (
 	pendingMessages = offenceFactor*messagesAtOnce + 1

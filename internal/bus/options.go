@@ -106,7 +106,7 @@ type Options struct {
 	Leads           link.Leads
 	RunID           string // id of this run in the director's envelopes
 	Replicas        int    // replicas of each stream; default 1
-	MaxMessageBytes int    // limit of one message from newly authorized workers, in bytes; default 65536
+	MaxMessageBytes int    // maximum size of one message from newly authorized workers, in bytes; default 65536
 	Log             *zap.Logger
 
 	// TraceParent returns the traceparent header for messages to a worker and for the worker's stored reports. If it is

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Limits of one worker. A worker normally sends a heartbeat every few seconds, a lease request each time an agent
+// Limits on one worker. A worker normally sends a heartbeat every few seconds, a lease request each time an agent
 // starts, and one report. The limits are far higher, so that a correct worker does not reach them.
 const (
 	messagesPerSecond = 100
@@ -19,7 +19,7 @@ const (
 	refusalsPerSecond = 1
 	refusalsAtOnce    = 100
 	reportsPerAttempt = 32
-	reportBytes       = 2 << 20 // total of all reports of one attempt
+	reportBytes       = 2 << 20 // total for all reports of one attempt
 )
 
 // offenceFactor limits how far a worker may exceed its burst. The director drops messages beyond the burst, and cuts

@@ -20,7 +20,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// Limits of the consumer of reports. Each request asks for at most reportsAhead reports and reportBytesAhead bytes. To
+// Limits on the consumer of reports. Each request asks for at most reportsAhead reports and reportBytesAhead bytes. To
 // limit memory, at most 2*reportsAhead reports may await acknowledgement. After reportAckWait, the stream delivers an
 // unacknowledged report again. The wait is short, because the successor of a killed director needs these reports soon.
 // Readers recognize a second delivery by the report's id.

@@ -18,7 +18,7 @@ import (
 // consumerName is the name of the director's durable consumer of reports.
 const consumerName = "director"
 
-// Limits of the streams. Reports stay long enough to answer later questions about an attempt. Dead letters should be
+// Limits on the streams. Reports stay long enough to answer later questions about an attempt. Dead letters should be
 // inspected sooner. Within the duplicate window, the streams reject duplicates of reports that a worker sends from its
 // spool after an outage. After a longer outage, the director itself recognizes duplicates.
 const (

@@ -23,7 +23,7 @@ type Rules struct {
 	Task   func(worker string) string // returns the task of a worker's checkout
 }
 
-// Rate limit of one worker's requests about its checkout, in bytes. A request beyond the limit waits, and does not
+// Rate limit on one worker's requests about its checkout, in bytes. A request beyond the limit waits, and does not
 // delay other workers. A small request counts as perRequest bytes.
 const (
 	perSecond  = 64 << 20

@@ -67,7 +67,7 @@ func (c *Store) Bytes() (n int64) {
 	return n
 }
 
-// holds checks that each chunk has the length that a manifest needs. It returns the names of the chunks that are not
+// holds checks that each chunk has the length that a manifest requires. It returns the names of the chunks that are not
 // stored, and a *checkpoint.Malformed if a chunk is too short. It calls read with the length of each chunk that it
 // reads.
 func (c *Store) holds(ctx context.Context, chunks map[checkpoint.Digest]int64, read func(bytes int) error,

@@ -11,7 +11,7 @@ import (
 	"retake/internal/bus/link"
 )
 
-// Limits of prefetching. The server disconnects a client that has too much unread data. Stay far below that limit,
+// Limits on prefetching. The server disconnects a client that has too much unread data. Stay far below that limit,
 // because appends use the same connection.
 const (
 	aheadFrom    = 16          // minimum number of batches to prefetch; fewer are requested one by one
@@ -23,8 +23,8 @@ const (
 )
 
 // ahead prefetches live batches with an ephemeral consumer. If ahead does not deliver a batch in order, the caller
-// requests that batch individually, and only the answer to this request can prove that the batch is missing. The
-// batches of at most three requests are in memory.
+// requests that batch individually, and only the answer to this request can prove that the batch is missing. Batches of
+// at most three requests are held in memory.
 type ahead struct {
 	live *live
 	last uint64 // last sequence to read

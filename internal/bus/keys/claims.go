@@ -24,7 +24,7 @@ const (
 	accountWorkers  = "WORKERS"
 )
 
-// Limits of a worker's credential.
+// Limits on a worker's credential.
 const (
 	workerSubscriptions = 8
 	headerRoom          = 1 << 10 // bytes for headers, which the server's limit includes and max_message_bytes does not
@@ -35,7 +35,7 @@ const (
 // journal and a dead letter all fit, including the headers that the director adds.
 const MaxPayload = wire.LongestMessage + 64<<10
 
-// Limits of a person's credential. They allow a report of the default agent_bus.max_message_bytes, even if the
+// Limits on a person's credential. They allow a report of the default agent_bus.max_message_bytes, even if the
 // configuration allows workers less.
 const (
 	personBytes         = 1 << 16

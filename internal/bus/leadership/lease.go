@@ -337,7 +337,7 @@ func (l *Lease) Expired() <-chan struct{} { return l.expired }
 // Me returns this process's entry, which is complete once it leads.
 func (l *Lease) Me() Leader { return l.o.Me }
 
-// Before estimates the current time of the previous leader's clock. ok is false if that time is unknown.
+// Before estimates the current time on the previous leader's clock. ok is false if that time is unknown.
 func (l *Lease) Before() (at time.Time, ok bool) {
 	return l.theirs.Time.Add(l.age + l.now() - l.at), !l.theirs.Time.IsZero()
 }

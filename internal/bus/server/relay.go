@@ -16,7 +16,7 @@ import (
 	"retake/internal/connlimit"
 )
 
-// Limits of one connection through a relay. In addition, NATS closes a connection that does not sign in within
+// Limits on one connection through a relay. In addition, NATS closes a connection that does not sign in within
 // authTimeout.
 const (
 	handshakeTimeout = 5 * time.Second

@@ -206,7 +206,7 @@ func (s *Server) startNATS(o Options) error {
 // InProcessConn connects without a socket.
 func (s *Server) InProcessConn() (net.Conn, error) { return s.nats.InProcessConn() }
 
-// OnRefused registers a callback for each message or subscription that the server refuses for a lack of permission. The
+// OnRefused registers a callback for each message or subscription that the server refuses for lack of permission. The
 // callback receives the number of the connection, as in the server's events, and must not block.
 func (s *Server) OnRefused(told func(connection uint64)) { s.log.refused.Store(&told) }
 

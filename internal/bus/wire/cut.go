@@ -17,9 +17,9 @@ var ErrTooLarge = errors.New("wire: message is too large even without its tails"
 
 const cutPrefix, cutSuffix = "…[", " bytes cut]…"
 
-// CutTail shortens a text to maxBytes. It replaces the beginning of the text, up to a UTF-8 boundary, with a mark such
-// as `…[12345 bytes cut]…`. If the text already begins with a mark, the new mark contains the sum. The result is empty
-// if even the mark does not fit.
+// CutTail shortens text to maxBytes. It replaces the beginning of the text, up to a UTF-8 boundary, with a mark such as
+// `…[12345 bytes cut]…`. If the text already begins with a mark, the new mark contains the sum. The result is empty if
+// even the mark does not fit.
 func CutTail(text string, maxBytes int) string {
 	if len(text) <= maxBytes {
 		return text

@@ -23,7 +23,7 @@ type WelcomeDirector struct {
 	MainSHAExpected string `json:"main_sha_expected,omitempty"`
 }
 
-// Incompatibility refuses a worker of another major version.
+// Incompatibility refuses a worker with a different major version.
 type Incompatibility struct {
 	Reason                  string `json:"reason"`
 	ExpectedProtocolVersion string `json:"expected_protocol_version"`

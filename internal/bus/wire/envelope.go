@@ -51,7 +51,7 @@ var senderFields = []Field{
 	need("sender.id", filled),
 }
 
-// Encode wraps a payload into an envelope, and signs reports and checkpoints if the sender has a key. at is the current
+// Encode wraps a payload in an envelope, and signs reports and checkpoints if the sender has a key. at is the current
 // time. Encode returns a *Malformed if the payload breaks a rule of its row.
 func Encode(from Sender, seq uint64, at time.Time, p Payload) ([]byte, error) {
 	row, known := rowOf(p.MessageType())

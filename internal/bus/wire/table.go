@@ -13,8 +13,8 @@ const (
 	RoleOperator Role = "operator"
 )
 
-// MessageRow describes one message type. Types are listed only in this table. Fields has the rules for required fields
-// and for values. A field without a rule is optional, and only its type is checked.
+// MessageRow describes one message type. Types are listed only in this table. Fields holds the rules for required
+// fields and for values. A field without a rule is optional, and only its type is checked.
 type MessageRow struct {
 	Type    string         // name with its major version, such as "heartbeat.v1"
 	From    Role           // the sender, in addition to the operator
