@@ -30,7 +30,7 @@ const underWay = 500 * time.Millisecond
 // auditLimits finds requests that the director made during a limit.
 func (w auditor) auditLimits(t *table) {
 	var stated time.Time
-	var known, seen int // requests since the current limit was stated, and during all limits
+	var known, seen int // requests since the current limit began, and during all limits
 	for _, r := range w.github.Requests() {
 		switch {
 		case !r.DuringLimit && (r.Fault == "status 403" || r.Fault == "status 429"):

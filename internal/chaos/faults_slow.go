@@ -22,7 +22,7 @@ const (
 	ioctlThaw   = 0xc0045878
 )
 
-// Times of the faults that make a director slow, and numbers of workers that it might wrongly stop.
+// Durations of the faults that make a director slow, and the number of workers that it might wrongly stop.
 const (
 	slowTime   = 16 * time.Second // duration of a slow disk or processor
 	longWork   = 25.0             // seconds of work, so that agents outlive the fault
