@@ -84,7 +84,7 @@ func (c *cluster) env(*world) map[string]string {
 	return map[string]string{"HOME": "/tmp", "GOCACHE": "/cache"}
 }
 
-// podEvent has the fields of an event of kubectl's watch that the demo reads.
+// podEvent holds the fields that the demo reads from an event of kubectl's watch.
 type podEvent struct {
 	Type   string `json:"type"` // ADDED, MODIFIED, DELETED
 	Object struct {
@@ -132,7 +132,7 @@ const (
 	podOver
 )
 
-// follow adds events for the changes of a pod's state to the record, and returns the new state.
+// follow records the changes in a pod's state as events, and returns the new state.
 func follow(l *testbed.Record, was podState, e podEvent) (now podState) {
 	one := testbed.Event{
 		Attempt: e.Object.Metadata.Labels[retake.LabelAttempt],

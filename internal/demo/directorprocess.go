@@ -15,7 +15,7 @@ import (
 	"retake/internal/testbed"
 )
 
-// line has the fields of a line of the director's log that the demo reads.
+// line holds the fields that the demo reads from a line of the director's log.
 type line struct {
 	at      time.Time // when it was read
 	Message string    `json:"msg"`

@@ -22,7 +22,7 @@ type taskHistory struct {
 	begun    time.Time   // when a poll found the issue
 	claiming time.Time   // when the claim began
 	reported []time.Time // when the reports that ended attempts were accepted
-	ended    time.Time   // last change of state
+	ended    time.Time   // last state change
 	used     recovery.Usage
 }
 

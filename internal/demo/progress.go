@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// progressLog writes the progress lines. Each line has the elapsed seconds, the number of the issue, and a text.
+// progressLog writes the progress lines. Each line shows the elapsed seconds, the issue's number and some text.
 type progressLog struct {
 	out   io.Writer
 	began time.Time
@@ -85,7 +85,7 @@ func (n *progressLog) logLine(l line) {
 	}
 }
 
-// shorten cuts a text to one line of at most n characters.
+// shorten cuts text to one line of at most n characters.
 func shorten(s string, n int) string {
 	runes := []rune(strings.Join(strings.Fields(s), " "))
 	if len(runes) <= n {

@@ -4,7 +4,7 @@
 //
 //	intruder AGENT [ARGUMENT...]
 //
-// INTRUDER_TARGETS has the addresses that workers must not reach, separated by commas.
+// INTRUDER_TARGETS holds the addresses that workers must not reach, separated by commas.
 package main
 
 import (
@@ -77,7 +77,7 @@ func bus() string {
 	return ""
 }
 
-// ports are typical ports of the demo's services, of Docker and of the host.
+// ports are typically used by the demo's services, Docker and the host.
 var ports = []string{"22", "53", "80", "443", "2375", "2376", "4222", "6222", "7422", "8222", "8900", "8080"}
 
 // reach tries to connect to all addresses that it knows.
