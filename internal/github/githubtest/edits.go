@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// edit is a current or earlier text of the body of an issue. As on GitHub, the first change also records the original
+// edit is the current or an earlier text of an issue's body. As on GitHub, the first change also records the original
 // text, and a deleted text leaves an empty entry in the history.
 type edit struct {
 	At      time.Time `json:"at"`

@@ -22,7 +22,7 @@ const (
 	concurrent      = 100
 )
 
-// spending counts the use of these limits by a credential.
+// spending counts a credential's usage against these limits.
 type spending struct{ rest, graphQL, minute, hour []spent }
 
 type spent struct {

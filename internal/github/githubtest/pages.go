@@ -21,7 +21,7 @@ var pageTemplates = template.Must(template.New("").Funcs(template.FuncMap{
 	"textColour": textColour,
 }).ParseFS(templates, "templates/*.html"))
 
-// textColour returns a text colour that is readable on a label's colour.
+// textColour returns a text colour that is readable on the label's colour.
 func textColour(color string) string {
 	n, err := strconv.ParseUint(color, 16, 32)
 	if err != nil || (299*(n>>16&255)+587*(n>>8&255)+114*(n&255))/1000 > 140 {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// pullView has the data for the parts of a page that only pull requests have.
+// pullView holds the data for the parts of a page that only pull requests have.
 type pullView struct {
 	Draft, Open, Own bool // Own: Options.Person opened the pull request, and so cannot approve it
 	Mergeable        bool

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// pullRequest has the fields that only pull requests have.
+// pullRequest holds the fields that only pull requests have.
 type pullRequest struct {
 	Draft    bool      `json:"draft,omitempty"`
 	HeadSHA  string    `json:"head_sha"` // this and BaseSHA: tips of the branches while the pull request was open
@@ -22,7 +22,7 @@ type pullRequest struct {
 	merge    mergeTest
 }
 
-// Protection has the requirements that a pull request must meet before a merge. The zero value does not require
+// Protection lists the requirements that a pull request must meet before a merge. The zero value does not require
 // anything.
 type Protection struct {
 	// number of people with write access who must approve; one request for changes blocks

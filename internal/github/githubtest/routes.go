@@ -26,7 +26,7 @@ type call struct {
 	list   []string                   // the JSON array in the request (labels)
 }
 
-// needs has the conditions of a route as bits. prepare checks them before the handler runs.
+// needs holds a route's conditions as bits. prepare checks them before the handler runs.
 type needs int
 
 const (
