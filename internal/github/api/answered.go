@@ -20,7 +20,7 @@ type Answered struct {
 	Budget Budget
 }
 
-// Budget is the state of one of GitHub's rate limits according to an answer.
+// Budget is the state of one of GitHub's rate limits, as reported in an answer.
 type Budget struct {
 	Resource    string // "core" or "graphql", or empty for an answer without a limit
 	Left, Limit int

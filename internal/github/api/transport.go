@@ -19,14 +19,14 @@ import (
 	"retake/internal/sys/crashpoint"
 )
 
-// Limits of one exchange.
+// Limits on one exchange.
 const (
 	exchangeTimeout = 30 * time.Second // GitHub itself gives up after 10 seconds
 	answerBytes     = 32 << 20         // enough for a page of 100 issues with the longest bodies
 	maxRedirects    = 5
 )
 
-// Limits of the cache for conditional requests. An idle repository needs about seven answers. A request counts against
+// Limits on the cache for conditional requests. An idle repository needs about seven answers. A request counts against
 // the hourly limit if its last answer is not in the cache.
 const (
 	keptAnswers = 8192

@@ -15,10 +15,10 @@ import (
 )
 
 // historyPages is the maximum number of requests for the history of an issue. They can return 1,000 edits of the body,
-// and 1,000 changes of labels and title.
+// and 1,000 changes to labels and title.
 const historyPages = 10
 
-// issueQuery asks for the latest changes of an issue's labels, title and body. GitHub's field "diff" contains the whole
+// issueQuery asks for the latest changes to an issue's labels, title and body. GitHub's field "diff" contains the whole
 // text after an edit. The first entry of an edited body contains its original text.
 const issueQuery = `query($id: ID!, $edits: String, $changes: String) { node(id: $id) { ... on Issue {
   title body lastEditedAt includesCreatedEdit

@@ -25,7 +25,7 @@ type IncidentIssue struct {
 	Open  bool   // the outage continues
 
 	Since, Until time.Time // Until is when it ended
-	Waiting      []string  // keys of the issues that wait for the end of the outage
+	Waiting      []string  // keys of the issues waiting for the outage to end
 	Check        []string  // checks for a person, one line each
 	Does         string    // Retake's reaction, in sentences; defaults to a general text
 }

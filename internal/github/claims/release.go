@@ -145,8 +145,8 @@ func (c *Claims) reclaimed(t tracker.Thread, m tracker.Marker, lastSeen time.Tim
 }
 
 // Stale returns the holder of an issue and the time of the last edit of its claim comment, in whole seconds of GitHub's
-// clock. ok is false if the issue is not claimed. A director edits the comment at every change of the task's state or
-// stage, so the claim is probably abandoned if the last edit is older than issue_claim_stale_seconds.
+// clock. ok is false if the issue is not claimed. A director edits the comment whenever the task's state or stage
+// changes, so the claim is probably abandoned if the last edit is older than issue_claim_stale_seconds.
 func (c *Claims) Stale(ctx context.Context, key string) (h Holder, last time.Time, ok bool, err error) {
 	t, err := c.read.Thread(ctx, gate.Reads, key)
 	if err != nil {

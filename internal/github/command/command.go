@@ -31,7 +31,7 @@ const (
 	Unknown Name = "unknown" // an unknown command; see Answer.Word and Answer.Meant
 )
 
-// Limits of arguments, and the first word of a command.
+// Limits on arguments, and the first word of a command.
 const (
 	snoozeLeast = time.Minute
 	snoozeMost  = 30 * 24 * time.Hour

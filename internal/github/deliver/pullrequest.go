@@ -67,7 +67,7 @@ func (c *Deliveries) deliveryMark(req Request) tracker.Marker {
 	return tracker.Marker{Kind: tracker.MarkDelivery, Fleet: c.read.Fleet, Nonce: req.Nonce}
 }
 
-// createPullRequest creates the task's pull request by GraphQL, or by REST if GraphQL does not create it.
+// createPullRequest creates the task's pull request through GraphQL, or through REST if GraphQL does not create it.
 func (c *Deliveries) createPullRequest(ctx context.Context, t tracker.Thread, req Request) (*gh.PullRequest, error) {
 	body, err := c.PullRequestBody(t, req)
 	if err != nil {
@@ -97,8 +97,8 @@ func (c *Deliveries) createPullRequest(ctx context.Context, t tracker.Thread, re
 	return pr, api.Accepted(pr.GetNumber(), "the pull request of "+req.Branch, err)
 }
 
-// sendPullRequest creates a pull request by GraphQL, possibly together with other changes. If it returns nil without an
-// error, the caller must use REST.
+// sendPullRequest creates a pull request through GraphQL, possibly together with other changes. If it returns nil
+// without an error, the caller must use REST.
 func (c *Deliveries) sendPullRequest(ctx context.Context, t tracker.Thread, fresh *gh.NewPullRequest) (
 	*gh.PullRequest, error,
 ) {
@@ -128,8 +128,8 @@ func (c *Deliveries) sendPullRequest(ctx context.Context, t tracker.Thread, fres
 	return &gh.PullRequest{Number: &made.PullRequest.Number, HTMLURL: &made.PullRequest.URL}, nil
 }
 
-// updatePullRequest rewrites our text of an open pull request, and marks a draft as ready for review. It does not
-// change the title, or a text without our marker.
+// updatePullRequest rewrites our text in an open pull request, and marks a draft as ready for review. It leaves the
+// title unchanged, and any text that lacks our marker.
 func (c *Deliveries) updatePullRequest(ctx context.Context, t tracker.Thread, req Request, pr *gh.PullRequest) error {
 	if pr.GetState() != "open" || !c.wroteBody(t, req, pr) {
 		return nil

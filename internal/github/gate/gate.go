@@ -20,7 +20,7 @@ type Options struct {
 	Owed func() int
 }
 
-// Gate decides when requests may be sent. It is safe for concurrent use. Each change of its state, such as an answer or
+// Gate decides when requests may be sent. It is safe for concurrent use. Each change to its state, such as an answer or
 // the end of a pause, calls settle, which admits or refuses waiting requests.
 type Gate struct {
 	Options

@@ -2,7 +2,7 @@ package gate
 
 import "time"
 
-// Limits of one request that consists of several parts. They keep the request short, because GitHub carries out its
+// Limits on one request that consists of several parts. They keep the request short, because GitHub carries out its
 // changes one after the other, and aborts a request after ten seconds.
 const (
 	PartsMost   = 10

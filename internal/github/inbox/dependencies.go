@@ -33,8 +33,8 @@ var (
 
 const referenceForm = `(?:[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+)?#[0-9]+|https?://[^\s/]+/[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+/(?:issues|pull)/[0-9]+`
 
-// references returns the keys of the issues that a text names as dependencies, in the order of the text. It ignores
-// code and quotations.
+// references returns the keys of the issues that the text names as dependencies, in the order of their appearance. It
+// ignores code and quotations.
 func references(in api.Place, host, text string) (keys []string) {
 	text = codeOrComment.ReplaceAllString(strings.ReplaceAll(text, "\r\n", "\n"), "")
 	lines := strings.Split(text, "\n")
@@ -81,7 +81,7 @@ func keyOf(in api.Place, host, ref string) string {
 	return p.Key()
 }
 
-// Limits of the cache of looked-up issues. It keeps a result for lookedFor, unless a poll shows a change sooner.
+// Limits on the cache of looked-up issues. It keeps a result for lookedFor, unless a poll shows a change sooner.
 const (
 	lookedFor  = 30 * time.Minute
 	mostLooked = 20_000

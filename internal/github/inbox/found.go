@@ -43,7 +43,7 @@ type Found struct {
 type FoundPull struct {
 	Number            int
 	URL, Branch, Head string
-	// Change is the ID of the newest review that requested changes of an earlier head, or 0. The current head probably
+	// Change is the ID of the newest review that requested changes to an earlier head, or 0. The current head probably
 	// answers it.
 	Change int64
 }
@@ -107,7 +107,7 @@ func (c *Inbox) FindTasks(ctx context.Context, repo string,
 	return found, unread, nil
 }
 
-// concernsAll reports whether the error of a request for one issue would also occur for all other issues.
+// concernsAll reports whether the error from a request for one issue would affect all other issues as well.
 func concernsAll(ctx context.Context, err error) bool {
 	kind := api.KindOf(err)
 	return ctx.Err() != nil || kind == api.KindRateLimited || kind == api.KindUnauthorized

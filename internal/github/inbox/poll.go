@@ -31,7 +31,7 @@ func New(conn *api.Conn, read *tracker.Reader) *Inbox {
 	return &Inbox{conn: conn, read: read, looked: api.NewMemory[looked](mostLooked)}
 }
 
-// Limits of one Poll.
+// Limits on one Poll.
 const (
 	pollPages = 10 // the next poll reads the rest
 	// cursorOverlap is subtracted from the first cursor, because GitHub's lists may lag behind its clock.

@@ -73,7 +73,7 @@ func formOf(dir string) *regexp.Regexp {
 	return regexp.MustCompile(before + sep + strings.Join(names, sep) + below + rest)
 }
 
-// hide replaces the directories in a text with their names.
+// hide replaces the directories in text with their names.
 func (h hostPaths) hide(text string) string {
 	if !strings.Contains(text, "/") {
 		return text
@@ -101,7 +101,7 @@ func (p hostPath) replace(match string) string {
 	return before + p.name + under + rest
 }
 
-// hideCut removes an incomplete path of the directory from the end of a text that was truncated within the path.
+// hideCut removes an incomplete path of the directory from the end of text that was truncated within the path.
 func (p hostPath) hideCut(text string) string {
 	for _, mark := range []string{"…", "..."} {
 		kept, isCut := strings.CutSuffix(text, mark)

@@ -15,7 +15,7 @@ import (
 //go:embed *.md
 var files embed.FS
 
-// commentPages has the templates of all texts. They must pass untrusted text only to the functions of a Cleaner.
+// commentPages holds the templates for all texts. They must pass untrusted text only to the functions of a Cleaner.
 var commentPages = template.Must(template.New("").Funcs(plainFuncs).Funcs((&Text{}).pageFuncs(Cleaner{})).
 	ParseFS(files, "*.md"))
 

@@ -52,7 +52,7 @@ type UsageLine struct {
 	CostUSD           float64
 }
 
-// StateBlocked is the state of a task that waits for an answer.
+// StateBlocked is the state of a task waiting for an answer.
 const StateBlocked = "Blocked"
 
 // AskedLine is a file that people should read before they check the branch out.

@@ -12,7 +12,7 @@ import (
 	"retake/internal/github/gate"
 )
 
-// LabelHistory has the events of one issue, oldest first. Of a long history, it has only the last two pages.
+// LabelHistory holds the events of one issue, oldest first. For a long history, it holds only the last two pages.
 type LabelHistory struct {
 	Labels Labels
 	Former formerLabels

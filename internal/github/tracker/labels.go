@@ -105,7 +105,7 @@ func (c *Writer) ChangeLabels(ctx context.Context, l gate.Lane, t Thread, on str
 	return err
 }
 
-// AddLabel adds a label by REST, unless the issue has it. It does not use go-github's method, which sends an array
+// AddLabel adds a label through REST, unless the issue has it. It does not use go-github's method, which sends an array
 // although GitHub specifies an object.
 func (c *Writer) AddLabel(ctx context.Context, l gate.Lane, t Thread, label string) error {
 	if t.Issue.Has(label) {
@@ -123,7 +123,7 @@ func (c *Writer) AddLabel(ctx context.Context, l gate.Lane, t Thread, label stri
 	return err
 }
 
-// DropLabel removes a label by REST, under every name by which the issue has it.
+// DropLabel removes a label through REST, under every name that the issue has for it.
 func (c *Writer) DropLabel(ctx context.Context, l gate.Lane, t Thread, label string) error {
 	for _, name := range t.Issue.Named(label) {
 		if _, err := c.RemoveLabel(ctx, l, t, name); err != nil {
@@ -160,7 +160,7 @@ func (l Labels) Others(kept string) []string {
 		func(label string) bool { return strings.EqualFold(label, kept) })
 }
 
-// DropOthers removes all our labels except kept, or all of them if kept is "", by REST.
+// DropOthers removes all our labels except kept, or all of them if kept is "", through REST.
 func (c *Writer) DropOthers(ctx context.Context, l gate.Lane, t Thread, kept string) error {
 	for _, label := range c.read.Labels.Others(kept) {
 		if err := c.DropLabel(ctx, l, t, label); err != nil {

@@ -137,7 +137,7 @@ func (c *Reader) trusts(self, author, association string) bool {
 		slices.ContainsFunc(c.trusted, func(a string) bool { return strings.EqualFold(a, association) })
 }
 
-// NonceOf derives the nonce of a marker from a text that identifies the subject of the comment.
+// NonceOf derives a marker's nonce from text that identifies the comment's subject.
 func NonceOf(about string) string {
 	sum := sha256.Sum256([]byte(about))
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:5]))

@@ -46,10 +46,10 @@ type labelableAnswer struct {
 	}
 }
 
-// Mutate makes changes by GraphQL, and returns the issue with the changes that succeeded. One request may contain the
-// changes of several issues. Callers then make the missing changes by REST, so a refused or partial request only costs
-// time. After GraphQL has failed, Mutate does not send requests for graphQLRest. An error means that the result is
-// unknown.
+// Mutate makes changes through GraphQL, and returns the issue with the changes that succeeded. One request may contain
+// the changes to several issues. Callers then make the missing changes through REST, so a refused or partial request
+// only costs time. After GraphQL has failed, Mutate does not send requests for graphQLRest. An error means that the
+// result is unknown.
 func (c *Writer) Mutate(ctx context.Context, l gate.Lane, t Thread, todo Bundle) (Thread, error) {
 	if c.RestAlone() {
 		return t, nil
@@ -63,7 +63,7 @@ func (c *Writer) Mutate(ctx context.Context, l gate.Lane, t Thread, todo Bundle)
 }
 
 // Send sends mutations and returns the results of the successful ones by name. The caller must make the other changes
-// by REST.
+// through REST.
 func (c *Writer) Send(ctx context.Context, l gate.Lane, t Thread, mutations []api.Mutation) (
 	done map[string]json.RawMessage, err error,
 ) {

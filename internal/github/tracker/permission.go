@@ -13,7 +13,7 @@ import (
 	"retake/internal/github/gate"
 )
 
-// Lifetimes of a cached answer about a person's rights, with and without write access. A change of the rights takes
+// Lifetimes of a cached answer about a person's rights, with and without write access. A change to the rights takes
 // effect after at most this time.
 const (
 	rightKept   = 5 * time.Minute
@@ -52,8 +52,8 @@ func (c *Reader) KnowsRight(p api.Place, login string) bool {
 	return ok && r.stands()
 }
 
-// writers contains the permissions with write access. GitHub reports maintain as write, triage as read, and a custom
-// role as its base role.
+// writers contains the permissions that include write access. GitHub reports maintain as write, triage as read, and a
+// custom role as its base role.
 var writers = map[string]bool{"write": true, "maintain": true, "admin": true}
 
 // MayWrite reports whether a login may write to a repository. It caches GitHub's answers for minutes.

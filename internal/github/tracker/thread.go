@@ -295,7 +295,7 @@ func (c *Writer) Remove(ctx context.Context, l gate.Lane, t Thread, r Comment) e
 	return api.UnlessGone(err)
 }
 
-// WithMarker prepends a marker to a text and cuts the result to GitHub's limit for comments.
+// WithMarker prepends a marker to text and cuts the result to GitHub's limit for comments.
 func WithMarker(m Marker, text string) (string, error) {
 	head, err := m.Line()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"retake/internal/github/api"
 )
 
-// Labels has the names of the four labels that show the state of an issue. The package ignores case, as GitHub does.
+// Labels holds the names of the four labels that show an issue's state. The package ignores case, as GitHub does.
 type Labels struct{ Task, Claimed, Blocked, Review string }
 
 // Reader reads issues, their comments and the history of their labels. It also checks the rights of authors.
