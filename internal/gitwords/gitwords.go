@@ -2,7 +2,7 @@ package gitwords
 
 import "strings"
 
-// Meaning names the cause of a failure, according to the message of git.
+// Meaning names the cause of a failure, according to git's message.
 type Meaning string
 
 // Meanings of messages. Rows assigns a reason to each of them except Unknown.
