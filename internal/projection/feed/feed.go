@@ -62,7 +62,7 @@ func Export(file string, take Take) error {
 	}, take)
 }
 
-// Limits on the data that waits in memory. A lane has at most 2×laneRoom+2 parcels. A parcel is complete once it has
+// Limits on the data waiting in memory. A lane has at most 2×laneRoom+2 parcels. A parcel is complete once it has
 // parcelBytes, so it can exceed this size by one batch.
 const (
 	parcelBytes = 64 << 10
