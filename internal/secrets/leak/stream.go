@@ -82,7 +82,7 @@ func (s *Stream) release(all string, hold int) string {
 	return out
 }
 
-// maskBetween masks values in a part of a text, even values that extend beyond the part.
+// maskBetween masks values in part of the text, even values that extend beyond the part.
 func (f *Finder) maskBetween(text string, from, to int) string {
 	var gaps []Match
 	f.all(text, func(m Match) {

@@ -2,7 +2,7 @@ package protected
 
 import "slices"
 
-// Ask has the files that act on people's machines, or that steer agents, reviews and merges.
+// Ask lists the files that act on people's machines, or that steer agents, reviews and merges.
 var Ask = slices.Concat(tools, agents, reviews)
 
 // tools act on the machine of a person who opens, enters or uses a checkout.

@@ -1,7 +1,7 @@
 package protected
 
-// Deny has the files that systems run with secrets. It also has .gitmodules, because its addresses decide which code a
-// build fetches.
+// Deny lists the files that systems run with secrets. It includes .gitmodules, because its addresses decide which code
+// a build fetches.
 var Deny = []Row{
 	// CI systems
 	{

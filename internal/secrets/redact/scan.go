@@ -45,7 +45,7 @@ const (
 // searched is a rule that is ready to use.
 type searched struct {
 	rule
-	pattern func() *regexp.Regexp // compiled at the first use, because most rules are never used
+	pattern func() *regexp.Regexp // compiled on first use, because most rules are never used
 }
 
 // key is a literal that triggers a rule.

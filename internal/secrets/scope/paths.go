@@ -29,7 +29,7 @@ func (l *Look) Links(links []Link) {
 	}
 }
 
-// reach has the paths of links by their targets, both folded.
+// reach maps each target to the paths of the links that lead to it, all folded.
 type reach map[string][]string
 
 const (

@@ -184,8 +184,8 @@ func search(ctx context.Context, name, text string) ([]secret, error) {
 	return slices.Collect(maps.Keys(seen)), nil
 }
 
-// Mask replaces secrets and known values in a text that people see, such as a patch. If ctx ends during the search, it
-// returns the error of ctx without a text.
+// Mask replaces secrets and known values in text that people see, such as a patch. If ctx ends during the search, it
+// returns an empty text and the error of ctx.
 func Mask(ctx context.Context, text string, known *leak.Finder) (string, error) {
 	text = known.Mask(text)
 	found, err := search(ctx, "", text)
