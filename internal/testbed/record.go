@@ -16,7 +16,7 @@ type Event struct {
 	At      time.Time
 }
 
-// Record collects all changes of a fleet's workers. Start it before the first worker is created.
+// Record collects all changes to a fleet's workers. Start it before the first worker is created.
 type Record struct {
 	end context.CancelFunc
 	wg  sync.WaitGroup
