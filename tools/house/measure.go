@@ -44,7 +44,7 @@ type file struct {
 	kind     string
 	code     int // number of lines without comments and blank lines
 	lines    int
-	wide     []int // lines over 120 columns, raw strings aside
+	wide     []int // lines over 120 columns, except in raw strings
 	widest   int
 	funcs    []function
 	exported int
