@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of a Reader.
+// Limits on a Reader.
 const (
 	maxDepth  = 64   // depth of nested values; encoding/json allows more
 	maxDigits = 18   // digits of an integer, so that it fits into 64 bits
@@ -196,7 +196,7 @@ func plainTo(data []byte, at int) int {
 	return at
 }
 
-// plain has the bytes that a string may contain without escaping.
+// plain marks the bytes that a string may contain without escaping.
 var plain = func() (is [256]bool) {
 	for c := byte(' '); c < utf8.RuneSelf; c++ {
 		is[c] = c != '"' && c != '\\'
