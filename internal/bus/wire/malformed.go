@@ -62,7 +62,7 @@ func Causes() []CauseRow {
 			"publish on the subject that the table of messages names",
 		},
 		{
-			CauseUnsigned, "a report without the signature of its attempt",
+			CauseUnsigned, "a report without its attempt's signature",
 			"only a worker reports results; a person reports a `worker_error` as `operator`, without a signature",
 		},
 		{

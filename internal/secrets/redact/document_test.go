@@ -25,9 +25,9 @@ traces and git errors. A secret becomes ` + "`[REDACTED]`" + `. Retake refuses a
 |---|---|
 | values that were handed out | the director knows the values that it gives to workers, and GitHub's token; a worker knows the values that it received |
 | values that a stage names | a line ` + "`::add-mask::VALUE`" +
-		` of output, 8 bytes to 4 KiB, 64 for an attempt; values of CODE until the next stage |
-| credentials with a known shape | %d rules of Retake (` + "`internal/secrets/redact/rules.go`" +
-		`) and %d of gitleaks %s (` + "`table.go`" + `, generated from the library) |
+		` in its output, 8 bytes to 4 KiB, at most 64 per attempt; values from CODE only until the next stage |
+| credentials with a known shape | %d of Retake's own rules (` + "`internal/secrets/redact/rules.go`" +
+		`) and %d from gitleaks %s (` + "`table.go`" + `, generated from the library) |
 | values behind a name | variables, fields, flags, tags and queries called password, secret, token, credential or key (` + "`names.go`" +
 		`); headers, cookies, passwords in addresses |
 
