@@ -41,8 +41,8 @@ var checks = []check{
 	{name: "data_dir", needs: Offline, about: "`director.data_dir` is writable or can be created, and other users " +
 		"cannot access files in it.", look: lookDataDir},
 
-	{name: "programs", needs: OnMachine, about: "git and the worker program are installed; without containers, so " +
-		"are the stages' programs.", look: lookPrograms},
+	{name: "programs", needs: OnMachine, about: "git, the worker program and, without containers, the stages' " +
+		"programs are installed.", look: lookPrograms},
 	{name: "disk", needs: OnMachine, about: "Free space and free files for `data_dir` and `shared_dir`, compared " +
 		"with `director.disk_watermark`.", look: lookDisk},
 	{name: "quota", needs: OnMachine, about: "The machine supports `checkout.quota` for each checkout. Without a " +

@@ -197,7 +197,7 @@ func (m *recorder) resumeBlocked(i Incident) {
 	}
 }
 
-// missingPrograms is the key of the incident in which a program of the stages is missing. The cause is the
+// missingPrograms is the key of the incident in which a program that a stage runs is missing. The cause is the
 // configuration, so the incident holds all tasks back.
 const missingPrograms = "stages/tool_not_found"
 

@@ -110,7 +110,7 @@ func heldBack(m *fsm.Machine) string {
 	case m.Aborted() != "":
 		return "the policy aborted the run"
 	case missing != "":
-		return "a program of the stages is missing: " + missing
+		return "a program that a stage runs is missing: " + missing
 	}
 	return ""
 }
