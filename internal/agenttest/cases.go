@@ -115,7 +115,7 @@ var passedCases = []Case{
 var requestCases = []Case{
 	{
 		Name: "bad-request", About: "400: the conversation is malformed", Source: docs,
-		Reason: recovery.AgentCrash, // a fresh session helps
+		Reason: recovery.AgentCrash, // because a fresh session helps
 		Or:     []recovery.Reason{recovery.Validation},
 		answers: always(fails(perProvider{
 			openAI(400, "invalid_request_error", "", "An assistant message with 'tool_calls' must be followed by "+

@@ -41,7 +41,7 @@ type run struct {
 type Served struct {
 	At      time.Time
 	Status  int
-	In, Out int // tokens, 0 for a refused request
+	In, Out int // tokens; 0 for a refused request
 }
 
 // run returns a run's key, as it appears in paths. An empty label means the case's only run.

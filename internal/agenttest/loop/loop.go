@@ -199,7 +199,7 @@ func (l *loop) use(ctx context.Context, content []block) []block {
 // stepOf describes a tool call by the tool's name and the path or command.
 func stepOf(b block) string {
 	var in input
-	_ = json.Unmarshal(b.Input, &in) // without a path or command, the step has only the tool's name
+	_ = json.Unmarshal(b.Input, &in) // a step without a path or command has only the tool's name
 	return strings.TrimSpace(b.Name + " " + cmp.Or(in.Path, in.Command))
 }
 

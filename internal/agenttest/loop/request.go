@@ -36,7 +36,7 @@ func (a answer) text() string {
 
 // refusal is an error sent by the provider.
 type refusal struct {
-	status  int // 0 inside a stream
+	status  int // HTTP status; 0 inside a stream
 	kind    string
 	message string
 	after   time.Duration

@@ -26,13 +26,13 @@ import (
 type Options struct {
 	Table      *agent.Table
 	Agent      string // the agent's name in the table
-	Model      string // default: the model of the agent's row
+	Model      string // default: the model in the agent's row
 	Worker     string // path of the worker's program
 	Path       string // PATH of the agent
 	Limit      time.Duration
 	Sim        *agenttest.Server
 	Classifier *classify.Classifier
-	Start      func(ctx context.Context, j Job) error // runs the worker until it has ended; default: as a process
+	Start      func(ctx context.Context, j Job) error // runs the worker to its end; by default, as a process
 }
 
 // Job is one run of a worker.
@@ -218,7 +218,7 @@ func asProcess(ctx context.Context, j Job) error {
 	cmd.WaitDelay = 3 * grace
 	err := cmd.Run()
 	if _, exited := errors.AsType[*exec.ExitError](err); exited {
-		return nil // the report has the result
+		return nil // the report contains the result
 	}
 	return err
 }
