@@ -21,7 +21,7 @@ type BudgetRow struct {
 	CostUSD    float64    `json:"cost_usd"`
 	CostBudget float64    `json:"cost_budget_usd"` // 0: unlimited
 	MayRun     bool       `json:"may_run"`         // result of Allowed, regardless of the task's state
-	Spent      Spent      `json:"spent"`           // by all attempts, since the claim began
+	Spent      Spent      `json:"spent"`           // total of all attempts since the claim began
 	// Edited means that a person changed PaidCalls in the file. The next director uses that number when it starts.
 	// Was is the director's number before the edit.
 	Edited bool `json:"edited,omitempty"`

@@ -9,7 +9,7 @@ import (
 // Impact describes the work blocked by a failed task.
 type Impact struct {
 	Blocked     []string // all tasks waiting for this one, directly or indirectly, sorted
-	Depth       int      // the longest chain of tasks waiting for each other
+	Depth       int      // length of the longest chain of tasks waiting for each other
 	CanContinue bool     // at least one other task does not wait for this one
 }
 

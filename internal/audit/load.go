@@ -78,8 +78,8 @@ func (s *Store) knows(run string) error {
 		strings.Join(runs[:min(len(runs), 3)], ", "))
 }
 
-// Load reads a data directory without changing it. It returns an error if dir is not a directory. Unreadable files
-// become Problems.
+// Load reads a data directory without changing it. It returns an error if dir is not a directory. Load adds unreadable
+// files to Problems.
 func Load(dir string) (*Store, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -121,7 +121,7 @@ func Load(dir string) (*Store, error) {
 	slices.SortFunc(s.Tasks, func(a, b TaskRecord) int {
 		x, m, _ := strings.Cut(a.Issue, "#")
 		y, n, _ := strings.Cut(b.Issue, "#")
-		// shorter numbers are lower
+		// a number with fewer digits is lower
 		return cmp.Or(cmp.Compare(x, y), cmp.Compare(len(m), len(n)), cmp.Compare(m, n))
 	})
 	return s, err

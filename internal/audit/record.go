@@ -139,7 +139,7 @@ type Transition struct {
 // the end of a long patch are dropped.
 type Output struct {
 	WorkerLog string // output of the container
-	BuildLog  string // stages that build, lint or prepare
+	BuildLog  string // output of stages that build, lint or prepare
 	TestLog   string // stage VALIDATE
 	Patch     string // a unified diff
 }

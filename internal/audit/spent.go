@@ -106,7 +106,7 @@ func linesOf(sums map[string]Spent) (lines []SpentLine) {
 func (s *Store) addSpent(d *ReportData) {
 	var all Spent
 	sums := s.spentByIssue(d.RunID)
-	for _, m := range slices.Concat(issuesOf(s.Attempts), tasksOf(s.Tasks)) { // in the original spelling
+	for _, m := range slices.Concat(issuesOf(s.Attempts), tasksOf(s.Tasks)) { // in their original spelling
 		if sum, ok := sums[strings.ToLower(m)]; ok && sum != (Spent{}) {
 			d.ByIssue, all = append(d.ByIssue, SpentLine{m, sum}), all.plus(sum)
 		}

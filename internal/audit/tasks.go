@@ -37,7 +37,7 @@ type Stats struct {
 	Tokens          int64             `json:"tokens"`
 	CostUSD         float64           `json:"cost_usd"`
 	CostBudgetUSD   float64           `json:"cost_budget_usd"` // 0: unlimited
-	Spent           Spent             `json:"spent"`           // by all attempts of the claim
+	Spent           Spent             `json:"spent"`           // total of the claim's attempts
 	Merged          bool              `json:"merged,omitempty"`
 	Signatures      map[string]Seen   `json:"signatures"`
 	DependsOn       wire.List[string] `json:"depends_on"`

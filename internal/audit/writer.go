@@ -23,9 +23,9 @@ import (
 type Options struct {
 	Log       *zap.Logger
 	Redact    func(string) string // masks secrets in all written text
-	MaxEvents int64               // bytes of events.jsonl at which it is rotated; default 10 MiB
-	MaxLine   int                 // bytes of a line in events.jsonl, at least 1,024; default 65,536
-	MaxText   int                 // bytes of one log or patch; default 1 MiB
+	MaxEvents int64               // size at which events.jsonl is rotated, in bytes; default 10 MiB
+	MaxLine   int                 // maximum line length in events.jsonl, in bytes, at least 1,024; default 65,536
+	MaxText   int                 // maximum size of one log or patch, in bytes; default 1 MiB
 	Keep      Keep
 	Queue     int              // maximum number of waiting writes; default 4,096
 	Now       func() time.Time // default time.Now
@@ -34,10 +34,10 @@ type Options struct {
 // Keep limits the data on disk. Zero means the default, and a negative number means unlimited. For EventFiles, a
 // negative number disables rotated files.
 type Keep struct {
-	Attempts   int           // number of bundles; default 500
-	Age        time.Duration // age of bundles, and of the state of tasks that are over; default 30 days
-	Bytes      int64         // size of all bundles together; default 1 GiB
-	EventFiles int           // rotated files in addition to events.jsonl; default 5
+	Attempts   int           // maximum number of bundles; default 500
+	Age        time.Duration // maximum age of bundles, and of the state of finished tasks; default 30 days
+	Bytes      int64         // maximum size of all bundles together; default 1 GiB
+	EventFiles int           // maximum number of rotated files, not counting events.jsonl; default 5
 }
 
 // queueBytes limits the size of the texts in the queue.
