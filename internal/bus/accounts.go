@@ -28,14 +28,14 @@ const (
 	maxClaims     = 1 << 20        // bytes; the maximum length of claims in NATS
 	updateSubject = "$SYS.REQ.CLAIMS.UPDATE"
 	updateTimeout = 3 * time.Second
-	unknownLife   = 8 * 24 * time.Hour // assumed longest life of a credential: the watchdog's limit plus a day
+	unknownLife   = 8 * 24 * time.Hour // assumed maximum lifetime of a credential: the watchdog's limit plus a day
 	lookEvery     = 30 * time.Second   // interval between reads of the shared bucket
 )
 
 // Files of earlier versions. start removes them, because the bucket has their content.
 const (
 	oldFileWorkers = "workers.jwt"  // claims of the workers' account
-	oldFileLongest = "longest-life" // the longest life of a credential, as a time.Duration string
+	oldFileLongest = "longest-life" // maximum lifetime of a credential, as a time.Duration string
 )
 
 // workersAccount maintains the claims of the workers' account and pushes them to the server. One goroutine (run)

@@ -27,7 +27,7 @@ type ClientOptions struct {
 	TraceParent     string // header of every message (see wire.TraceParent); empty to omit
 	// OnReconnect is called after a reconnect. It may block, for example to send the hello and the spooled reports.
 	OnReconnect func()
-	InProcess   nats.InProcessConnProvider // replaces URL with a connection without a socket
+	InProcess   nats.InProcessConnProvider // if set, replaces URL and connects without a socket
 }
 
 // Client is the worker's side of the bus. Its methods are safe for concurrent use. Errors are transient unless

@@ -28,7 +28,7 @@ type connections struct {
 	open       map[string]map[string]bool // maps a worker to its connections, each as server and number
 
 	mu      sync.Mutex
-	workers map[uint64]string // maps the number of a connection to the embedded server to its worker
+	workers map[uint64]string // maps a connection number of the embedded server to the worker
 }
 
 // connectionEvent holds the fields of a NATS connect or disconnect event that this package uses.

@@ -38,7 +38,7 @@ type quota struct {
 	messages, bytes, hellos, refusals meter
 
 	reports, reportBytes int // number and bytes of stored reports
-	refused              int // reports beyond the limit
+	refused              int // number of reports beyond the limit
 }
 
 func newQuota() quota {

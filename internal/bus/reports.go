@@ -44,7 +44,7 @@ type Report struct {
 	Signed   bool         // signed with the attempt's key; an operator's report is unsigned and cannot be a result
 	Own      bool         // set if the director wrote and signed it
 	Bytes    int          // length of the stored message
-	Ack      func() error // tells the stream that the report was handled; nil in the results of Of
+	Ack      func() error // tells the stream that the report was handled; nil in results of Of
 }
 
 // Reports reads and writes the stream of the workers' reports.
@@ -54,9 +54,9 @@ type Reports struct {
 	replicas int
 	subjects wire.Subjects
 	writer   *link.Writer
-	key      func(worker string) []byte // returns the key of a worker's signatures, or nil if unknown
+	key      func(worker string) []byte // returns the key for a worker's signatures, or nil if unknown
 	dead     *deadLetters
-	maxBytes int // limit of one message
+	maxBytes int // maximum size of one message
 	log      *zap.Logger
 }
 

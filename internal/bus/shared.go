@@ -36,7 +36,7 @@ type credentials struct {
 	// Revoked maps a user's public key to a time. All of the user's credentials issued up to this time are revoked.
 	Revoked  map[string]int64   `json:"revoked"`
 	Live     map[string]int64   `json:"live"`     // latest time of issue, by the user's public key
-	Offences map[string]Offence `json:"offences"` // offences that were not reported yet, by fleet and worker
+	Offences map[string]Offence `json:"offences"` // offences that have not been reported yet, by fleet and worker
 }
 
 func newCredentials() *credentials {

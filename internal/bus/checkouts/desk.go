@@ -19,7 +19,7 @@ import (
 // Rules limit the checkouts that travel over the bus, and map each worker to a task.
 type Rules struct {
 	Limits checkpoint.Limits
-	Quota  int64                      // limit of a checkout's disk usage in bytes, or 0 for no limit
+	Quota  int64                      // limit on a checkout's disk usage in bytes, or 0 for no limit
 	Task   func(worker string) string // returns the task of a worker's checkout
 }
 
@@ -46,7 +46,7 @@ type Service struct {
 	Rules    Rules
 	Subjects wire.Subjects
 	Writer   *link.Writer
-	Key      func(worker string) []byte // key of a worker's signatures
+	Key      func(worker string) []byte // returns the key for a worker's signatures
 	// Unreadable is called for a checkpoint that cannot be read.
 	Unreadable func(worker string, err error, m *nats.Msg)
 }
@@ -242,7 +242,7 @@ func (d *Desk) save(ctx context.Context, m *nats.Msg) wire.Payload {
 	}
 	missing, err := d.take(ctx, e)
 	if err == nil && e.TooMuch != "" {
-		err = refuse(wire.RefusedTooMuch, "%.1000s", e.TooMuch) // stated and signed by the worker
+		err = refuse(wire.RefusedTooMuch, "%.1000s", e.TooMuch) // the worker has signed this text
 	}
 	if err == nil {
 		return wire.CheckpointAnswer{Saved: len(missing) == 0, Missing: missing}

@@ -30,7 +30,7 @@ type ahead struct {
 	last uint64 // last sequence to read
 
 	windows chan []chain.Record // batches in order, closed when readWindows ends; nil while it is not running
-	window  []chain.Record      // remaining batches of the window received last
+	window  []chain.Record      // remaining batches of the last window received
 	cancel  context.CancelFunc
 	reading sync.WaitGroup
 	given   bool // set if the current consumer has delivered a window

@@ -34,7 +34,7 @@ var (
 
 // Limits on one attempt to append. The caller's context limits all attempts together.
 const (
-	publishTimeout = 3 * time.Second // limit of one publish, and of one read-back
+	publishTimeout = 3 * time.Second // limit on one publish, and on one read-back
 	appendAttempts = 3
 )
 

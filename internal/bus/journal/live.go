@@ -15,7 +15,7 @@ import (
 // live reads the part of the journal that is in the stream.
 type live struct {
 	stream   jetstream.Stream
-	aheads   chan struct{} // semaphore for concurrent requests of ahead
+	aheads   chan struct{} // semaphore that limits ahead's concurrent requests
 	position *position
 }
 

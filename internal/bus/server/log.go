@@ -15,8 +15,8 @@ import (
 // Limits on the server's lines in the director's log. Clients can cause some of these lines at any rate, and control
 // part of their text.
 const (
-	linesPerSecond = 1  // per kind of line
-	linesAtOnce    = 10 // burst per kind of line
+	linesPerSecond = 1  // for each kind of line
+	linesAtOnce    = 10 // burst for each kind of line
 	maxLine        = 512
 )
 

@@ -24,7 +24,7 @@ import (
 
 // Limits of the embedded server.
 const (
-	maxStore     = 256 << 30 // bookkeeping only, because each stream has a limit
+	maxStore     = 256 << 30 // for bookkeeping only, because each stream has its own limit
 	readyTimeout = 20 * time.Second
 )
 

@@ -125,7 +125,7 @@ type SnapshotQueue struct {
 	EligibleIssueNumbers List[int] `json:"eligible_issue_numbers"`
 	ClaimedIssueNumbers  List[int] `json:"claimed_issue_numbers"`
 
-	WaitsFor string `json:"waits_for,omitempty"` // the reason why the next issue waits, for people
+	WaitsFor string `json:"waits_for,omitempty"` // why the next issue is waiting, for people
 	Until    *Time  `json:"until,omitempty"`     // when the wait ends, if known
 }
 

@@ -39,7 +39,7 @@ const (
 	shapeFloat
 	shapeTime
 	shapeRaw
-	shapeOwn // a type with a method UnmarshalJSON
+	shapeOwn // a type with an UnmarshalJSON method
 	shapePointer
 	shapeList
 	shapeMap

@@ -42,7 +42,7 @@ type Plan struct {
 	Unchanged bool `json:"unchanged,omitempty"`
 	// the attempt's span (see TraceParent); empty disables tracing
 	TraceParent string        `json:"traceparent,omitempty"`
-	Checkout    *PlanCheckout `json:"checkout,omitempty"` // null if the checkout is in the workdir already
+	Checkout    *PlanCheckout `json:"checkout,omitempty"` // null if the checkout is already in the workdir
 	// docker, kubernetes or process; the worker repeats it in the report of a failure
 	Runtime string `json:"runtime,omitempty"`
 	// configuration keys of limits that have their default value, such as "stage[1].timeout_seconds"

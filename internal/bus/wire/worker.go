@@ -53,7 +53,7 @@ type HeartbeatState struct {
 	Attempt      int        `json:"attempt"`      // at least 1
 	Progress     *Progress  `json:"progress,omitempty"`
 	Repo         *RepoState `json:"repo,omitempty"`
-	LastErrorID  *string    `json:"last_error_id"` // null without an error so far
+	LastErrorID  *string    `json:"last_error_id"` // null if there has been no error so far
 	LastUpdateAt Time       `json:"last_update_at"`
 }
 
@@ -148,7 +148,7 @@ type StageResult struct {
 	ExitCode   int      `json:"exit_code"`
 	DurationMS int64    `json:"duration_ms"`
 	Command    []string `json:"command,omitempty"`   // argument vector as configured, masked and cut; absent if unknown
-	StartedAt  Time     `json:"started_at,omitzero"` // start by the worker's clock; absent if unknown
+	StartedAt  Time     `json:"started_at,omitzero"` // start time by the worker's clock; absent if unknown
 }
 
 // BudgetAcquire asks for a lease on a rate-limited resource.
