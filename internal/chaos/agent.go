@@ -32,7 +32,7 @@ type part struct {
 var partLine = regexp.MustCompile(`(?m)^chaos: (\{.*\})\r?$`)
 
 func (p part) line() string {
-	data, _ := json.Marshal(p) // numbers and strings always marshal
+	data, _ := json.Marshal(p) // marshalling numbers and strings never fails
 	return "chaos: " + string(data)
 }
 

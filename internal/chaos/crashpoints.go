@@ -115,7 +115,7 @@ func closeReviewed(ctx context.Context, w *world, _ *rand.Rand) (string, error) 
 		}
 		if now := w.github.Issue(i.key); !i.gone && !i.merges && now.State == "open" &&
 			slices.Equal(now.Labels, []string{testbed.LabelReview}) {
-			if err := testbed.Pause(ctx, 2*time.Second); err != nil { // time to record the delivery
+			if err := testbed.Pause(ctx, 2*time.Second); err != nil { // gives the director time to record the delivery
 				return "", err
 			}
 			return i.key, closeIssue(ctx, w, i)

@@ -45,7 +45,7 @@ func (w auditor) auditLimits(t *table) {
 				r.At.Sub(stated).Round(time.Millisecond)))
 		}
 	}
-	t.more("calls during a stated limit", max(0, w.github.Violations()-seen)) // dropped from the log
+	t.more("calls during a stated limit", max(0, w.github.Violations()-seen)) // requests that the log no longer holds
 }
 
 // askedAgain counts, by attempt, the questions that the director had to repeat because it did not know the first one.

@@ -40,7 +40,7 @@ var columns = []struct {
 	{"containers left", true},
 	{"networks too many", true},
 	{"budget overruns", true},
-	{"calls already in flight (excused)", false}, // requests that were in flight when a limit of GitHub's began
+	{"calls already in flight (excused)", false}, // requests that were already in flight when GitHub's limit began
 	{"calls during a stated limit", true},
 	{"second directors running", true},
 	{"takeovers late", true},
