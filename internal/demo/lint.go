@@ -17,7 +17,7 @@ type lint struct {
 	bare string // path of the bare repository
 
 	mu     sync.Mutex
-	passed map[string]bool     // result of the check by commit
+	passed map[string]bool     // the check's result for each commit
 	failed map[string][]string // commits that failed, by branch, oldest first
 }
 

@@ -11,7 +11,7 @@ import (
 // logTail is a writer for the director's log. It keeps the last warnings, errors, and lines that are not JSON, because
 // an operator would read them after a failure.
 type logTail struct {
-	out io.Writer // receives every line, unless nil
+	out io.Writer // if not nil, receives every line
 
 	mu    sync.Mutex
 	lines []string

@@ -27,7 +27,7 @@ type world struct {
 	provider         *agenttest.Server // provider of the model used by the agent's loop
 	providerURL      string            // URL at which the provider serves the case threeFailures
 	github           *testbed.GitHub
-	lint             *lint // the check of the repository's pull requests
+	lint             *lint // the check on the repository's pull requests
 	tools            toolchain
 	cache            cache
 	agent            string // path of the agent as workers see it
