@@ -42,7 +42,7 @@ func listPulls(c *call) reply {
 func getPull(c *call) reply {
 	c.followHeads(c.repo, c.repo.Owner)
 	o := c.pull(c.on, true)
-	c.testMerge(c.repo, c.on) // for the next request
+	c.testMerge(c.repo, c.on) // so that the next request finds the result
 	return ok(o)
 }
 

@@ -114,7 +114,7 @@ func (s *store) toSaved() saved {
 	for _, name := range slices.Sorted(maps.Keys(s.repos)) {
 		r := *s.repos[name]
 		if r.MovedTo != "" {
-			r.Issues, r.Checks, r.Statuses = nil, nil, nil // the renamed repository has them
+			r.Issues, r.Checks, r.Statuses = nil, nil, nil // the repository has these under its new name
 		}
 		v.Repos = append(v.Repos, &r)
 	}
