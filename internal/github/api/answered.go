@@ -14,7 +14,7 @@ type Answered struct {
 	Method  string
 	Status  int    // 0 without a usable answer
 	Same    bool   // the answer was 304
-	Limited string // "primary" or "secondary", if GitHub refused the request for a limit
+	Limited string // "primary" or "secondary", if GitHub refused the request because of a limit
 	Took    time.Duration
 
 	Budget Budget

@@ -18,7 +18,7 @@ const (
 	shortestWait = time.Second // used for a reset that has just passed
 	// longestWait prevents a wrong value from closing the gate indefinitely. GitHub documents waits of at most an hour.
 	longestWait  = 24 * time.Hour
-	bodyPrefix   = 64 * 1024         // bytes read of an error's body
+	bodyPrefix   = 64 * 1024         // maximum number of bytes read from an error's body
 	coreResource = "core"            // x-ratelimit-resource of REST
 	secondaryDoc = "secondary-rate-" // in documentation_url; the anchor has had several endings
 )

@@ -232,7 +232,7 @@ func (c *Approvals) OfferedByUntrusted(ctx context.Context, i tracker.Issue) (wh
 
 // issueTexts holds GitHub's history of the labels and texts of an issue.
 type issueTexts struct {
-	labels      tracker.LabelHistory // events of labels and of the title
+	labels      tracker.LabelHistory // label and title events
 	title, body string
 	edited      time.Time  // time of the last edit of the body, or zero
 	edits       []revision // edits of the body, oldest first

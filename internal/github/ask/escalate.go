@@ -155,7 +155,7 @@ const needsHuman = "needs_human"
 type escalationPage struct {
 	Escalation
 	Excerpt string // the part of Tail that is not folded
-	Folded  bool   // Tail has more than the excerpt
+	Folded  bool   // Tail is longer than the excerpt
 }
 
 // Invite returns the sentence that introduces the recommended comment.

@@ -254,7 +254,7 @@ func (c *Claims) ineligible(ctx context.Context, t tracker.Thread, req Request) 
 	ok = ok && t.IsOwnClaim(c.read.Fleet, holder, req.Nonce)
 	over := t.WasReleased(req.Nonce) || !ok &&
 		len(t.OwnComments(tracker.Marker{Kind: tracker.MarkClaim, Fleet: c.read.Fleet, Nonce: req.Nonce})) > 0
-	takesBack := req.Unblock && !over // even without its comment, which is then written again
+	takesBack := req.Unblock && !over // even if its comment is missing, which is then written again
 	if why := c.unclaimable(t.Issue); why != "" && (!takesBack || why != waitsForHuman && why != inReview) {
 		return why, nil
 	}

@@ -29,7 +29,7 @@ func (c *Claims) labelsChanged(ctx context.Context, t tracker.Thread, m tracker.
 		return Result{}, labelsChanging(t)
 	}
 	h, err := c.read.LabelHistory(ctx, gate.Claim, t.Place)
-	if err == nil && h.TakenOff(c.read.Labels.Claimed) < 0 { // it was not removed, so GitHub never added it
+	if err == nil && h.TakenOff(c.read.Labels.Claimed) < 0 { // the label was not removed, so GitHub never added it
 		err = labelsChanging(t)
 	}
 	if err != nil {

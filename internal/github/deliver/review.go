@@ -56,8 +56,8 @@ type ChangeRequest struct {
 }
 
 const (
-	changeLimit    = 16_000 // length of one change request, in characters
-	failureLimit   = 4_000  // length of one failed check's text, in characters
+	changeLimit    = 16_000 // maximum length of one change request, in characters
+	failureLimit   = 4_000  // maximum length of one failed check's text, in characters
 	failuresListed = 50
 )
 

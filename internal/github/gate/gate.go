@@ -98,7 +98,7 @@ func (g *Gate) Enter(ctx context.Context, r *Request) (err error) {
 	}
 	g.locked(func() {
 		if !g.lines.remove(r) {
-			err = <-r.decided // the gate has decided at the same time
+			err = <-r.decided // the gate decided at the same moment
 			return
 		}
 		err = context.Cause(ctx)

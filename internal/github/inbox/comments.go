@@ -32,7 +32,7 @@ type Said struct {
 
 // Comments is the result of one poll of a repository's comments.
 type Comments struct {
-	Said   []Said // by time, without comments by bots or directors
+	Said   []Said // oldest first, without comments by bots or directors
 	Cursor string // for the next call; the caller must store it together with the results of Said
 }
 

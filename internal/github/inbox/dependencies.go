@@ -65,7 +65,7 @@ func references(in api.Place, host, text string) (keys []string) {
 // keyOf parses "#1", "owner/name#1" and the URL of a page on GitHub. It returns "" for other texts.
 func keyOf(in api.Place, host, ref string) string {
 	if _, path, ok := strings.Cut(ref, "://"); ok {
-		parts := strings.Split(path, "/") // host, owner, name, issues or pull, number
+		parts := strings.Split(path, "/") // host, owner, name, "issues" or "pull", number
 		if !strings.EqualFold(parts[0], host) {
 			return ""
 		}
