@@ -14,7 +14,7 @@ const (
 	Limited      Meaning = "limited"       // the server asks for a pause
 	ServerFails  Meaning = "server_fails"  // the server answers with an error status
 	NoScope      Meaning = "no_scope"      // the token lacks a permission for this change
-	Refused      Meaning = "refused"       // a rule of the server refuses the push
+	Refused      Meaning = "refused"       // a server rule refuses the push
 	Credentials  Meaning = "credentials"   // the credentials are wrong or missing
 	Moved        Meaning = "moved"         // the repository has moved
 	NoBranch     Meaning = "no_branch"     // the server lacks the branch
