@@ -10,7 +10,7 @@ import (
 
 // Value is a secret.
 type Value struct {
-	Name string // display name, for example the variable
+	Name string // display name, such as the name of the variable
 	Text string
 }
 

@@ -174,7 +174,7 @@ var Deny = []Row{
 		[]string{".nx/workflows/"},
 	},
 
-	// builds and deployments in a cloud
+	// cloud builds and deployments
 	{
 		"Google Cloud Build", "steps with a service account",
 		"https://cloud.google.com/build/docs/build-config-file-schema",

@@ -51,7 +51,7 @@ type assigning struct {
 	firm     bool // has =, a flag, quotes, or an environment variable, unlike a word after a colon in a sentence
 	quoted   bool
 	flag     bool
-	constant bool // the name has only capitals
+	constant bool // the name is all capitals
 	joined   bool // the value is part of a concatenation
 	spaced   bool // the = has spaces around it, as in code
 }

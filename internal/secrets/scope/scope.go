@@ -19,7 +19,7 @@ import (
 type Options struct {
 	Deny         []string            // globs of paths that patches must not change; see protected.Compile
 	Ask          []string            // globs of paths that only drafts may change, in the form of Deny
-	Allow        map[string][]string // by label of the issue: globs of paths that a patch may change anyway
+	Allow        map[string][]string // by issue label: globs of paths that a patch may change anyway
 	AllowSecrets []string            // globs of files that are not searched for secrets
 	AllowRaw     []string            // globs of files that may be pushed without their filter
 	AllowLeftOut []string            // globs of files in submodules, and of nested .git, that may be left out

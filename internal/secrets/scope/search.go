@@ -45,7 +45,7 @@ var detector = sync.OnceValue(func() *detect.Detector {
 type secret struct {
 	rule, value string
 	line        int
-	isOwn       bool // a known value of the director; rule is then its name and encoding
+	isOwn       bool // one of the director's known values; rule is then its name and encoding
 }
 
 // same compares secrets without their positions, so that another occurrence of a secret in the file does not count as
