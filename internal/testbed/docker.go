@@ -27,7 +27,7 @@ import (
 type Docker struct {
 	API    *client.Client
 	Image  string // of workers
-	Worker string // program of the workers' containers, or empty if no firewall was installed
+	Worker string // program that runs in workers' containers, or empty if no firewall was installed
 	Fleet  string // value of the label on the fleet's objects
 }
 
