@@ -26,7 +26,7 @@ type Position struct{ Line, Col int }
 // Fault is one mistake in a file.
 type Fault struct {
 	Position
-	Path string // of the key, such as "agent[0].args"; empty for the whole file
+	Path string // path of the key, such as "agent[0].args"; empty for the whole file
 	Text string // the error and the expected value
 }
 
