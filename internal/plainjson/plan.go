@@ -32,7 +32,7 @@ type Type struct {
 	of     reflect.Type
 	form   form
 	elem   *Type   // element of a pointer or list
-	fields []field // fields of an object, in the order of writing
+	fields []field // fields of an object, in the order in which they are written
 }
 
 type field struct {
