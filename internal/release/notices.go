@@ -42,7 +42,7 @@ func (r *release) notices(env []string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := map[string]map[string]string{} // by module and name of the file
+	found := map[string]map[string]string{} // by module and file name
 	if err := collect(found, "Go's standard library", goroot, goroot); err != nil {
 		return nil, err
 	}
