@@ -73,7 +73,7 @@ func (o *options) load() (config.Config, error) {
 	return c, problems.Err()
 }
 
-// say prints the warnings about moved paths once.
+// say prints the warnings about moved paths, but only once.
 func (o *options) say(c config.Config) {
 	if o.warn == nil || o.warned {
 		return

@@ -51,7 +51,7 @@ type logging struct {
 	json, raw bool
 }
 
-// logSource locates the output of an issue. broken is the error of an invalid configuration.
+// logSource locates the output of an issue. broken is set if the configuration is invalid.
 type logSource struct {
 	dir    string
 	issue  fsm.IssueKey
@@ -122,7 +122,7 @@ type logPrinter struct {
 	to      io.Writer
 	json    *json.Encoder // nil for text output
 	issue   fsm.IssueKey
-	attempt string // attempt of the previous line
+	attempt string // attempt that printed the previous line
 	any     bool
 	raw     bool     // print the worker's own lines unchanged
 	stages  []string // stages with output so far, in order

@@ -20,7 +20,8 @@ const limitsNote = `
 Preset and limits are the built-in ones by default.
 With --config, --set, RETAKE_CONFIG or a retake.toml in the working directory, they come from the configuration.`
 
-// classifier returns a classifier with the rules of the given files or, without files, of the configuration.
+// classifier returns a classifier with the rules from the given files or, if there are no files, from the
+// configuration.
 func (o *options) classifier(cmd *cobra.Command, files []string) (*classify.Classifier, error) {
 	if len(files) == 0 && configured(cmd) {
 		c, err := o.loadIf(cmd)

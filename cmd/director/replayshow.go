@@ -27,7 +27,7 @@ func showReplay(to io.Writer, r *whatif.Report, reread bool) error {
 		name  string
 		n     int
 		means string
-		of    bool // a part of the total, so it is printed even if n is 0
+		of    bool // part of the total, so it is printed even if n is 0
 	}{
 		{"same", n.Same, "", true},
 		{"differ", n.Differ, "", true},

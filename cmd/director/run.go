@@ -123,8 +123,8 @@ func (r *running) run(cmd *cobra.Command, o *options) error {
 	return err
 }
 
-// limitMemory makes the garbage collector respect the memory limit of the control group. Otherwise the kernel might
-// kill a director that could still free garbage. GOMEMLIMIT in the environment takes precedence.
+// limitMemory makes the garbage collector respect the control group's memory limit. Otherwise the kernel might kill a
+// director that could still free garbage. GOMEMLIMIT in the environment takes precedence.
 func limitMemory(log *zap.Logger, group memlimit.Provider) {
 	limit, err := memlimit.Set(memlimit.WithProvider(group))
 	switch {
@@ -218,7 +218,7 @@ type hiding struct {
 	values atomic.Pointer[func() *redact.Redactor]
 }
 
-// know sets the source of the secrets.
+// know sets where the secrets come from.
 func (h *hiding) know(values func() *redact.Redactor) { h.values.Store(&values) }
 
 func (h *hiding) by() *redact.Redactor {

@@ -15,7 +15,7 @@ const gap = 3
 // column may disappear.
 type shrinking struct{ column, least int }
 
-// columnsOf returns the width of the terminal, or 0 without a terminal.
+// columnsOf returns the terminal's width, or 0 if to is not a terminal.
 func columnsOf(to io.Writer) int {
 	f, ok := to.(*os.File)
 	if !ok {

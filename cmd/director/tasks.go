@@ -117,7 +117,7 @@ func tasksOf(ctx context.Context, cfg config.Config, broken error, now time.Time
 	}
 	book, unread := offline.ReadBook(ctx, cfg, time.Time{})
 	if unread != nil || book.Last() == (timeline.Place{}) {
-		return nil, err // without a journal, report that no director runs
+		return nil, err // if there is no journal, report that no director is running
 	}
 	for _, t := range book.Rows(now) {
 		rows = append(rows, t.OfStopped())
