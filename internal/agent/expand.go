@@ -140,8 +140,8 @@ func Command(s wire.StagePlan, model, prompt, files string) (argv, env []string)
 // before the worker stops the agent.
 func agentTimeout(stage float64) int { return max(1, int(min(stage, 1e8)*0.95)) }
 
-// ExitStatus returns the HTTP status that an exit code of the agent represents, and its meaning, or 0 and "" for an
-// unknown code.
+// ExitStatus returns the HTTP status that one of the agent's exit codes stands for, and the code's meaning, or 0 and ""
+// for an unknown code.
 func ExitStatus(a *wire.PlanAgent, code int) (status int, means string) {
 	for _, x := range a.Exits {
 		if x.Code == code {

@@ -6,10 +6,10 @@ import (
 )
 
 // StripQuotes removes quoted text from the end of a stream, such as tool output, files and the model's text. A
-// classifier would mistake such text for messages of the agent. StripQuotes reduces each event that quotes text to the
-// event's type. Events about the agent's own progress, and lines that are not events, stay unchanged. cut is the mark
-// with which the text begins if its beginning was removed, or "". StripQuotes also removes the rest of the marked line,
-// because that rest is an incomplete event.
+// classifier would mistake such text for the agent's own messages. StripQuotes reduces each event that quotes text to
+// the event's type. Events about the agent's own progress, and lines that are not events, stay unchanged. cut is the
+// mark with which the text begins if its beginning was removed, or "". StripQuotes also removes the rest of the marked
+// line, because that rest is an incomplete event.
 func StripQuotes(format, text, cut string) string {
 	if format == "text" || text == "" {
 		return text

@@ -65,7 +65,7 @@ func (t *Table) Lookup(name string) (*Profile, error) {
 	return nil, fmt.Errorf("agent: unknown agent %.60q, want one of %s", name, strings.Join(t.Names(), ", "))
 }
 
-// Parse returns base with the changes of a file of profiles. A new name adds a row, and a known name replaces the given
+// Parse returns base with the changes from a profile file. A new name adds a row, and a known name replaces the given
 // keys. If the file is invalid, Parse returns a nil table and a tomlfile.Faults.
 func Parse(base *Table, data []byte) (*Table, error) {
 	file := tomlfile.Parse(data)

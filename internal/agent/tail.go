@@ -230,5 +230,5 @@ func isKind(s string) bool {
 	return len(s) <= 64
 }
 
-// isToolEvent reports whether events of a kind are about tools. Failing tools are a normal part of an agent's work.
+// isToolEvent reports whether events of this kind are about tools. Failing tools are a normal part of an agent's work.
 func isToolEvent(kind string) bool { return strings.Contains(kind, "tool") || kind == "user" }
