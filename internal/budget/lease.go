@@ -17,7 +17,7 @@ const (
 	Failed      Status = "error"
 )
 
-// Cooldown is a request to close a resource until a time.
+// Cooldown is a request to close a resource until a given time.
 type Cooldown struct {
 	Resource string
 	Until    time.Time
@@ -68,7 +68,7 @@ func (p *Pool) Note(now time.Time, id, worker string, s Status, retryAfter time.
 	return &Cooldown{Resource: r.name, Until: now.Add(min(retryAfter, longestCooldown)), Why: string(s)}
 }
 
-// Close closes a resource until a time, and reports whether this time is later than the current end of its cooldown.
+// Close closes a resource until the given time, and reports whether that extends its cooldown.
 func (p *Pool) Close(name string, until time.Time) bool {
 	r := p.resource(name)
 	if r == nil || !until.After(p.now) || !until.After(r.closed) {

@@ -37,12 +37,12 @@ const (
 	fullWait   = 5 * time.Second  // after WhyFull
 	refuseWait = time.Minute      // after WhyName; asking again does not help
 	placeKept  = 5 * time.Second  // a waiting worker that is later than this leaves the queue
-	askAgain   = 30 * time.Second // interval between requests of a worker with a long wait
+	askAgain   = 30 * time.Second // interval at which a worker with a long wait repeats its request
 	// longestCooldown limits the delay in a report, because quotas renew at least once a day.
 	longestCooldown = 24 * time.Hour
 )
 
-// Limits of a pool's size. The limit per worker prevents a faulty worker from taking all leases and places.
+// Limits on a pool's size. The limit per worker prevents a faulty worker from taking all leases and places.
 const (
 	maxResources = 64
 	maxQueue     = 256
@@ -111,7 +111,7 @@ func (p *Pool) Own(id string) bool {
 	return own && serial != "" && strings.Trim(serial, "0123456789") == ""
 }
 
-// Acquire grants a lease, or returns a wait. A waiting worker stays in the queue if it asks again after the wait.
+// Acquire grants a lease or returns a wait. A waiting worker stays in the queue if it asks again after the wait.
 func (p *Pool) Acquire(now time.Time, name, worker string) Grant {
 	now = p.advance(now)
 	if CheckResource(name) != nil {
