@@ -55,7 +55,7 @@ func (ps Problems) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// Err returns all problems as one error, or nil without problems.
+// Err returns all problems as one error, or nil if there are no problems.
 func (ps Problems) Err() error {
 	if len(ps) == 0 {
 		return nil

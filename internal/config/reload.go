@@ -94,8 +94,7 @@ func merged(lists map[string][]string) map[string]string {
 	return all
 }
 
-// Change lists the keys that differ between a reloaded configuration and the current one, in the order of the
-// documentation.
+// Change lists the keys that differ between a reloaded configuration and the current one, in documentation order.
 type Change struct {
 	Keys    []string // keys with new values
 	Restart []string // keys with new values that require a restart

@@ -261,7 +261,7 @@ func duplicate(list []string) string {
 	return ""
 }
 
-// leavesCheckout reports whether a program's relative path leads out of its working directory.
+// leavesCheckout reports whether a program's relative path points outside its working directory.
 func leavesCheckout(program string) bool {
 	clean := path.Clean(program)
 	return clean == ".." || strings.HasPrefix(clean, "../")

@@ -132,7 +132,7 @@ type Key struct {
 	Values []string // the allowed values of the key or of its elements, if the list is closed
 }
 
-// Keys lists all keys in the order of the documentation.
+// Keys lists all keys in documentation order.
 func Keys() (out []Key) {
 	for _, r := range allRows {
 		k := Key{Name: r.key, Doc: r.doc, Values: r.allowed}

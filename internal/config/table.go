@@ -117,7 +117,7 @@ var unsupported = map[string]string{
 		"and is removed",
 }
 
-// allRows has the rows of all keys, for lookups without a Config.
+// allRows contains the rows of all keys, for lookups without a Config.
 var allRows = append(keys(&Config{}), stageKeys(&Stage{})...)
 
 // sections is the set of all tables and their parents, such as "rate_limits" and "rate_limits.github".
@@ -136,7 +136,7 @@ func cutLast(key string) (section, last string) {
 	return key[:max(i, 0)], key[i+1:]
 }
 
-// EnvPrefix begins the name of every variable that sets a key.
+// EnvPrefix is the prefix of every variable that sets a key.
 const EnvPrefix = "RETAKE_CFG_"
 
 // envName returns the name of the variable that sets a key, such as RETAKE_CFG_RATE_LIMITS_GITHUB_X for

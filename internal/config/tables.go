@@ -105,8 +105,8 @@ func ownFile(key, path string, parse func(data ...[]byte) error) (all Problems) 
 	return all
 }
 
-// ownFiles checks the configured files of [recovery]. It stores only the agents, because Tables reads the other files
-// again.
+// ownFiles checks the files configured in [recovery]. It stores only the agents, because Tables rereads the other
+// files.
 func (l *loader) ownFiles() {
 	r := l.c.Recovery
 	var found Problems

@@ -121,7 +121,7 @@ func (c Config) limits() policy.Limits {
 	}
 }
 
-// assumed returns the bounds without an explicit value.
+// assumed returns the bounds that are not set explicitly.
 func assumed(set map[string]Problem) []policy.Bound {
 	bounds := []policy.Bound{
 		policy.BoundRetries, policy.BoundConsecutive, policy.BoundIterations, policy.BoundPaidCalls, policy.BoundCost,
