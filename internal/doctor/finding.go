@@ -50,7 +50,7 @@ func reportOf(findings []Finding) Report {
 	}
 }
 
-// At returns the findings of one level.
+// At returns the findings at one level.
 func (r Report) At(level Level) (out []Finding) {
 	for _, f := range r.Findings {
 		if f.Level == level {

@@ -11,7 +11,7 @@ import (
 type World struct {
 	File     string          // path of the configuration; empty if there is no file
 	How      string          // origin of the file: "-c", "RETAKE_CONFIG", …
-	Problems config.Problems // problems of the configuration; any problem disables the other checks
+	Problems config.Problems // problems with the configuration; any problem disables the other checks
 	Config   config.Config
 	Warnings []string // warnings about the policy
 	Lookup   func(name string) (value string, set bool)
@@ -34,8 +34,8 @@ type Machine interface {
 	Quota(bytes int64) error
 	// Listen returns an error if the address is not available.
 	Listen(ctx context.Context, address string) error
-	// Running describes the director that uses the configuration's data_dir, or returns "" without one. It returns an
-	// error if the director is unhealthy or its state is unknown.
+	// Running describes the director that uses the configuration's data_dir, or returns "" if no director uses it. It
+	// returns an error if the director is unhealthy or its state is unknown.
 	Running(ctx context.Context) (says string, err error)
 	// Journal reads the journal if no director is running, and summarises it.
 	Journal(ctx context.Context) (says string, err error)
