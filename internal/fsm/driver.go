@@ -39,7 +39,7 @@ const batchBytes = 256 << 10
 // after the append. The driver does no I/O. The shell appends the batch that Ready returns, and confirms the append
 // with Appended.
 type Driver struct {
-	// Encode encodes a decision as a line of the journal. The simulator replaces it, because its journal is in memory.
+	// Encode encodes a decision as a journal line. The simulator replaces it, because its journal is in memory.
 	Encode func(at time.Time, e Event, facts []Fact) (Record, []byte, error)
 
 	m        *Machine

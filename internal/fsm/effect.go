@@ -45,14 +45,14 @@ const (
 // durableEffects lists the kinds of effects that a fact plans.
 var durableEffects = []EffectKind{DoClaim, DoRecheck, DoStart, DoStop, DoDeliver, DoEscalate, DoRelease, DoRemind}
 
-// githubEffects wait during a cooldown of GitHub. They include the start of an attempt, because it reads the issue and
+// githubEffects wait during GitHub's cooldowns. They include the start of an attempt, because it reads the issue and
 // fetches the base branch.
 var githubEffects = []EffectKind{
 	DoClaim, DoRecheck, DoStart, DoDeliver, DoEscalate, DoRelease, DoRemind, DoReadIssue, DoProgress, DoReadAnswers,
 	DoReadReview, DoReply, DoReclaim, DoTidy,
 }
 
-// overtakenEffects are pointless after the attempt was stopped or the claim released, unless they have already started.
+// overtakenEffects are pointless once the attempt is stopped or the claim released, unless they have already started.
 var overtakenEffects = []EffectKind{DoClaim, DoRecheck, DoStart, DoEscalate, DoRemind}
 
 // DurableEffects lists the kinds of durable effects.
@@ -113,7 +113,7 @@ type StartOrder struct {
 	// Travels makes the worker fetch the checkout and send its changes back. Otherwise it works on the director's
 	// checkout. The flag is absent in old journals.
 	Travels bool `json:"travels,omitempty"`
-	// PaidCallsLeft is the remaining budget of the task, or nil without a limit. It is absent in old journals.
+	// PaidCallsLeft is the task's remaining budget, or nil if unlimited. It is absent in old journals.
 	PaidCallsLeft *int64    `json:"paid_calls_left,omitempty"`
 	Failures      []Failure `json:"failures,omitempty"`
 	Hints         []Hint    `json:"hints,omitempty"`
@@ -133,7 +133,7 @@ type DeliverOrder struct {
 
 // StopOrder sets the grace period and the reason of a stop.
 type StopOrder struct {
-	Grace  time.Duration `json:"grace"` // 0 kills at once
+	Grace  time.Duration `json:"grace"` // 0 kills immediately
 	Reason StopReason    `json:"why"`
 	// FenceAt is the time at which the attempt is fenced if its end is still unconfirmed. Zero means never, because the
 	// attempt could still change the director's checkout.

@@ -103,7 +103,7 @@ func (e *Ending) certain() bool {
 	return e.Known != "" && e.Known != recovery.WorkerLost && e.Known != recovery.BusDisconnect
 }
 
-// exitFinding classifies the end of a container without a report. It prefers certain knowledge of the runtime, then the
+// exitFinding classifies the end of a container without a report. It prefers the runtime's certain knowledge, then the
 // director's reason for a stop, then the bare exit code.
 func (m *attempts) exitFinding(t *Task, g StopResult) *recovery.Finding {
 	e := recovery.Evidence{
@@ -162,8 +162,8 @@ var endCauses = map[EndCause]struct {
 	EndDeleted:   {recovery.WorkerLost, "another client of the cluster deleted the worker"},
 }
 
-// ownCause returns the reason and text if only the runtime explains the end of an attempt. The director's conclusion
-// comes first in the text because the runtime's text may be long.
+// ownCause returns the reason and text if only the runtime explains the attempt's end. The director's conclusion comes
+// first in the text because the runtime's text may be long.
 func (g *StopResult) ownCause() (recovery.Reason, string) {
 	about := endCauses[g.Cause]
 	if g.Fenced {

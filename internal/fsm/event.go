@@ -64,8 +64,8 @@ const (
 	Drain  OperatorCommand = "drain"
 )
 
-// QuestionAnswered contains the comments that people with write access wrote on the question of a blocked task. By is
-// empty if none of the comments asks the task to continue.
+// QuestionAnswered contains the comments that people with write access wrote in reply to a blocked task's question. By
+// is empty if none of the comments asks the task to continue.
 type QuestionAnswered struct {
 	Task    IssueKey `json:"task"`
 	By      string   `json:"by,omitempty"`
@@ -209,7 +209,7 @@ type Sign struct {
 	At time.Time
 }
 
-// MarshalJSON writes only the number of signs, because the facts contain all consequences of the signs.
+// MarshalJSON writes only the number of signs, because the facts contain all their consequences.
 func (w WorkersSeen) MarshalJSON() ([]byte, error) {
 	return fmt.Appendf(nil, `{"workers":%d}`, len(w.Signs)), nil
 }
@@ -293,7 +293,7 @@ type Asked struct {
 	Title string `json:"title"`           // the problem, in the form of a title
 	Ask   string `json:"ask"`             // the next steps
 	Alone string `json:"alone,omitempty"` // Ask as shown outside the comment, if different
-	Reply string `json:"reply,omitempty"` // the one recommended comment; people replace <…> in it
+	Reply string `json:"reply,omitempty"` // the one recommended comment, in which people replace <…>
 	// Question is the agent's question, redacted and truncated. It is absent in old journals, and if the agent did not
 	// ask.
 	Question string `json:"question,omitempty"`
@@ -353,8 +353,8 @@ type DeliverResult struct {
 	SHA         string `json:"sha,omitempty"`
 	URL         string `json:"url,omitempty"`
 	PullRequest int    `json:"pull_request,omitempty"` // the pull request to watch, or 0
-	// Unfinished is the branch with the unfinished work of an attempt at the pull request, and UnfinishedSHA is its
-	// commit. Both are empty if Branch contains all work.
+	// Unfinished is the branch with an attempt's unfinished work on the pull request, and UnfinishedSHA is its commit.
+	// Both are empty if Branch contains all work.
 	Unfinished    string `json:"unfinished,omitempty"`
 	UnfinishedSHA string `json:"unfinished_sha,omitempty"`
 }
@@ -382,13 +382,13 @@ func (LimitReported) eventKind() string     { return "limit_reported" }
 func (LiftCommanded) eventKind() string     { return "lift_commanded" }
 func (EffectEnded) eventKind() string       { return "effect_ended" }
 
-// Cause is an event in the journal's form: its kind and its body without bulk evidence.
+// Cause is an event as the journal stores it: its kind, and its body without bulk evidence.
 type Cause struct {
 	Kind string          `json:"kind"`
 	Body json.RawMessage `json:"body"`
 }
 
-// causeBytes limits the stored body of one event. A page of a hundred issues has about a quarter of this size.
+// causeBytes limits the stored body of one event. A page of a hundred issues takes about a quarter of this.
 const causeBytes = 64 << 10
 
 func causeOf(e Event) (Cause, error) {

@@ -113,7 +113,7 @@ func (m *Machine) viewSeen(t *Task, v IssueView, asked time.Time) (decided bool)
 		m.withdraw(t, "the issue was closed", "")
 	case t.State == Blocked:
 		m.tidy(t, v)
-		// Answers can be read only after the question was confirmed as posted.
+		// Answers can be read only once the question is confirmed as posted.
 		return !t.plans(DoEscalate) && m.readAnswers(t, v, asked)
 	case !v.has(LabelClaimed) && !t.Resumed:
 		m.withdraw(t, "the claim's label was removed", "")

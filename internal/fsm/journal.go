@@ -53,7 +53,7 @@ func (l *FactList) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// encode encodes a decision as a line of the journal.
+// encode encodes a decision as a journal line.
 func encode(at time.Time, e Event, facts []Fact) (Record, []byte, error) {
 	cause, err := causeOf(e)
 	if err != nil {

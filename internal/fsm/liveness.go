@@ -167,7 +167,7 @@ type ProbeUnanswered struct {
 
 func (ProbeUnanswered) eventKind() string { return "probe_unanswered" }
 
-// An unanswered probe counts only if it was sent after the suspicion began, so the machine stores the time of sending.
+// An unanswered probe counts only if it was sent after the suspicion began, so the machine stores when it was sent.
 func (p ProbeUnanswered) step(m *Machine) {
 	if t, current := m.Worker(p.Worker); current {
 		t.soft.unansweredAt = later(t.soft.unansweredAt, p.SentAt)
@@ -246,9 +246,9 @@ func (l ContainersListed) step(m *Machine) {
 	}
 }
 
-// DirectorLate reports the lateness of the director, which is zero for a director on time. A late director receives
-// signs of life late, and sends answers and probes late, so it extends its workers' deadlines. This event alone
-// never leads to decisions, so the shell can still offer pending signs of life after it.
+// DirectorLate reports the director's lateness, or zero if it is on time. A late director receives signs of life late,
+// and sends answers and probes late, so it extends its workers' deadlines. This event alone never leads to decisions,
+// so the shell can still offer pending signs of life after it.
 type DirectorLate struct {
 	By time.Duration `json:"by"`
 }

@@ -55,7 +55,7 @@ type Config struct {
 	// director has searched for them. An empty value disables the search.
 	Programs   string
 	Classify   func(recovery.Evidence) recovery.Finding
-	Classifier any // identifies Classify to reuse its earlier findings; nil disables reuse
+	Classifier any // identifies Classify, so that its findings can be reused; nil disables this
 	// Retry paces failed effects. Its Max should be minutes, because an outbox may wait for hours during an outage.
 	Retry recovery.Backoff
 }

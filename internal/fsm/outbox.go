@@ -12,8 +12,7 @@ import (
 // has a slot or has work to deliver.
 const outageWait = time.Minute
 
-// startFor is the longest time for which the start of an attempt waits for an unreachable server. After that the
-// attempt has failed.
+// startFor limits how long an attempt's start waits for an unreachable server. After that, the attempt has failed.
 const startFor = 10 * time.Minute
 
 // notifyAfter is the number of failed deliveries after which the comment on the issue mentions them.

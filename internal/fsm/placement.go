@@ -9,7 +9,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// Placement describes how an attempt waits that the runtime has accepted but not yet started.
+// Placement describes the wait of an accepted attempt until the runtime starts it.
 type Placement struct {
 	Since time.Time `json:"since"`
 	// Bound is when the wait for capacity must end. The current deadline is Task.Until, which may be earlier.

@@ -23,8 +23,8 @@ func placeAt(rank int8, at time.Time) place {
 
 func (p place) at() time.Time { return time.Unix(p.sec, int64(p.nsec)).UTC() }
 
-// queue contains tasks, ordered by place, in nonempty parts of at most maxPart tasks. An insertion or removal shifts
-// the tasks of one part only.
+// queue contains tasks, ordered by place, in nonempty parts of at most maxPart tasks. An insertion or removal only
+// shifts the tasks of one part.
 type queue struct {
 	n     int
 	parts [][]placed
@@ -142,7 +142,7 @@ func (q *queue) all() iter.Seq[*Task] {
 // each group once instead of each task.
 type waiters struct {
 	n     int
-	lists []*waiterList // ordered by key; without empty lists
+	lists []*waiterList // ordered by key; none of the lists is empty
 }
 
 type waiterList struct {
@@ -154,9 +154,9 @@ type waiterList struct {
 // list or none.
 type alike struct {
 	repo    string
-	queued  bool   // set if the next step is a claim of a queued issue
+	queued  bool   // set if the next step is to claim a queued issue
 	noModel bool   // set if the next step does not use a model
-	capped  string // the task's labels with a cap, joined
+	capped  string // the task's capped labels, joined
 }
 
 func (a alike) compare(o alike) int {

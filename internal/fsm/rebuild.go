@@ -40,7 +40,7 @@ type FoundTask struct {
 	// Attempt sent its final report.
 	Live     int  `json:"live,omitempty"`
 	Reported bool `json:"reported,omitempty"`
-	// Branch is the highest attempt number in the name of a branch, counting all claims of the issue, or 0.
+	// Branch is the highest attempt number in any branch name, across all of the issue's claims, or 0.
 	Branch int `json:"branch,omitempty"`
 	// Checkout means that the claim's work tree exists.
 	Checkout bool `json:"checkout,omitempty"`
@@ -51,8 +51,8 @@ type FoundTask struct {
 	// Answered means that the blocked label was removed and our claim was restored after the question. Later events do
 	// not matter.
 	Answered bool `json:"answered,omitempty"`
-	// Work is the pull request with our marker; its number is 0 without a pull request. Reviewed is the part of its
-	// review that the work already answers.
+	// Work is the pull request with our marker; its number is 0 if there is no pull request. Reviewed is the part of
+	// its review that the work already answers.
 	Work     DeliverResult `json:"work,omitzero"`
 	Reviewed Reviewed      `json:"reviewed,omitzero"`
 	// Spent is the usage of all attempts according to the reports. Used is the part since the latest question.
@@ -300,7 +300,7 @@ func (f *FoundTask) asked() (attempt, answers int) {
 	return attempt, answers
 }
 
-// AskedAfter returns the last attempt before our latest question, or 0 without a question.
+// AskedAfter returns the last attempt before our latest question, or 0 if there is no question.
 func (f *FoundTask) AskedAfter() int {
 	attempt, _ := f.asked()
 	return attempt

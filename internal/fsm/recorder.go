@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// recorder collects the facts and effects of the current step. It applies each recorded fact to the memory at once.
+// recorder collects the facts and effects of the current step. It applies each recorded fact to the memory immediately.
 type recorder struct {
 	agenda
 

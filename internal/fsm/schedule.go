@@ -140,7 +140,7 @@ func (s Standing) turn(since time.Time) time.Time {
 	return since.Add(-time.Duration(s.Priority) * time.Hour)
 }
 
-// stand records the standing of the task's issue, if it has changed.
+// stand records the standing of the task's issue if it has changed.
 func (m *recorder) stand(t *Task, s Standing) {
 	if s = s.bounded(); !s.equal(t.Standing) {
 		m.record(StandingChanged{OfTask{t.Key}, s})

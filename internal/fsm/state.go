@@ -116,7 +116,7 @@ func (s *State) UnmarshalText(b []byte) error {
 	return fmt.Errorf("fsm: unknown state %q", b)
 }
 
-// Trigger is an event that makes a task leave a state. The journal stores the string, so it never changes.
+// Trigger makes a task leave a state. The journal stores the string, so it never changes.
 type Trigger string
 
 // The triggers of transitions.
@@ -165,7 +165,7 @@ const (
 	StopWithdrawn  StopReason = "withdrawn"
 	StopWatchdog   StopReason = "watchdog"
 	StopOverBudget StopReason = "over_budget"
-	StopNotStarted StopReason = "not_started" // also for a worker that speaks another version of the protocol
+	StopNotStarted StopReason = "not_started" // includes workers with a different protocol version
 	StopSilent     StopReason = "silent"
 	StopEnded      StopReason = "ended" // the worker ended, with or without a final report
 )

@@ -339,7 +339,7 @@ func (t *Task) holdsSlot() bool {
 	return t.State.Info().Slot || t.State == Backoff && (t.plans(DoClaim) || t.plans(DoRecheck))
 }
 
-// plans reports whether the outbox has an effect of a kind.
+// plans reports whether the outbox has an effect of the given kind.
 func (t *Task) plans(k EffectKind) bool {
 	return slices.ContainsFunc(t.Outbox, func(p Planned) bool { return p.Effect.Kind == k })
 }

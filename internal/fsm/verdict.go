@@ -176,7 +176,7 @@ func isAboutWork(r recovery.Reason) bool {
 	return r == recovery.PolicyViolation || r == recovery.ScopeViolation || r == recovery.Validation
 }
 
-// block records a verdict that no attempt's end has caused, and asks a human.
+// block records a verdict that was not caused by the end of an attempt, and asks a human.
 func (m *attempts) block(t *Task, f recovery.Finding, stage string, v recovery.Verdict) {
 	m.record(VerdictMade{
 		OfTask: OfTask{t.Key}, Attempt: t.Attempt, Stage: stage, Finding: f, Verdict: v,
@@ -267,8 +267,8 @@ func (m *attempts) blockUsedUp(t *Task) bool {
 	return budget != ""
 }
 
-// ownRows are the rows of verdicts that bypass the policy. Either no attempt's end has caused them, or they do not
-// grant a normal retry.
+// ownRows are the rows of verdicts that bypass the policy. Either they were not caused by the end of an attempt, or
+// they do not grant a normal retry.
 var ownRows = []string{
 	rowDeliver, rowStale, rowRecheck, rowRebuilt, rowBaseMoved, rowWorkChanged, rowFenced,
 	// These rows follow an operator's edit.

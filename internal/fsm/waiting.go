@@ -14,7 +14,7 @@ type Waiting struct {
 	Until time.Time
 	Do    string // the action that a person must take, or empty
 	Heard string // sentence about the last comment without a command, or empty
-	// Work means that other work of the fleet must advance first.
+	// Work means that the fleet's other work must advance first.
 	Work bool
 }
 

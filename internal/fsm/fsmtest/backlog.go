@@ -48,7 +48,7 @@ type pace struct {
 	waiting []paced
 	busy    bool    // the next turn is scheduled
 	open    int64   // earliest time of the next turn
-	created []int64 // creation times of the content of the last hour
+	created []int64 // creation times of the last hour's content
 }
 
 // paced is an effect that creates content.

@@ -76,7 +76,7 @@ func dispatched(facts []fsm.Fact, task string) bool {
 	})
 }
 
-// canaryStays checks that the canary does not change while its issue is read again.
+// canaryStays checks that the canary does not change while its issue is being read again.
 func canaryStays(r record, i fsm.IncidentChanged) string {
 	if i.Over || i.Incident.Breaker.Canary != "" || !i.Incident.Breaker.RampFrom.IsZero() {
 		return ""

@@ -302,8 +302,8 @@ func planKept(r record, up fsm.ContainerStarted) string {
 	return ""
 }
 
-// readingDecidesNothing checks that a new configuration does not cause decisions. Time or a free slot may, in the same
-// step.
+// readingDecidesNothing checks that a new configuration does not cause decisions. A deadline or a free slot may cause
+// some in the same step.
 func readingDecidesNothing(d decision, _ fsm.SettingsRead) string {
 	if len(d.facts) == 0 {
 		return "the journal lacks a configuration that was read"

@@ -111,7 +111,7 @@ func longestWaiter(r record) string {
 	return ""
 }
 
-// turn returns the time that decides the order of the queue: the start of the wait, minus an hour for each point of
+// turn returns the time that determines the order of the queue: the start of the wait, minus an hour per point of
 // priority.
 func (c *claim) turn() time.Time { return c.since.Add(-time.Duration(c.standing.Priority) * time.Hour) }
 

@@ -282,7 +282,7 @@ func (w *shell) soft(p *process, e fsm.Effect) {
 	}
 }
 
-// edit edits the comment of a task, unless a later edit or effect cancels it.
+// edit edits a task's comment, unless a later edit or effect cancels it.
 func (w *shell) edit(p *process, e *fsm.Effect) {
 	p.soft.edits[e.Task] = e
 	w.retryGitHub(p, func() {

@@ -57,7 +57,7 @@ const (
 	reviewLabel
 )
 
-// roles lists the labels in the order of their bits.
+// roles lists the labels in bit order.
 var roles = []fsm.Label{fsm.LabelTask, fsm.LabelClaimed, fsm.LabelBlocked, fsm.LabelReview}
 
 var labelSets = func() (sets [16][]fsm.Label) {
@@ -155,7 +155,7 @@ func (w *hub) release(i *issue, e fsm.Effect) {
 	w.relabel(i, l, "")
 }
 
-// tidy removes all labels of Retake except the label of the task's state.
+// tidy removes all of Retake's labels except that of the task's state.
 func (w *hub) tidy(i *issue, own fsm.Label) {
 	set := labels(1) << slices.Index(roles, own)
 	if i.labels&set == 0 || i.labels == set {

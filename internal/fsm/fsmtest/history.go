@@ -40,7 +40,7 @@ type history struct {
 	waited    time.Duration        // the longest wait of finished work since then
 	served    map[string]time.Time // the last claim, by repository
 	open      map[string]int       // unfinished durable effects, and how often they were planned
-	twin      *fsm.Machine         // copy of the machine before the current step; only for some steps
+	twin      *fsm.Machine         // copy of the machine before the current step, for some steps only
 }
 
 func newHistory(w *world) *history {

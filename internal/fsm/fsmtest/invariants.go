@@ -336,7 +336,7 @@ func enabled(without string) (rows []*Invariant) {
 }
 
 // lossInvariants lists additional invariants for worlds that lose their journal. The rows above that do not use the
-// model of the journal also apply there.
+// journal model apply there as well.
 var lossInvariants = []Invariant{
 	{Name: "NoAttemptRunsTwice", Says: "an attempt is not started after its container was confirmed gone, or while " +
 		"another attempt of the task runs", carried: runsOnce},
@@ -349,7 +349,7 @@ var lossInvariants = []Invariant{
 // foundAgain names the invariant that is checked after each loss.
 const foundAgain = "WhatIsShownIsFoundAgain"
 
-// lossRules returns lossInvariants and the rows above that do not use the model of the journal.
+// lossRules returns lossInvariants and the rows above that do not use the journal model.
 func lossRules() (rows []*Invariant) {
 	for i := range lossInvariants {
 		rows = append(rows, &lossInvariants[i])

@@ -167,7 +167,7 @@ func (w *world) halfAsk() {
 	}
 }
 
-// takeBack interrupts some claims that resume an issue after an answer. The claim has sent its last request, and then a
+// takeBack interrupts some claims that resume an issue after an answer: the claim has sent its last request when a
 // person removes the claimed label.
 func (w *world) takeBack() {
 	for _, i := range w.hub.issues {

@@ -29,7 +29,7 @@ type process struct {
 	soft    *softView
 	signs   []fsm.Sign // signs of life that the shell has not offered yet
 
-	listening int    // number of running reads of comments
+	listening int    // number of comment reads in progress
 	told      uint64 // ids of the decided comments, as a bit set; for the explorer
 
 	found foundPrograms // the last search for programs
@@ -266,7 +266,7 @@ func (w *directors) deadline(p *process) {
 	}
 }
 
-// flush takes the output of the driver.
+// flush takes the driver's output.
 func (w *directors) flush(p *process) {
 	w.takeReady(p, func(t token) { t.then() }, func(e fsm.Effect) { w.shell.submit(p, e) },
 		func(b *fsm.Batch) { w.write(p, b) })

@@ -38,7 +38,7 @@ type Result struct {
 	coverage
 	rested, drained rest          // the maxima of the worlds without and with a backlog
 	waited          time.Duration // the longest wait of finished work for its delivery
-	Found           *Found        // nil without a violation
+	Found           *Found        // nil if there was no violation
 }
 
 // rest is the number of steps and the time that a world needs to come to rest after its last fault.

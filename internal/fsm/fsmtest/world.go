@@ -45,7 +45,7 @@ type hub struct {
 	*stage
 	issues    []*issue
 	byKey     map[fsm.IssueKey]*issue // only with a backlog
-	pace      *pace                   // nil without a backlog
+	pace      *pace                   // nil if there is no backlog
 	repos     []string
 	claims    int        // number of nonces so far
 	works     int        // number of attempts with an agent so far
@@ -117,7 +117,7 @@ type operator struct {
 	runtime   *runtime
 	workers   *workers
 	directors *directors
-	requests  []*request // requests without an answer
+	requests  []*request // unanswered requests
 	asked     int        // number of requests so far
 }
 
@@ -167,7 +167,7 @@ func newWorld(t *choices, without string) *world {
 	return w.begin()
 }
 
-// newRecordedWorld returns a world with a transcript from its beginning.
+// newRecordedWorld returns a world that keeps a transcript from its start.
 func newRecordedWorld(t *choices, lines *[]string) *world {
 	w := assemble(t)
 	if lines != nil {
