@@ -97,8 +97,8 @@ func (t *task) plans(kinds ...fsm.EffectKind) bool {
 	return slices.ContainsFunc(t.outbox, func(p planned) bool { return slices.Contains(kinds, p.kind) })
 }
 
-// holdsSlot reports whether the task holds a slot, by the machine's rule. A task in Backoff holds a slot while the
-// director reads its issue again.
+// holdsSlot reports whether the task holds a slot, according to the machine's rule. A task in Backoff holds a slot
+// while the director reads its issue again.
 func (t *task) holdsSlot() bool {
 	return t.state.Info().Slot || t.state == fsm.Backoff && t.plans(fsm.DoClaim, fsm.DoRecheck)
 }

@@ -86,8 +86,8 @@ func New(to prometheus.Registerer, version string) *Metrics {
 	return m
 }
 
-// begunAtZero creates the series whose increase alerts watch. To Prometheus, a new series with the value 1 is not an
-// increase.
+// begunAtZero creates the series in which alerts watch for an increase. Prometheus does not count a new series with the
+// value 1 as an increase.
 func (m *Metrics) begunAtZero() {
 	for _, o := range []string{projection.OK, projection.Failed, projection.Withdrawn} {
 		m.attempts.WithLabelValues(o)
@@ -242,7 +242,7 @@ func (m *Metrics) Restore(_ uint64, snapshot []byte) error {
 // Slots sets the maximum number of workers.
 func (m *Metrics) Slots(n int) { m.slots.Store(int64(n)) }
 
-// End ends the session. The counters keep their values, but the metrics of tasks are no longer exported.
+// End ends the session. The counters keep their values, but task metrics are no longer exported.
 func (m *Metrics) End() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -282,7 +282,7 @@ func (m *Metrics) AppendEnded(err error) {
 // Request describes one request to GitHub.
 type Request struct {
 	Method  string
-	Status  int // 0 without an answer
+	Status  int // 0 if there was no answer
 	Same    bool
 	Limited string // the rate limit that refused the request, "primary" or "secondary"; or empty
 	Took    time.Duration

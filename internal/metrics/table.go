@@ -17,7 +17,7 @@ const (
 type Row struct {
 	Name   string
 	Kind   Kind
-	Labels []string // names of the labels, in the order in which the code passes their values
+	Labels []string // label names, in the order in which the code passes their values
 	Help   string   // one line for Prometheus, without a full stop
 	Means  string   // exact definition for the reference, in Markdown
 	// Buckets holds the upper bounds of a histogram's buckets, in the metric's unit.
@@ -35,7 +35,7 @@ var (
 	humanBuckets   = []float64{10, 60, 300, 900, 3600, 4 * 3600, 8 * 3600, 24 * 3600, 3 * 24 * 3600, 7 * 24 * 3600}
 )
 
-// Table lists each metric once, in the order of the reference.
+// Table lists each metric once, in the reference's order.
 var Table = []Row{
 	// The director itself.
 	{
