@@ -44,7 +44,7 @@ type Words struct {
 	Command string // the recommended comment, in which the person replaces <…>
 }
 
-// TitleLimit is the maximum length of a title in characters, which fits on one line of a page.
+// TitleLimit is the maximum length of a title, in characters. Such a title fits on one line of a page.
 const TitleLimit = 70
 
 // The place of a failure selects its wording. A place is a stage, or a more specific circumstance.
@@ -196,7 +196,7 @@ func (c *Case) wording(places ...string) wording {
 	return wordings[len(wordings)-1]
 }
 
-// places returns the places of the failure, the most specific first.
+// places returns the failure's places, most specific first.
 func (c *Case) places() []string {
 	var places []string
 	switch {

@@ -51,7 +51,7 @@ func (c *Case) agent() string {
 // blame, so naming two would mislead.
 const mostVariables = 2
 
-// variables names the variables with the credential. It prefers variables in the cause, and then the first variables of
+// variables names the variables with the credential. It prefers variables in the cause, and then the first variables in
 // the agent's profile.
 func (c *Case) variables() string {
 	names := c.Happened.Credentials()
@@ -156,7 +156,7 @@ func moduleIn(cause string) string {
 	return text
 }
 
-// missingIn returns the missing program in an error of a shell, of Go or of the worker, or "".
+// missingIn returns the missing program in an error from a shell, from Go or from the worker, or "".
 func missingIn(cause string) string {
 	if _, text, ok := strings.Cut(cause, "no such program: "); ok { // the worker's message
 		text, _, _ = strings.Cut(text, ": ")

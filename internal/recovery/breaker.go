@@ -83,8 +83,8 @@ func (b Breaker) State(now time.Time) BreakerState {
 	return BreakerClosed
 }
 
-// Failed records a task's failure. After a recovery, the breaker has no strikes, so it opens only after
-// breakerThreshold new failures.
+// Failed records a task's failure. After a recovery the breaker has no strikes, so it takes breakerThreshold new
+// failures to open it.
 func (b Breaker) Failed(now time.Time, task string) Breaker {
 	state := b.State(now)
 	b = b.settled(now).struck(now, task)
@@ -140,8 +140,7 @@ func (b Breaker) Dispatched(now time.Time, task string) Breaker {
 // out reports whether a canary is running and has not timed out yet.
 func (b Breaker) out(now time.Time) bool { return b.Canary != "" && now.Before(b.CanaryUntil) }
 
-// Left records that a task ended without evidence about this resource, because it was withdrawn or failed for another
-// reason.
+// Left records that a task ended without evidence about this resource: it was withdrawn, or failed for another reason.
 func (b Breaker) Left(task string) Breaker {
 	if b.Canary == task {
 		b.Canary, b.CanaryUntil = "", time.Time{}

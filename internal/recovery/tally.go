@@ -190,7 +190,7 @@ func (t Tally) Answered() Tally {
 // Seen returns the number of failures with a signature since the last success.
 func (t Tally) Seen(signature string) int { return find(t.Signatures, SignatureCounter(signature)).N }
 
-// Took reports whether a failure since the last answer led to an action.
+// Took reports whether a failure since the last answer has led to an action.
 func (t *Tally) Took(a Action) bool {
 	took := func(c Count) bool { return c.Taken(a) > 0 }
 	return slices.ContainsFunc(t.Counts, took) || slices.ContainsFunc(t.Signatures, took)

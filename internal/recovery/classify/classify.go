@@ -66,7 +66,7 @@ func New(extra ...[]byte) (*Classifier, error) {
 	return c, errorsOf(files)
 }
 
-// index prepares the search for the literals of all rules.
+// index prepares the search for all rules' literals.
 func (c *Classifier) index() error {
 	sets := make([][]string, 0, len(c.rules)+1)
 	c.words = &vocabulary{ids: map[string]uint16{}}
@@ -93,8 +93,8 @@ func errorsOf(files []*ruleFile) error {
 	return errors.Join(errs...)
 }
 
-// checkExamples classifies the examples of every rule. It records a fault at the rule with the example. If that rule is
-// built in and a rule of an extra document decides, it records the fault at the extra rule, which can be changed.
+// checkExamples classifies every rule's examples. It records a fault at the rule that has the example. If that rule is
+// built in and an extra document's rule decides, it records the fault at the extra rule, which can be changed.
 func (c *Classifier) checkExamples(builtIn []*ruleFile) {
 	for i := range c.rules {
 		r := &c.rules[i]
@@ -204,7 +204,7 @@ func (q *classification) tails() *[3]agent.Tail {
 	return q.ends
 }
 
-// text returns the lines of the texts with the occurrences of all literals.
+// text returns the lines of the texts, with all occurrences of literals.
 func (q *classification) text() *reading {
 	if q.read == nil {
 		q.read = q.c.read(&q.e, q.tails(), &q.logs)

@@ -245,7 +245,7 @@ func (q *classification) gate() (recovery.Finding, bool) {
 	return recovery.Finding{}, false
 }
 
-// answer reads the answer of an agent that reports success. The model may have refused the work, or asked a question.
+// answer reads the answer of an agent that reports success: the model may have refused the work, or asked a question.
 func (q *classification) answer() (recovery.Finding, bool) {
 	if q.failure(); q.agent.Answer == "" {
 		return recovery.Finding{}, false

@@ -87,7 +87,7 @@ func (rd *reading) add(tail *agent.Tail, logs *loglines.Lines) {
 	rd.keep(n)
 }
 
-// keep files the hits on line n by the line's strength as evidence, and drops hits that do not count.
+// keep stores the hits on line n according to the line's strength as evidence, and drops hits that do not count.
 func (rd *reading) keep(n int) {
 	if len(rd.hits) == 0 && !rd.retry {
 		return
@@ -151,8 +151,8 @@ func (c *Classifier) concludes(line string) bool {
 	return slices.ContainsFunc(c.verdicts, func(v string) bool { return strings.Contains(lower, v) })
 }
 
-// frame reports whether line is a frame of a stack trace of Node.js, Java or Python. A frame locates an error, but does
-// not explain it. The OCaml compiler's messages begin like a Python frame, but also contain ", characters ".
+// frame reports whether line is a stack frame from Node.js, Java or Python. A frame locates an error, but does not
+// explain it. The OCaml compiler's messages begin like a Python frame, but also contain ", characters ".
 func frame(line string) bool {
 	n := 0
 	for n < len(line) && (line[n] == ' ' || line[n] == '\t') {

@@ -167,7 +167,7 @@ func parseRules(name string, data []byte) *ruleFile {
 	return f
 }
 
-// err returns the faults as an error that wraps ErrRules and tomlfile.Faults, or nil without faults.
+// err returns the faults as an error that wraps ErrRules and tomlfile.Faults, or nil if there are no faults.
 func (f *ruleFile) err() error {
 	if err := f.file.Err(); err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrRules, f.name, err)
@@ -175,7 +175,7 @@ func (f *ruleFile) err() error {
 	return nil
 }
 
-// fault records a problem with a key of the rule.
+// fault records a problem with one of the rule's keys.
 func (r *rule) fault(key, format string, args ...any) {
 	r.doc.file.Fault(r.path+"."+key, format, args...)
 }

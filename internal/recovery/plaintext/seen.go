@@ -12,7 +12,7 @@ const (
 	tagFirst, tagLast = '\U000E0020', '\U000E007F'
 )
 
-// regions lists the regions with flags that are written with tags.
+// regions lists the regions with tag-based flags.
 var regions = []string{"gbeng", "gbsct", "gbwls"}
 
 // blank lists letters and marks that are invisible.

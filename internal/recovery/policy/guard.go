@@ -60,7 +60,7 @@ func TopicOf(v recovery.Verdict) recovery.Topic {
 	return ""
 }
 
-// UsedUp returns the name of the guard of an exhausted budget, or "".
+// UsedUp returns the name of an exhausted budget's guard, or "".
 func (g Guards) UsedUp(t recovery.Tally) string {
 	return g.usedUp(&t, max(t.Iterations, 0)-max(t.Refunded, 0))
 }

@@ -65,8 +65,8 @@ func (r *Row) rung(s *state, c *recovery.Count, of string, f recovery.Finding,
 	return g, at, tooLong && g == nil
 }
 
-// usedUp returns the number of earlier uses of step i, which does not apply now. taken is the number of all uses of its
-// action. usedUp subtracts the uses of other steps with the same action.
+// usedUp returns how often step i, which does not apply now, was used earlier. taken counts all uses of its action;
+// usedUp subtracts those by other steps with the same action.
 func (r *Row) usedUp(i, taken int, f recovery.Finding, facts DecisionInput) int {
 	for k := range r.Ladder {
 		other := &r.Ladder[k]

@@ -104,7 +104,7 @@ func (p *Policy) Name() string { return p.name }
 // Table returns all rows in the document's order. The caller may modify the result.
 func (p *Policy) Table() []Row { return slices.Clone(p.rows) }
 
-// Callers returns the callers that rows name, in the order of the rows.
+// Callers returns the callers that rows name, in row order.
 func (p *Policy) Callers() []string { return slices.Clone(p.callers[1:]) }
 
 // Guards returns the limits on all rows together.

@@ -20,7 +20,7 @@ var Tricky = []string{
 	"1.2.3.", "12µ", "<path>/a.go",
 }
 
-// Tail returns n bytes like the output of a failed run: noise, and then the reason.
+// Tail returns n bytes that resemble a failed run's output: noise, and then the reason.
 func Tail(n int) string {
 	const noise = "=== RUN   TestWidget/case_17\n    widget.go:31: fetching http://127.0.0.1:4711/v1/items?page=2 " +
 		"(attempt 3)\n--- PASS: TestWidget/case_17 (0.01s)\n"

@@ -43,7 +43,7 @@ func usedUp(s string, begin int) bool {
 	return isFull(s[from:to])
 }
 
-// isFull reports whether the share in a text is 100 %. A text without a share is full.
+// isFull reports whether the share in a text is 100 %. A text without a share counts as full.
 func isFull(s string) bool {
 	if m := shareUsed.FindStringSubmatch(s); m != nil {
 		return percent(m[1]+m[2]) >= 100
