@@ -191,7 +191,7 @@ func (b *Book) Task(k fsm.IssueKey, now time.Time) (Task, bool) {
 // events.
 func (b *Book) present(s *Task, now time.Time) Task {
 	out := *s
-	out.Attempts, out.Events = []Attempt{}, []Event{} // in JSON, empty lists instead of null
+	out.Attempts, out.Events = []Attempt{}, []Event{} // so that JSON has empty lists instead of null
 	if b.config.Policy == nil {                       // a reader of a journal file does not have a policy
 		return b.placed(out, s, now)
 	}
@@ -241,8 +241,7 @@ func (b *Book) Rows(now time.Time) []Task {
 	return all
 }
 
-// Board is like Rows, but returns at most most timelines per state. count is the total number of timelines in each
-// state.
+// Board is like Rows, but limits each state to most timelines. count is the total number of timelines in each state.
 func (b *Book) Board(now time.Time, most int) (rows []Task, count map[string]int) {
 	count = map[string]int{}
 	add := func(s *Task) {

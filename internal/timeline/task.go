@@ -36,7 +36,7 @@ type Task struct {
 	Asked    *Question `json:"asked,omitempty"`     // the open question to a person
 	Can      []Remedy  `json:"can,omitempty"`       // a person's options
 
-	Stopped bool `json:"director_stopped,omitempty"` // the timeline comes from the journal of a stopped director
+	Stopped bool `json:"director_stopped,omitempty"` // the timeline comes from a stopped director's journal
 
 	Work   Work           `json:"work,omitzero"`
 	Meters Meters         `json:"meters"` // current values

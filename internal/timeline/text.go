@@ -46,7 +46,7 @@ func (s Task) Explain(to io.Writer, now time.Time) error {
 	return err
 }
 
-// StoppedText is the heading of tasks and timelines from the journal of a stopped director.
+// StoppedText is the heading for tasks and timelines from a stopped director's journal.
 const StoppedText = "The director is stopped, and this is its journal. Start it with: director run"
 
 // standing writes the state, the pending event and a person's options.
