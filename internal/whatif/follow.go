@@ -39,7 +39,8 @@ type claim struct {
 	gone bool  // set if a verdict would have changed the later history, so later verdicts are not compared
 }
 
-// New returns a Follower that decides by cfg. It uses the policy, and the settings of fix rounds and clean validation.
+// New returns a Follower that decides under cfg. It uses the policy, and the settings for fix rounds and clean
+// validation.
 func New(cfg fsm.Config, o Options) *Follower {
 	return &Follower{
 		out: Report{Issues: []fsm.IssueKey{}, Changes: []Change{}, Cases: []*Case{}},
