@@ -16,13 +16,13 @@ import (
 
 // limits holds the longest times that one operation waits for the daemon.
 type limits struct {
-	ping time.Duration // first contact in OpenDocker, while a person waits
+	ping time.Duration // first request in OpenDocker, while a person waits
 	// List, EnsureNetwork, and each step of Ensure and Stop. A start took 0.3 s in measurements, and takes longer on a
 	// busy host.
 	operation time.Duration
 	input     time.Duration // for the daemon's confirmation that it forwarded the whole input, which may never come
-	pull      time.Duration // for a large image over a slow line
-	confirm   time.Duration // from SIGKILL to "does not run", and from removal to 404
+	pull      time.Duration // pulling a large image over a slow connection
+	confirm   time.Duration // from SIGKILL to the container's end, and from removal to 404
 	streams   time.Duration // from the end of a container to the end of its streams
 	lateOOM   time.Duration // from the exit to its OOM event, which can arrive late
 	backoff   time.Duration // first wait before reconnecting to the events, which doubles up to maxBackoff

@@ -29,7 +29,7 @@ type engine struct {
 	limits limits
 }
 
-// Host returns the address of the daemon.
+// Host returns the daemon's address.
 func (e *engine) Host() string { return e.api.DaemonHost() }
 
 // Cannot lists the limits of a Spec that the daemon cannot enforce. An ordinary daemon enforces all of them.
@@ -166,8 +166,8 @@ func (e *engine) signal(ctx context.Context, id, attemptID, name string) (accept
 	case cerrdefs.IsConflict(err), cerrdefs.IsNotFound(err):
 		return false, nil
 	case cerrdefs.IsInternal(err) && ctx.Err() == nil:
-		// The process may have ended between the daemon's check and its kill. The caller next waits for the end of the
-		// container, so a failed kill is not an error.
+		// The process may have ended between the daemon's check and its kill. The caller next waits for the container
+		// to end, so a failed kill is not an error.
 		e.log.Warn("signal not delivered", zap.String("worker", attemptID), zap.String("signal", name),
 			zap.Error(err))
 		return false, nil

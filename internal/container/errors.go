@@ -25,7 +25,7 @@ var (
 	ErrCluster error = clusterError{}
 	// ErrNoRoom means that a quota is exhausted. It wraps ErrCluster.
 	ErrNoRoom error = noRoomError{}
-	// ErrDisk means that a disk of this machine or of the daemon is full. It wraps ErrDaemon.
+	// ErrDisk means that a disk on this machine or on the daemon's host is full. It wraps ErrDaemon.
 	ErrDisk error = diskError{}
 	// ErrSpec means that the daemon or this package refuses the request permanently.
 	ErrSpec = errors.New("container: refused")
@@ -69,7 +69,7 @@ func (imagePullError) Unwrap() error { return ErrImageMissing }
 type Error struct {
 	Kind      error  // one of the sentinels above
 	Transient bool   // set if the same call may succeed later
-	Doing     string // the operation with its object
+	Doing     string // the operation and its object
 	Cause     error
 	Next      string // a person's next step, or empty
 }
@@ -102,7 +102,7 @@ const (
 	nextBusy        = `check "docker info" and the daemon's log if this persists`
 )
 
-// failures classifies errors of the Docker client. The first match wins.
+// failures classifies errors from the Docker client. The first match wins.
 var failures = []struct {
 	match     func(error) bool
 	kind      error
@@ -120,7 +120,7 @@ var failures = []struct {
 	{cerrdefs.IsNotImplemented, ErrSpec, false, "the daemon is too old, or does not support the request"},
 }
 
-// failure wraps an error of the Docker client. Unclassified errors (5xx, a conflict, a broken stream) are transient.
+// failure wraps an error from the Docker client. Unclassified errors (5xx, a conflict, a broken stream) are transient.
 func failure(doing string, err error) *Error {
 	for _, f := range failures {
 		if f.match(err) {

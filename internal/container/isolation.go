@@ -11,8 +11,8 @@ import (
 // ringsRefusedSince is the first engine version whose system call filter refuses io_uring.
 const ringsRefusedSince = 25
 
-// Isolation describes for the operator which protections separate a container from this engine's host (holds), and
-// which protections are missing (lacks). Cannot lists the missing limits.
+// Isolation describes which protections separate a container from this engine's host (holds), and which protections are
+// missing (lacks). Cannot lists the missing limits.
 func (e *engine) Isolation(ctx context.Context) (holds, lacks []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, e.limits.operation)
 	defer cancel()

@@ -19,8 +19,8 @@ import (
 type Options struct {
 	Runtime string // for Open: "docker" or "process"; package kubernetes opens clusters
 	Fleet   string // letters, digits, "_.-"; labels all created objects and filters lists
-	// Owner, for Docker, is the permanent name of the installation. Open refuses a fleet that has containers of
-	// another owner, and List omits them.
+	// Owner, for Docker, is the permanent name of the installation. Open refuses a fleet with another owner's
+	// containers, and List omits them.
 	Owner   string
 	Network string      // for Docker: name of the workers' network
 	OCI     string      // for Docker: runtime of attempts, or empty for the default

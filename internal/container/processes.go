@@ -133,7 +133,7 @@ func (p *Processes) EnsureNetwork(context.Context) (gateway string, err error) {
 	return "127.0.0.1", nil
 }
 
-// Workdir returns the real path of a spec's checkout, or a directory of the attempt.
+// Workdir returns the real path of a spec's checkout, or of the attempt's own work directory.
 func (p *Processes) Workdir(s Spec) string {
 	if s.Checkout == "" {
 		return filepath.Join(p.dir, s.AttemptID, workDir)

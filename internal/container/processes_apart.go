@@ -10,7 +10,7 @@ import (
 	"retake/internal/container/supervisor"
 )
 
-// CannotConfine lists, as text for the operator, the limits of a Spec that plain processes do not enforce.
+// CannotConfine describes the limits of a Spec that plain processes do not enforce.
 func CannotConfine(sameUser bool) []string {
 	cannot := []string{
 		"no image, so workers use the programs and files of this machine",

@@ -82,8 +82,8 @@ func checkProcessMount(m Mount) error {
 	return nil
 }
 
-// start creates the directory and starts the supervisor. The lock prevents other starts until the last process of the
-// attempt has ended.
+// start creates the directory and starts the supervisor. The lock prevents other starts until the attempt's last
+// process has ended.
 func (p *Processes) start(ctx context.Context, spec Spec) error {
 	dir := filepath.Join(p.dir, spec.AttemptID)
 	doing := "start " + spec.AttemptID

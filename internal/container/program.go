@@ -27,7 +27,7 @@ type programs struct {
 	*engine
 	mu     sync.Mutex
 	names  map[binaryFile]string // names of the volumes
-	filled map[string]string     // volume name → its labelMade when it was complete
+	filled map[string]string     // volume name → labelMade when the volume was complete
 }
 
 // binaryFile identifies the content of a file by its metadata.
@@ -40,10 +40,10 @@ type binaryFile struct {
 // program is the worker's program for containers.
 type program struct {
 	path   string // path on this process's host
-	volume string // empty if the program is copied into a directory of the container
+	volume string // empty if the program is copied into a directory in the container
 }
 
-// of returns the program for a spec. If the spec has files, the program and the files go into a directory of the
+// of returns the program for a spec. If the spec has files, the program and the files go into a directory in the
 // container instead of a volume.
 func (s *programs) of(spec Spec) (program, error) {
 	if len(spec.Files) > 0 {

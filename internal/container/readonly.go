@@ -154,7 +154,7 @@ const helperSuffix = "-files"
 // labelHelper is the label that names a helper's fleet.
 const labelHelper = "retake.files"
 
-// helperConfig configures a helper. It overrides labels of the image that would make it look like a worker.
+// helperConfig configures a helper. It overrides the image's labels that would make it look like a worker.
 func (e *engine) helperConfig(image string, entrypoint []string) *apicontainer.Config {
 	return &apicontainer.Config{
 		Image: image, Entrypoint: entrypoint,

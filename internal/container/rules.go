@@ -228,7 +228,7 @@ func (r rules) fromSubnets() (all [][]expr.Any) {
 // advertisement.
 var discovery = []byte{133, 134, 135, 136}
 
-// named matches the name of an interface.
+// named matches an interface name.
 func named(key expr.MetaKey, name string) []expr.Any {
 	padded := make([]byte, unix.IFNAMSIZ)
 	copy(padded, name)

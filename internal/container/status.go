@@ -19,10 +19,10 @@ const (
 	StateRemoving State = "removing"
 )
 
-// Live reports whether processes of the container may exist.
+// Live reports whether the container's processes may exist.
 func (s State) Live() bool { return s == StateRunning || s == StatePaused }
 
-// MayRun reports whether processes of the container exist or may appear without a request.
+// MayRun reports whether the container's processes exist or may appear without a request.
 func (s State) MayRun() bool { return s.Live() || s == StatePending }
 
 // states maps Docker's names. A restarting container cannot be ours (restart policy "no") but would be alive. A dead
@@ -42,9 +42,9 @@ type Status struct {
 
 // Exit describes how an attempt's container ended.
 type Exit struct {
-	Known    bool // the runtime knows how it ended; if false, only the streams may be set
-	ExitCode int  // of PID 1; 128+n if signal n ended it
-	// the kernel killed a process of the container, not necessarily PID 1, for lack of memory; kills may be missed
+	Known    bool // the runtime knows how the container ended; if false, only the streams may be set
+	ExitCode int  // exit code of PID 1; 128+n if signal n ended it
+	// the kernel killed a process in the container, not necessarily PID 1, for lack of memory; kills may be missed
 	OOM        bool
 	Signal     string // name of the signal in ExitCode, such as "SIGKILL", or empty
 	Killed     bool   // the container ended after a signal from Stop
@@ -62,7 +62,7 @@ type EndCause string
 // The causes.
 const (
 	EndEvicted   EndCause = "evicted"   // the node needed its resources
-	EndPreempted EndCause = "preempted" // a more important pod needed its room
+	EndPreempted EndCause = "preempted" // a more important pod needed the space
 	EndDeadline  EndCause = "deadline"  // the runtime's deadline passed
 	EndNodeLost  EndCause = "node_lost" // the node stopped answering
 	EndDeleted   EndCause = "deleted"   // deleted from outside

@@ -135,7 +135,7 @@ func longer(logged, seen []byte) []byte {
 	return logged
 }
 
-// tails returns the content of the rings. It first waits up to limits.streams until the reader has read all output.
+// tails returns the rings' content. It first waits up to limits.streams until the reader has read all output.
 func (s *streamReaders) tails(ctx context.Context, a *attemptState) (stdout, stderr []byte) {
 	if a.streams == nil {
 		return nil, nil

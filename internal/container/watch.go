@@ -23,7 +23,7 @@ var watched = []events.Action{events.ActionDie, events.ActionOOM, events.ActionD
 // Watch calls changed from one goroutine: at the beginning, after each reconnection, and after each event of this
 // fleet's containers. It returns the error of ctx. Calls may be duplicated or missing, so callers must rely on List.
 func (d *Docker) Watch(ctx context.Context, changed func()) error {
-	var last time.Time // daemon's time of the newest event
+	var last time.Time // time of the newest event, according to the daemon
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval, wait.Multiplier = d.limits.backoff, maxBackoff, 2
 	for down := false; ; {

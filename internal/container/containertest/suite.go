@@ -31,10 +31,10 @@ type Subject struct {
 	Open func(t testing.TB, fleet string) container.Runtime // opens another Runtime, which the caller closes
 	// Spec returns a valid spec with a Checkout on this host that Spec.User can write. The suite sets the rest.
 	Spec   func(t testing.TB, fleet string) container.Spec
-	Kill   func(t testing.TB, attemptID string)              // SIGKILL to its first process, from outside
-	Freeze func(t testing.TB, attemptID string)              // pauses it, from outside
-	Exists func(t testing.TB, attemptID string) (exist bool) // checked without using the runtime
-	Fleet  string                                            // unique to this run
+	Kill   func(t testing.TB, attemptID string)              // kills the first process without using the runtime
+	Freeze func(t testing.TB, attemptID string)              // pauses the attempt without using the runtime
+	Exists func(t testing.TB, attemptID string) (exist bool) // checks for the attempt without using the runtime
+	Fleet  string                                            // name that is unique to this run
 
 	// If set, Where returns the path of an attempt's checkout on this host. Otherwise the path is Spec.Checkout.
 	Where func(t testing.TB, spec container.Spec) (workdir string)

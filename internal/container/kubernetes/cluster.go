@@ -27,7 +27,7 @@ type cluster interface {
 	patchPod(ctx context.Context, name string, patch []byte) (*corev1.Pod, error)        // pods: patch
 	deletePod(ctx context.Context, name string, uid types.UID, graceSeconds int64) error // pods: delete
 	log(ctx context.Context, pod string, o *corev1.PodLogOptions) (io.ReadCloser, error) // pods/log: get
-	// allowed without any right
+	// requires no rights
 	may(ctx context.Context, verb, group, resource, subresource string) (ok bool, err error)
 	server() string
 }

@@ -11,8 +11,8 @@ import (
 	"retake/internal/container"
 )
 
-// failures classifies errors of the API. The first match wins. Other errors (5xx, a conflict, a broken connection) are
-// transient.
+// failures classifies errors from the API. The first match wins. Other errors (5xx, a conflict, a broken connection)
+// are transient.
 var failures = []struct {
 	match     func(error) bool
 	kind      error
@@ -39,7 +39,7 @@ var failures = []struct {
 	{func(err error) bool { return errors.Is(err, context.DeadlineExceeded) }, container.ErrCluster, true, ""},
 }
 
-// failure wraps an error of the API. Callers handle "not found" for objects that may be gone, so here it means that
+// failure wraps an error from the API. Callers handle "not found" for objects that may be gone, so here it means that
 // the namespace is missing.
 func failure(doing string, err error) *container.Error {
 	for _, f := range failures {

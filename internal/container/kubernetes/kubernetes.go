@@ -20,10 +20,10 @@ import (
 // Options choose the cluster and the fleet in it.
 type Options struct {
 	Fleet string // as in container.Options
-	// Owner is the permanent name of the installation that creates this fleet's attempts. Open refuses a fleet that has
-	// attempts of another owner, and List omits them.
+	// Owner is the permanent name of the installation that creates this fleet's attempts. Open refuses a fleet with
+	// another owner's attempts, and List omits them.
 	Owner       string
-	Namespace   string // defaults to the namespace of the kubeconfig or of the director's pod
+	Namespace   string // defaults to the namespace from the kubeconfig or the director's pod
 	Kubeconfig  string // path; defaults to the account of the director's pod, or to KUBECONFIG
 	WorkerImage string // image with the program "worker" in its PATH
 	PodTemplate string // path of a file, or empty

@@ -123,8 +123,7 @@ func (g *logs) seen(a *attempt) []byte {
 	return a.tail.bytes()
 }
 
-// keep waits for the end of a deleted pod's log. It then replaces the attempt's tail with t, unless the old tail is
-// longer.
+// keep waits for a deleted pod's log to end. It then replaces the attempt's tail with t, unless the old tail is longer.
 func (g *logs) keep(a *attempt, t *tail) {
 	select {
 	case <-t.done:

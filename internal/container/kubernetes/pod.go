@@ -232,7 +232,7 @@ func resources(theirs corev1.ResourceRequirements, s container.Spec) corev1.Reso
 	return theirs
 }
 
-// secretVolume presents the parts of the bundle as files. They are readable by all users of the init container, the
+// secretVolume presents the parts of the bundle as files. They are readable by all users in the init container, the
 // only container that mounts them.
 func secretVolume(s container.Spec, parts int) corev1.Volume {
 	in := &corev1.ProjectedVolumeSource{DefaultMode: to(int32(0o444))}

@@ -36,7 +36,7 @@ func inspect(ctx context.Context, api cluster, namespace string, o Options) (*Se
 	return &Seen{objects, o.Sample, namespace}, nil
 }
 
-// Name returns the address and namespace of the cluster, as text for the operator.
+// Name describes the cluster by its address and namespace.
 func (s *Seen) Name() string {
 	return fmt.Sprintf("Kubernetes at %s, namespace %s", s.objects.server(), s.namespace)
 }
@@ -79,8 +79,7 @@ func (s *Seen) Seccomp() corev1.SeccompProfileType {
 	return corev1.SeccompProfileTypeRuntimeDefault
 }
 
-// Cannot lists, as text for the operator, the limits of a container.Spec that a cluster or this package does not
-// enforce.
+// Cannot describes the limits of a container.Spec that a cluster or this package does not enforce.
 func Cannot() []string {
 	return []string{
 		"no limit on processes (containers.pids): only the kubelet's podPidsLimit applies",

@@ -23,8 +23,8 @@ import (
 // attempt Exit.Known is false.
 //
 // If the API answers but the pod remains, usually because its node does not answer, the error is ErrUnconfirmed
-// (transient), and Exit has the known facts about the end. Other errors are ErrCluster (transient), and ErrSpec if a
-// Job of that name belongs to another fleet. The next call continues where this one stopped.
+// (transient), and Exit has the known details of the end. Other errors are ErrCluster (transient), and ErrSpec if a Job
+// of that name belongs to another fleet. The next call continues where this one stopped.
 func (k *Kubernetes) Stop(ctx context.Context, attemptID string, grace time.Duration,
 	record container.Recorder,
 ) (container.Exit, error) {
@@ -85,7 +85,7 @@ func (s *stopping) stop(ctx context.Context, record container.Recorder) (contain
 	return exit, nil
 }
 
-// lostExit returns the known facts about an unconfirmed end.
+// lostExit returns the known details of an unconfirmed end.
 func (s *stopping) lostExit(err error) container.Exit {
 	if !errors.Is(err, container.ErrUnconfirmed) {
 		return container.Exit{}

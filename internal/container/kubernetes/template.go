@@ -187,7 +187,7 @@ func conflicts(t corev1.PodTemplateSpec) (wrong []string) {
 
 func has(l corev1.ResourceList, name corev1.ResourceName) bool { _, ok := l[name]; return ok }
 
-// workerIn returns the template's settings of the worker's container.
+// workerIn returns the template's settings for the worker's container.
 func workerIn(s corev1.PodSpec) (own corev1.Container) {
 	for _, c := range s.Containers {
 		if c.Name == workerName {

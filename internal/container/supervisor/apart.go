@@ -40,7 +40,7 @@ type failed struct {
 	Text  string
 }
 
-// startApart starts the worker through the worker's program, which is the first process of its namespaces.
+// startApart starts the worker through the worker's program, which is the first process in its namespaces.
 func startApart(o Order, files []uintptr) (worker int, err error) {
 	orderIn, orderOut, err := os.Pipe()
 	if err != nil {

@@ -31,7 +31,7 @@ const (
 	StdoutFile  = "stdout"         // newest part; the previous one is StdoutFile + Older
 	StderrFile  = "stderr"         // likewise for stderr
 	Older       = ".1"             // suffix of the previous part
-	LogFile     = "supervisor.log" // messages of the supervisor itself
+	LogFile     = "supervisor.log" // the supervisor's own messages
 	startedFile = "started.json"
 	endedFile   = "ended.json"
 )
@@ -41,7 +41,7 @@ type Order struct {
 	Argv    []string // Argv[0] is the program's absolute path
 	Env     []string // the complete environment
 	Workdir string
-	Stdin   []byte // its whole standard input
+	Stdin   []byte // the worker's whole standard input
 	UID     int    // 0 for the supervisor's user and groups
 	GID     int
 	Apart   *Apart // nil without isolation
@@ -56,9 +56,9 @@ type Started struct {
 
 // Ended records how the worker ended.
 type Ended struct {
-	ExitCode   int    `json:"exit_code"`             // 128+n if it died of signal n
+	ExitCode   int    `json:"exit_code"`             // 128+n if signal n ended the worker
 	StartError string `json:"start_error,omitempty"` // why it never ran; ExitCode is 126 or 127, as in a shell
-	Clean      bool   `json:"clean"`                 // set once all processes of the worker have also ended
+	Clean      bool   `json:"clean"`                 // set once all of the worker's processes have also ended
 }
 
 // ReadStarted returns nil if the file does not exist.
@@ -101,7 +101,7 @@ func WriteFile(dir, name string, v any) error {
 	return safefile.Write(filepath.Join(dir, name), 0o600, append(data, '\n'))
 }
 
-// Forget removes files of an earlier supervisor whose worker never ran.
+// Forget removes files left by an earlier supervisor whose worker never ran.
 func Forget(dir string) error {
 	for _, name := range []string{startedFile, endedFile, StdoutFile, StderrFile, StdoutFile + Older, StderrFile +
 		Older, LogFile} {

@@ -69,7 +69,7 @@ func (c Cluster) Stream(ctx context.Context, args ...string) (out io.Reader, wai
 // sandbox is the program that keeps a pod's network up; see tools/kube/pause.
 const sandbox = "/pause"
 
-// FirstProcess returns the pid on this machine of the first process of a pod's container.
+// FirstProcess returns the pid, on this machine, of the first process in a pod's container.
 func (c Cluster) FirstProcess(podUID string) (pid int, err error) {
 	all, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range all {
