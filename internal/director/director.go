@@ -53,7 +53,7 @@ type Options struct {
 	// webhooks.
 	WebhookSecret func() (string, error)
 	Version       string // version of this program, as shown to people
-	// Read reads the configuration again, and applies the command line's settings to it. The director calls Read when
+	// Read rereads the configuration, and applies the command line's settings to it. The director calls Read when
 	// ConfigFile changes, and for each value from Hangups. Nil disables reloading.
 	Read         func() (config.Config, config.Problems)
 	ConfigFile   string
@@ -82,7 +82,7 @@ type Options struct {
 	findPatience  time.Duration // zero means restore.FindPatience
 	diskUse       func(dir string) (disk.Use, error)
 	beforeAppend  func()            // called before each append to the journal; may be nil
-	journalBytes  int64             // limit of the live journal; zero means the bus's default
+	journalBytes  int64             // size limit of the live journal; zero means the bus's default
 	badDiskFor    time.Duration     // zero means leadsOnBadDisk
 	filesEvery    time.Duration     // zero means reload.FilesEvery
 	decides       func(*fsm.Config) // changes the configuration that the machine gets; may be nil
@@ -134,13 +134,13 @@ type daemon struct {
 	// maps each unusable part to the reason; a part is a repository, the archive, or an issue that waits for a lookup
 	unusable  sync.Map
 	lock      lead.Lock
-	candidate *lead.Candidate // leads or stands by
+	candidate *lead.Candidate // makes this process lead or stand by
 	restorer  *restore.Restorer
 	operator  *serve.Socket              // nil until the socket is open
 	current   atomic.Pointer[serve.Seat] // the session that the page shows; nil without a session
 	page      *page.Page                 // nil if the director serves no page
 	webhooks  *intake.Webhooks           // receives GitHub's webhooks
-	metrics   *metrics.Metrics           // counters over all sessions
+	metrics   *metrics.Metrics           // counters across all sessions
 	scrapes   http.Handler               // serves metrics
 	web       *serve.Web                 // serves director.http_listen, or nil
 	disk      *disk.Guard                // watches the disk of the data directory

@@ -90,7 +90,7 @@ func (d *daemon) newRestorer(patience time.Duration) *restore.Restorer {
 	}
 }
 
-// storedReports returns the reports of a worker that the bus has stored.
+// storedReports returns a worker's reports that the bus has stored.
 func (d *daemon) storedReports(ctx context.Context, worker string) (all []fsm.Report, err error) {
 	stored, err := reports.NewCache(d.hub.Bus().Reports(), d.github.Text.Secrets).Of(ctx, worker)
 	for _, r := range stored {

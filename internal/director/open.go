@@ -54,7 +54,7 @@ func (d *daemon) take(ctx context.Context, serves bool) error {
 	return err
 }
 
-// keepPrivate removes other users' access to the files of the data directory.
+// keepPrivate removes other users' access to the files in the data directory.
 func (d *daemon) keepPrivate() {
 	found, err := safefile.Restrict(d.config.Director.DataDir)
 	if len(found) > 0 {
@@ -217,7 +217,7 @@ func (d *daemon) plainProcesses() bool {
 	return plain
 }
 
-// image returns the image of the workers. Plain processes have no image.
+// image returns the workers' image. Plain processes do not use an image.
 func (d *daemon) image() string {
 	if d.plainProcesses() {
 		return ""

@@ -268,7 +268,7 @@ func (s *session) parts() []sessionPart {
 	}
 }
 
-// searchPrograms searches for the programs of the stages until ctx is done.
+// searchPrograms searches for the stages' programs until ctx is done.
 func (s *session) searchPrograms(ctx context.Context) error {
 	if !s.searches {
 		return nil

@@ -20,7 +20,7 @@ import (
 const (
 	// ProbeEvery is the interval between test writes to a healthy disk.
 	ProbeEvery = 5 * time.Second
-	probeBytes = 64 << 10 // the size of a few batches of the journal
+	probeBytes = 64 << 10 // the size of a few journal batches
 	// Slow is the time limit for one check of a disk.
 	Slow = 5 * time.Second
 	// reservePart limits the reserve on a small disk to 1/reservePart of the disk.
@@ -55,7 +55,7 @@ type Guard struct {
 
 // State is the result of a check of the data directory's disk.
 type State struct {
-	Failed error  // set if the disk cannot be written
+	Failed error  // set if the disk is not writable
 	Note   string // set if the disk is writable, but fuller than the watermark
 	Wrote  bool   // the check made a test write, successful or not
 	Late   error  // set if the check timed out, so it is unknown whether the disk is writable
@@ -127,7 +127,7 @@ func Probe(dir string) error {
 	return errors.Join(cmp.Or(err, f.Sync()), f.Close(), os.Remove(name))
 }
 
-// failure explains the error of a write to the data directory.
+// failure explains a failed write to the data directory.
 func failure(err error) error {
 	const disk = "the disk of director.data_dir "
 	switch {

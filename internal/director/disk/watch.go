@@ -7,17 +7,17 @@ import (
 )
 
 // Watch decides which attempt to stop when the disk fills up. It must not blame an attempt for files that already
-// existed, so it compares the use of the disk and of each attempt with an earlier measurement. It replaces that
+// existed, so it compares the use by each attempt and of the whole disk with an earlier measurement. It replaces that
 // measurement whenever the free space has halved or doubled.
 type Watch struct {
 	Watermark float64 // maximum use in percent
 	Of        string  // the configuration key that names the directory on the disk
 	seen      bool
-	disk      Use // use of the disk at the start of the comparison
+	disk      Use // disk use at the start of the comparison
 	attempts  map[string]mark
 }
 
-// mark records the size of an attempt's checkout, and the use of the disk at the same time.
+// mark records the size of an attempt's checkout, and the disk use at that time.
 type mark struct {
 	disk Use
 	own  [kinds]int64
@@ -86,7 +86,7 @@ func (w *Watch) Look(now Use, running []string, measure Measure) (b Blame, full 
 // Settled makes the next call of Look start a new comparison. Earlier growth does not count against any attempt.
 func (w *Watch) Settled() { w.seen = false }
 
-// String returns why an attempt was stopped, for people.
+// String explains why an attempt was stopped.
 func (b Blame) String() string {
 	if b.Kind == Files {
 		return fmt.Sprintf("its checkout has %d files and directories, %d more than before, while the disk of %s "+

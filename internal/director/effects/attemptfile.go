@@ -84,7 +84,7 @@ func advice(order *fsm.StartOrder, inReview bool) string {
 	return actionAdvice[order.Action]
 }
 
-// Limits of the list of conflicts in the summary. The attempt file has the complete list.
+// Limits on the list of conflicts in the summary. The attempt file has the complete list.
 const (
 	mostConflicts     = 8
 	conflictLineBytes = 160

@@ -251,8 +251,8 @@ func (c *Checkouts) TakeBack(ctx context.Context, e fsm.Effect) error {
 	return err
 }
 
-// HeldBack returns why the bus refused a worker's checkout, for people. It returns "" if the bus accepted the
-// checkout, or if the checkout does not travel.
+// HeldBack explains why the bus refused a worker's checkout. It returns "" if the bus accepted the checkout, or if the
+// checkout does not travel.
 func (c *Checkouts) HeldBack(ctx context.Context, worker string) (cause string) {
 	ctx, cancel := context.WithTimeout(ctx, revokeTimeout)
 	defer cancel()
@@ -276,8 +276,8 @@ func (c *Checkouts) LostWork(ctx context.Context, worker string) string {
 	return lostSince(state.At, state.Attempt == "", time.Now())
 }
 
-// lostSince describes the loss in a sentence for people. none means that the attempt has not sent a checkpoint. at is
-// the time of the last checkpoint or, if none is set, of the attempt's start.
+// lostSince describes the loss in one sentence. none means that the attempt has not sent a checkpoint. at is the time
+// of the last checkpoint or, if none is set, of the attempt's start.
 func lostSince(at time.Time, none bool, now time.Time) string {
 	minutes := max(1, int(math.Ceil(now.Sub(at).Minutes())))
 	unit := "minutes"

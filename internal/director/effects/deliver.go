@@ -30,7 +30,7 @@ const (
 	DeliverPullRequest = "pull_request"
 )
 
-// Delivery delivers the work of an attempt, publishes unfinished work, and releases claims.
+// Delivery delivers an attempt's work, publishes unfinished work, and releases claims.
 type Delivery struct {
 	Setup       func() *inforce.Setup
 	GitHub      *github.Client

@@ -54,8 +54,8 @@ func (d *Disk) Await(run loop.Executor) loop.Executor {
 // because a write can fail while space is free, if the file is larger than the free space.
 const nearlyNothing = 5
 
-// QuotaUsedUp returns a message for people if a task has used up its checkout's quota, or else "". A used-up quota
-// affects only that task, because the host's disk may have free space.
+// QuotaUsedUp returns a message if a task has used up its checkout's quota, or else "". A used-up quota affects only
+// that task, because the host's disk may have free space.
 func (d *Disk) QuotaUsedUp(nonce string) (cause string) {
 	dir := d.Workspace.Quota(nonce)
 	if dir == "" {

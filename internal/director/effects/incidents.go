@@ -107,7 +107,7 @@ func (s *Incidents) incidentsToShow(m *fsm.Machine) map[string]shownIncident {
 		}
 		if i.Breaker.Held {
 			if len(text.Waiting) == 0 && i.Issue == "" {
-				continue // an outage that does not delay a task appears only in the health
+				continue // an outage that delays no task appears only in the director's health
 			}
 			text.Title = "Retake waits: a program that its stages run is missing"
 			text.Check = []string{fsm.SupplyPrograms}

@@ -15,7 +15,7 @@ import (
 	"retake/internal/workspace"
 )
 
-// Secrets searches the output of workers for values that must not leave the machine.
+// Secrets searches workers' output for values that must not leave the machine.
 type Secrets struct {
 	Setup  func() *inforce.Setup
 	Token  func(context.Context) (string, error) // returns GitHub's current token

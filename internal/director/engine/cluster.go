@@ -60,7 +60,7 @@ func (e *Engine) rememberCluster(o kubernetes.Options) error {
 	return safefile.Write(e.clusterFile(), 0o600, append(data, '\n'))
 }
 
-// leaveCluster returns an error while attempts of an earlier configuration may run in a cluster, because the same
+// leaveCluster returns an error while attempts from an earlier configuration may run in a cluster, because the same
 // attempt could then run twice.
 func (e *Engine) leaveCluster(ctx context.Context) error {
 	data, err := os.ReadFile(e.clusterFile())

@@ -12,7 +12,7 @@ import (
 	"retake/internal/sys/hidden"
 )
 
-// Environ holds the environment of workers.
+// Environ holds the workers' environment.
 type Environ struct {
 	Variables []string // "NAME=value"
 	// values that workers mask: all from the director's environment, and the declared secrets
@@ -22,7 +22,7 @@ type Environ struct {
 	Keys  map[string]egress.Key // by variable: keys that the proxy adds to workers' requests
 }
 
-// NewEnviron collects the environment of workers.
+// NewEnviron collects the workers' environment.
 func NewEnviron(c config.Containers) (Environ, error) {
 	e, missing := passedOn(c.Env, c.EnvPassthrough, c.Secrets)
 	var proxied error
@@ -33,7 +33,7 @@ func NewEnviron(c config.Containers) (Environ, error) {
 	return e, errors.Join(missing, proxied)
 }
 
-// AllSecrets returns the secret values of workers, and the keys that only the proxy has.
+// AllSecrets returns the workers' secret values, and the keys that only the proxy has.
 func (e Environ) AllSecrets() []string {
 	all := slices.Clone(e.Secrets)
 	for _, name := range slices.Sorted(maps.Keys(e.Keys)) {

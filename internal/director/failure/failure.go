@@ -203,8 +203,8 @@ func NeverReceived(err error) bool {
 	return ok && !workspaceFailures[ws.Kind].transient && !Of(err).Transient
 }
 
-// IssueGone reports whether an error means that the issue was deleted, or transferred to another repository. why is a
-// sentence for people.
+// IssueGone reports whether an error means that the issue was deleted, or transferred to another repository. why
+// explains it in one sentence.
 func IssueGone(err error) (why string, gone bool) {
 	e, ok := errors.AsType[*api.Error](err)
 	if !ok || e.Kind != api.KindNotFound {

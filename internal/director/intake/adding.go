@@ -31,7 +31,7 @@ type Adder struct {
 	Request func(ctx context.Context, v fsm.CommentView) (refused string, decided bool)
 	// Task returns the timeline of an issue, if the read model knows it.
 	Task func(ctx context.Context, k fsm.IssueKey) (told timeline.Task, known bool, err error)
-	Ring func(repo string) // polls a repository soon
+	Ring func(repo string) // requests an early poll of a repository
 	// NotWritten and TooBusy are the answers if the journal or the owner does not respond.
 	NotWritten, TooBusy string
 	Log                 *zap.Logger
@@ -59,7 +59,7 @@ func (s *Adder) Offer(ctx context.Context, key fsm.IssueKey, by, id string,
 	switch {
 	case err != nil:
 		return http.StatusServiceUnavailable, s.TooBusy
-	case now.asked && now.state != "": // the same request again
+	case now.asked && now.state != "": // a repeated request
 		return http.StatusOK, ""
 	case !now.asked:
 		if status, problem := s.mayOffer(ctx, key, now.state); problem != "" {
@@ -127,7 +127,7 @@ func (s *Adder) mayOffer(ctx context.Context, key fsm.IssueKey, state string) (s
 // mistake. Otherwise it returns "".
 func (s *Adder) doneBefore(ctx context.Context, key fsm.IssueKey) string {
 	told, known, err := s.Task(ctx, key)
-	if err != nil || !known || told.State != fsm.Done.String() { // the read model no longer has old work
+	if err != nil || !known || told.State != fsm.Done.String() { // the read model has dropped old work
 		return ""
 	}
 	return fmt.Sprintf("the work on %s is done: %s. If something is still missing, describe it in a comment, and "+

@@ -15,7 +15,7 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// onlyRest is the pause between the end of a run's last issue and the end of the run. In this time the director writes
+// onlyRest is the pause between finishing a run's last issue and ending the run. During this time the director writes
 // the last comments.
 const onlyRest = 3 * time.Second
 
@@ -47,7 +47,7 @@ func (o *Only) Issues() []fsm.IssueKey {
 	return o.keys
 }
 
-// Names returns the issues as text for people.
+// Names returns the issues as strings.
 func (o *Only) Names() (all []string) {
 	for _, k := range o.Issues() {
 		all = append(all, string(k))

@@ -31,7 +31,7 @@ type watchedPull struct {
 	due  time.Time
 	rest time.Duration
 	last deliver.PullRequest
-	view string // last as text, to detect a change
+	view string // text form of last, to detect changes
 	tip  string // SHA of the base branch's head when the pull request was last read in full
 	full time.Time
 	// woken means that a change was reported since the current or last poll began. stale means that the change may

@@ -41,7 +41,7 @@ const (
 	webhookForged   = "forged"      // the signature does not match the body
 	webhookTooLarge = "too_large"   // more than webhookBytes
 	webhookBad      = "bad"         // malformed
-	webhookNotHere  = "not_leading" // this director does not poll now: it stands by or is starting
+	webhookNotHere  = "not_leading" // this director is not polling, because it stands by or is starting
 	webhookBroken   = "not_read"    // the body or the secret could not be read, or too many bodies were waiting
 )
 

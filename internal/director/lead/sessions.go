@@ -21,15 +21,15 @@ const (
 // Ended is the result of a session.
 type Ended struct {
 	Began bool   // the session had started, so its configuration was right
-	Last  uint64 // the journal's sequence that the session's machine had reached
+	Last  uint64 // the journal sequence that the session's machine had reached
 	Err   error
 }
 
 // Sessions runs the sessions of a director.
 type Sessions struct {
 	Run    func(context.Context, *Term) Ended         // runs one session
-	Wrote  func(ctx context.Context, seq uint64) bool // reports whether this process wrote a batch of the journal
-	Reopen func(ctx context.Context) error            // opens the bus again
+	Wrote  func(ctx context.Context, seq uint64) bool // reports whether this process wrote the journal's batch at seq
+	Reopen func(ctx context.Context) error            // reopens the bus
 	Say    func(error)                                // shows people why no session runs
 	Log    *zap.Logger
 

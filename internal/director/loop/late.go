@@ -17,7 +17,7 @@ const (
 	DelayJournal   Delay = iota // an append takes a long time
 	DelaySuspended              // the process or the machine did not run
 	DelayHeartbeat              // heartbeats wait for the owner
-	DelayThrottled              // the control group's quota of processor time is used up
+	DelayThrottled              // the control group has used up its CPU quota
 	delays
 )
 
@@ -110,7 +110,7 @@ func (l *lag) now(at, oldest time.Time) (is Lateness) {
 // sampleEvery is the pause between two reads of the control group's figures.
 const sampleEvery = 250 * time.Millisecond
 
-// lost returns the time for which the control group was throttled within the last ttl.
+// lost returns how long the control group was throttled within the last ttl.
 func (l *lag) lost(at time.Time) time.Duration {
 	if l.throttled == nil {
 		return 0

@@ -18,7 +18,7 @@ type Executor func(ctx context.Context, e fsm.Effect) fsm.EffectEnded
 // Runner runs effects. Durable effects of one task run one after another, in the order of Submit. Soft effects start
 // at once. A newer edit of a task's comment cancels the running edit and replaces waiting ones.
 type Runner struct {
-	ctx       context.Context // its end cancels running effects
+	ctx       context.Context // cancels the running effects when it is done
 	executors map[fsm.EffectKind]Executor
 	ended     func(fsm.EffectEnded)
 	may       func() bool // reports whether this process leads

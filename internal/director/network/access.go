@@ -49,7 +49,7 @@ func (a *Access) Secrets(attempt string) []string {
 	return []string{a.proxy.Token(attempt)}
 }
 
-// Denied returns the hosts to which the proxy denied access, as text for people.
+// Denied returns one line for each host to which the proxy denied access.
 func (a *Access) Denied(attempt string) (lines []string) {
 	if a == nil {
 		return nil

@@ -27,7 +27,7 @@ type WhatIf struct {
 	// Today is the current configuration. The report marks each case that Today would decide like Other, because the
 	// differences between Other and Today did not cause such a case. Nil skips this comparison.
 	Today  *config.Config
-	Reread bool      // classify stored reports again by Other's rules; exports have no reports
+	Reread bool      // reclassify stored reports by Other's rules; exports lack reports
 	Since  time.Time // report only verdicts since then; zero reports all
 	Only   func(fsm.IssueKey) bool
 	Seen   func(fsm.Fact) // receives each fact; may be nil

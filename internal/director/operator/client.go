@@ -156,7 +156,7 @@ func SendCommand(ctx context.Context, dataDir string, c fsm.OperatorCommand) (He
 	return ask[Health](ctx, dataDir, question{method: http.MethodPost, path: "/" + string(c)})
 }
 
-// Reload makes the director read its configuration again.
+// Reload makes the director reread its configuration.
 func Reload(ctx context.Context, dataDir string) (Reading, error) {
 	return ask[Reading](ctx, dataDir, question{
 		method: http.MethodPost, path: "/reload",

@@ -122,7 +122,7 @@ const (
 	ExportPath       = "/journal/export"       // the file of `director journal export`; 422 if the journal is damaged
 )
 
-// Reading is the result of reading the configuration again, and the answer from /reload.
+// Reading is the result of rereading the configuration, and the answer from /reload.
 type Reading struct {
 	At      time.Time `json:"at"`
 	By      string    `json:"by"`                // "start", "SIGHUP", "director reload", or the changed files
@@ -157,7 +157,7 @@ type TaskAnswer struct {
 	Command  string `json:"command"`
 	By       string `json:"by"`                  // the requester as recorded
 	State    string `json:"state,omitempty"`     // the task's state after the command; empty if the task is gone
-	WaitsFor string `json:"waits_for,omitempty"` // the pending event, for people
+	WaitsFor string `json:"waits_for,omitempty"` // describes the pending event
 	Until    string `json:"until,omitempty"`     // RFC 3339, if known
 	Problem  string `json:"problem,omitempty"`
 	// an effect delays the decision: ask again with the same ID

@@ -30,7 +30,7 @@ func (p preflight) clusterSeen(ctx context.Context) (doctor.Engine, error) {
 	return &clusterSeen{seen, p}, nil
 }
 
-// Missing describes the missing rights for people.
+// Missing lists the missing rights as strings.
 func (c *clusterSeen) Missing(ctx context.Context) (lacks []string, err error) {
 	rights, err := c.Seen.Missing(ctx)
 	for _, r := range rights {

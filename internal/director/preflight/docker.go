@@ -35,7 +35,7 @@ func (d *dockerSeen) Name() string { return "Docker at " + d.Host() }
 // Confines returns true, because workers run in containers.
 func (*dockerSeen) Confines() bool { return true }
 
-// Try runs our worker in a container of the image. The worker checks its environment and exits.
+// Try runs our worker in a container from the image. The worker checks its environment and exits.
 func (d *dockerSeen) Try(ctx context.Context, t doctor.Trial) (found doctor.Tried, err error) {
 	c, id := d.p.o.Config, trialFleet+loop.NewNonce()
 	binary, err := engine.FindWorker(d.p.o.WorkerBinary)

@@ -9,7 +9,7 @@ import (
 	"retake/internal/doctor"
 )
 
-// kindOfToken returns the type of a token for people. GitHub encodes the type in the token's prefix.
+// kindOfToken describes the type of a token. GitHub encodes the type in the token's prefix.
 func kindOfToken(c config.Config, token string) string {
 	switch {
 	case c.IsApp():

@@ -25,8 +25,8 @@ const SearchEvery = time.Minute
 // searchLimit limits one search, which may include downloading an image.
 const searchLimit = 3 * time.Minute
 
-// Programs searches the attempts' environment for the programs of the stages. It searches once for each
-// configuration, and repeats a search that failed or did not find a program.
+// Programs searches the attempts' environment for the stages' programs. It searches once for each configuration, and
+// repeats a search that failed or did not find a program.
 type Programs struct {
 	Owner  *loop.Owner
 	Setup  func() *inforce.Setup
@@ -101,7 +101,7 @@ func (s *Programs) search(ctx context.Context, c config.Config) fsm.ProgramsSear
 	return out
 }
 
-// placeOf describes where attempts run, for people.
+// placeOf describes where attempts run.
 func placeOf(c config.Config) string {
 	if c.Containers.Runtime == "process" {
 		return "on the director's machine"

@@ -80,5 +80,5 @@ func folders(files []string) (dirs []string) {
 	return dirs
 }
 
-// changedFiles names a configuration's files for people.
+// changedFiles formats the names of a configuration's files.
 func changedFiles(files []string) string { return cmp.Or(strings.Join(files, ", "), "a file") }

@@ -1,5 +1,5 @@
-// Package reload reads the configuration of a running director again: on request, on SIGHUP, and when a file of the
-// configuration changes. If the new configuration is rejected, the previous one stays in force.
+// Package reload rereads the configuration of a running director: on request, on SIGHUP, and when a configuration file
+// changes. If the new configuration is rejected, the previous one stays in force.
 package reload
 
 import (
@@ -24,8 +24,7 @@ import (
 // atStart is the cause of the reading at startup, as status queries show it.
 const atStart = "start"
 
-// Reader reads the configuration again. Set the exported fields before Begin. Its methods are safe for concurrent
-// use.
+// Reader rereads the configuration. Set the exported fields before Begin. Its methods are safe for concurrent use.
 type Reader struct {
 	Config          config.Config // the configuration at startup, with absolute directories
 	InForce         *inforce.Current
@@ -52,7 +51,7 @@ func (r *Reader) Begin() {
 	r.last.Store(&operator.Reading{At: r.Since, By: atStart, Digest: first.Digest, Since: r.Since})
 }
 
-// Reread reads the configuration again, and puts in force all keys that can change at run time. by names the cause.
+// Reread rereads the configuration, and puts in force all keys that can change at run time. by names the cause.
 func (r *Reader) Reread(by string) operator.Reading {
 	r.mu.Lock()
 	defer r.mu.Unlock()

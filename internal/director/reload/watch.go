@@ -21,7 +21,7 @@ const (
 // or may have failed.
 const FilesEvery = 30 * time.Second
 
-// Watch reads the configuration again on SIGHUP and when one of its files changes, until ctx is done.
+// Watch rereads the configuration on SIGHUP and when one of its files changes, until ctx is done.
 func (r *Reader) Watch(ctx context.Context, hangups <-chan struct{}) {
 	if r.Again == nil {
 		return
@@ -75,7 +75,7 @@ func (r *Reader) watchedFiles() []string {
 	return r.files
 }
 
-// rereadChanged reads the configuration again if any of its files has changed since the last reading.
+// rereadChanged rereads the configuration if any of its files has changed since the last reading.
 func (r *Reader) rereadChanged() {
 	r.mu.Lock()
 	files := r.files

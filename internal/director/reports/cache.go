@@ -61,7 +61,7 @@ func (c *Cache) add(r bus.Report) {
 	}
 }
 
-// Of returns all stored reports of a worker, redacted.
+// Of returns all of a worker's stored reports, redacted.
 func (c *Cache) Of(ctx context.Context, worker string) ([]bus.Report, error) {
 	c.mu.Lock()
 	list := slices.Clone(c.read[worker])
@@ -97,14 +97,14 @@ func (c *Cache) Failure(ctx context.Context, worker string, ref *fsm.ReportRef,
 	return nil, false, err
 }
 
-// Drop removes the reports of a worker from the cache.
+// Drop removes a worker's reports from the cache.
 func (c *Cache) Drop(worker string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.drop(worker)
 }
 
-// put replaces the cached reports of a worker. The caller must hold the lock.
+// put replaces a worker's cached reports. The caller must hold the lock.
 func (c *Cache) put(worker string, list []bus.Report) {
 	c.bytes += sizeOf(list) - sizeOf(c.read[worker])
 	c.read[worker] = list
@@ -114,7 +114,7 @@ func (c *Cache) put(worker string, list []bus.Report) {
 	}
 }
 
-// drop removes the cached reports of a worker. The caller must hold the lock.
+// drop removes a worker's cached reports. The caller must hold the lock.
 func (c *Cache) drop(worker string) {
 	c.bytes -= sizeOf(c.read[worker])
 	delete(c.read, worker)

@@ -114,7 +114,7 @@ func exitReport(e fsm.Effect, x container.Exit, happened circumstances.Record) w
 	return r
 }
 
-// ClusterSays returns the cluster's explanation of an attempt's end, for people.
+// ClusterSays returns the cluster's explanation of an attempt's end.
 func ClusterSays(x container.Exit) string {
 	return fmt.Sprintf("the cluster's explanation of the worker's end: %s", cmp.Or(x.Words, string(x.Cause)))
 }

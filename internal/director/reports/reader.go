@@ -62,7 +62,7 @@ func (d *Reader) Read(ctx context.Context, r bus.Report) fsm.Report {
 	return out
 }
 
-// tooMuch returns a message for people if a failed attempt exceeded a limit on its checkout, or else "".
+// tooMuch returns a message if a failed attempt exceeded a limit on its checkout, or else "".
 func (d *Reader) tooMuch(ctx context.Context, r bus.Report, found recovery.Finding) (cause string) {
 	if body, ok := r.Body.(*wire.WorkerError); ok && !r.Own && body.IsFinal() && d.Setup().Workspace.Travels() {
 		cause = d.HeldBack(ctx, r.Worker)

@@ -27,7 +27,7 @@ type evidence struct {
 	running   map[fsm.IssueKey]string // by issue: the nonce of the live container
 	checkouts []workspace.Claim
 	listens   map[string]string    // by repository: the cursor from which comments are read
-	branches  map[fsm.IssueKey]int // by issue: the highest attempt in the name of a branch
+	branches  map[fsm.IssueKey]int // by issue: the highest attempt in a branch name
 	// by repository and issue: the claims known from the journal, containers and checkouts, the most likely first
 	issues map[string]map[int][]string
 }
@@ -322,7 +322,7 @@ func (r *Restorer) addEvidence(ctx context.Context, e *evidence, f *fsm.FoundTas
 			used = used.Max(report.Usage)
 			f.Reported = f.Reported || report.Final && n == f.Attempt
 		}
-		if used == nil || n == f.Attempt && (f.Live > 0 || f.Checkout) { // the end of this attempt will count its usage
+		if used == nil || n == f.Attempt && (f.Live > 0 || f.Checkout) { // usage is counted when the attempt ends
 			continue
 		}
 		f.Spent = f.Spent.Plus(*used)

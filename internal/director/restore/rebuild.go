@@ -22,7 +22,7 @@ type Rebuilt struct {
 	Nonce   string // nonce of the claim; empty if the claim is gone
 	Attempt int
 	Was     string // state in the readable part of the journal; empty if missing there
-	Is      string // state now; empty if the issue is no longer a task
+	Is      string // current state; empty if the issue is no longer a task
 	Row     string // row of the table in fsm.RebuildRows
 	Found   string // the evidence, as text
 	Asks    bool   // a comment on the issue asks people about the result

@@ -50,7 +50,7 @@ func NewSocket(listener net.Listener, runID string, metrics http.Handler, log *z
 				return
 			}
 			status := http.StatusServiceUnavailable
-			if r.URL.Path == operator.LivePath { // a director that starts or waits is alive
+			if r.URL.Path == operator.LivePath { // a director that is starting or waiting is alive
 				status = http.StatusOK
 			}
 			operator.Respond(w, status, operator.Health{RunID: runID, Problem: *o.problem.Load()})

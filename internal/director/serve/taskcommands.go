@@ -29,7 +29,7 @@ type TaskCommands struct {
 // After a longer wait, the client repeats the request.
 const commandPatience = 3 * time.Second
 
-// Reasons for a missing answer, for people.
+// Messages that explain a missing answer.
 const (
 	NotWritten = "the director could not write the command to its journal: run director health for the cause, then " +
 		"try again"
@@ -99,7 +99,7 @@ func (s *TaskCommands) putTask(w http.ResponseWriter, r *http.Request) {
 	operator.Respond(w, status, a)
 }
 
-// commandView parses a command with the grammar of comments. problem is a sentence for people.
+// commandView parses a command with the grammar of comments. problem is an error message for the requester.
 func commandView(c operator.TaskCommand, key fsm.IssueKey, by string) (v fsm.CommentView, problem string) {
 	name := strings.ToLower(c.Command)
 	if name == "release" { // the machine calls this command stop

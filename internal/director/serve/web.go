@@ -19,14 +19,14 @@ import (
 // Limits of the HTTP server across all clients. A route that needs longer than webTime extends its deadline with
 // http.ResponseController.
 const (
-	webTime  = 10 * time.Second // for a whole request; equal to GitHub's timeout for a webhook
-	webHead  = 5 * time.Second  // for the head of a request
+	webTime  = 10 * time.Second // for reading and answering a request; equal to GitHub's timeout for a webhook
+	webHead  = 5 * time.Second  // for reading a request's head
 	webConns = 256              // concurrent connections, see connlimit
 )
 
 // Route is one route at director.http_listen.
 type Route struct {
-	Pattern string // in the syntax of http.ServeMux
+	Pattern string // a pattern for http.ServeMux
 	Handler http.Handler
 }
 

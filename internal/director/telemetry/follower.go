@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// A new process exports again the spans that ended within tracedAgain before its start, because the previous
-	// process may not have exported them. Span IDs are stable, so duplicates do no harm.
+	// A new process re-exports the spans that ended within tracedAgain before its start, because the previous process
+	// may not have exported them. Span IDs are stable, so duplicates do no harm.
 	tracedAgain = time.Minute
 	// recordsMost limits the follower's queue. The follower falls behind only while it reads a long journal.
 	recordsMost = 65_536
-	// stagesPatience limits the wait for the reports of a finished attempt.
+	// stagesPatience limits the wait for a finished attempt's reports.
 	stagesPatience = 3 * time.Second
 )
 
-// reportsOf reads the reports of a worker.
+// reportsOf reads a worker's reports.
 type reportsOf func(ctx context.Context, worker string) ([]bus.Report, error)
 
 // Follower derives spans from the journal in a separate goroutine. The owner only queues records, without waiting. A
@@ -35,7 +35,7 @@ type Follower struct {
 	journal feed.Source
 	reports reportsOf
 	book    *trace.Book
-	ended   []trace.Span // spans that the current records ended
+	ended   []trace.Span // spans that ended with the current records
 
 	snapshot []byte    // the machine's snapshot at the start of the session
 	before   uint64    // the journal's last sequence at the start of the session

@@ -1,4 +1,4 @@
-// Package upkeep saves the state of a session, and keeps the live journal short.
+// Package upkeep saves a session's state, and keeps the live journal short.
 package upkeep
 
 import (

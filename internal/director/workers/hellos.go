@@ -32,7 +32,7 @@ type Hellos struct {
 // waitingHello is a request that has not been answered yet.
 type waitingHello struct {
 	worker string
-	answer chan wire.Payload // with room for one
+	answer chan wire.Payload // capacity 1
 }
 
 // lateAnswer is an answer that came after the worker's request had timed out.
