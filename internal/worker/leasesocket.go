@@ -23,8 +23,8 @@ import (
 // Limits of the socket. The agent is untrusted, and must not be able to harm more than its own attempt.
 const (
 	maxLeaseConns   = 32              // concurrent connections
-	maxRequestBytes = 64 << 10        // size of a request
-	socketTimeout   = 5 * time.Second // time to connect, or to write an answer
+	maxRequestBytes = 64 << 10        // maximum size of a request
+	socketTimeout   = 5 * time.Second // time limit for connecting, or for writing an answer
 )
 
 // leaseSocket is the unix socket at which the programs of one stage ask for leases on models. Requests and answers are

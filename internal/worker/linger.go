@@ -12,7 +12,7 @@ type linger struct {
 	over  chan struct{} // closed when that time has passed
 
 	mu      sync.Mutex
-	last    time.Time // time of the last output of any stream
+	last    time.Time // time of the last output on any stream
 	streams map[*streamTap]streamState
 	timer   *time.Timer
 	expired bool

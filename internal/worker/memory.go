@@ -11,7 +11,7 @@ import (
 
 // memory holds the kernel's numbers about this container's memory.
 type memory struct {
-	kills uint64 // processes killed for lack of memory
+	kills uint64 // number of processes killed for lack of memory
 	limit uint64 // bytes, or 0 without a limit
 	peak  uint64 // bytes, or 0 if unknown
 }

@@ -39,7 +39,7 @@ type command struct {
 	env     []string
 	path    string        // PATH of env
 	timeout time.Duration // 0 means none
-	grace   time.Duration // from SIGTERM to SIGKILL
+	grace   time.Duration // time from SIGTERM to SIGKILL
 	stage   string
 
 	stdout, stderr io.Writer // receive the streams unredacted; may be nil
@@ -63,7 +63,7 @@ type exit struct {
 	timedOut bool
 	stopped  bool      // set if the context ended it
 	lingered bool      // set if it finished but did not exit, and was ended; code and signal are then empty
-	shortage *shortage // evidence of a lack of memory, or nil
+	shortage *shortage // evidence that memory ran out, or nil
 	stdout   tail
 	stderr   tail
 	outAt    time.Time // time of the last output, by stream

@@ -22,7 +22,7 @@ type reaper struct {
 	orphans int // re-parented children reaped so far
 
 	sigchld chan os.Signal
-	reaped  chan struct{} // one token: the reaper has reaped a child since the last check
+	reaped  chan struct{} // holds one token if a child was reaped since the last check
 	stopped chan struct{}
 }
 

@@ -20,7 +20,7 @@ import (
 // Options are the worker's inputs from its process.
 type Options struct {
 	PlanFile       string    // FromStdin selects Stdin
-	Stdin          io.Reader // read to its end
+	Stdin          io.Reader // read until EOF
 	Environ        []string  // os.Environ()
 	Stdout, Stderr io.Writer
 	Dial           Dialer
@@ -109,7 +109,7 @@ const (
 type ExitRow struct {
 	Code  ExitCode
 	Means string
-	Sent  string // the messages that the director got, for people
+	Sent  string // describes the messages that the director got
 }
 
 // Exits lists every exit code once.

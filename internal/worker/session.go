@@ -94,7 +94,7 @@ type session struct {
 	listener Listener
 	log      *zap.Logger
 
-	outbox      chan wire.Payload // buffered for all reports
+	outbox      chan wire.Payload // has capacity for all reports
 	reconnected chan struct{}     // holds one token after the bus has reconnected
 	welcomed    chan<- admission
 	delivered   chan<- struct{}

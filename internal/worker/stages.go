@@ -30,7 +30,7 @@ type runner interface {
 // stopCause is the cancellation cause of the stages.
 type stopCause struct {
 	reason string
-	grace  time.Duration // between SIGTERM and SIGKILL, bounded by the plan
+	grace  time.Duration // time between SIGTERM and SIGKILL, bounded by the plan
 }
 
 func (s *stopCause) Error() string { return "worker: stopped: " + s.reason }
@@ -173,7 +173,7 @@ func (a *attempt) stage(ctx context.Context, s wire.StagePlan) *failure {
 		if err := a.folder.remove(questionFile); err != nil { // an old question must not end this run
 			a.log.Warn("old question not removed", zap.Error(err))
 		}
-		if f.err = a.writePrompt(s); f.err != nil { // a run without a prompt would cost money for nothing
+		if f.err = a.writePrompt(s); f.err != nil { // a run without a prompt would waste money
 			f.kind = failedStart
 			return f
 		}
