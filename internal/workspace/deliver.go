@@ -92,7 +92,7 @@ type delivery struct {
 	remote remote
 	task   *task
 	snapshot
-	changes []change // from the base to tree
+	changes []change // changes from the base to tree
 	mirrors *mirrors
 	remotes *remotes
 }

@@ -20,7 +20,7 @@ var ErrNothingToDeliver = errors.New("workspace: nothing to deliver: the work tr
 // ErrDiskFull means that a disk or a quota is exhausted. It is not the task's fault.
 var ErrDiskFull = errors.New("workspace: disk full")
 
-// ErrDiskFails means that a disk cannot be written or read.
+// ErrDiskFails means that a disk cannot be written to or read from.
 var ErrDiskFails = errors.New("workspace: disk fails")
 
 // ErrRefused means that a rule of the remote refuses a push, such as a hook, a protected branch or a secret scan.
@@ -205,7 +205,7 @@ var gitMeanings = map[gitwords.Meaning]struct {
 	gitwords.Unknown:      {Permanent, "", nil},
 }
 
-// gitFailed returns the error of a failed run of git. tail is the end of git's output. If push is set, an unknown
+// gitFailed returns the error for a failed run of git. tail is the end of git's output. If push is set, an unknown
 // message counts as transient, because the server may recover.
 func gitFailed(op, tail string, push bool, cause error) *Error {
 	own := gitwords.Local(strings.ToLower(tail))

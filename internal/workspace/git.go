@@ -36,7 +36,7 @@ const (
 	headBytes   = 512
 
 	versionTimeout = 10 * time.Second // time limit of `git --version` at Open
-	pipeGrace      = 5 * time.Second  // time for the children of a killed git to close their pipes
+	pipeGrace      = 5 * time.Second  // time for a killed git's children to close their pipes
 )
 
 // program runs git in a private environment.

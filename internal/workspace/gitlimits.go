@@ -150,11 +150,11 @@ const (
 	limitStated = 24 * time.Hour
 )
 
-// answers is a trace of the headers of a server's responses, because git's messages omit Retry-After.
+// answers is a trace of a server's response headers, because git's messages omit Retry-After.
 type answers struct{ file *os.File }
 
-// traceAnswers makes git write the headers of the server's responses to a file in memory. If the file cannot be
-// created, the trace is empty, and the time in Retry-After is unknown.
+// traceAnswers makes git write the server's response headers to an in-memory file. If the file cannot be created, the
+// trace is empty, and the time in Retry-After is unknown.
 func traceAnswers(cmd *exec.Cmd, c call) answers {
 	if !c.remote {
 		return answers{}

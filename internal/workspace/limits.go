@@ -34,7 +34,7 @@ type Limits struct {
 	Entries   int   // entries per directory; 100,000
 	Depth     int   // nesting of directories; 200
 	PathBytes int   // length of a path relative to the checkout, at most git's maximum of 4000; 1024
-	Bytes     int64 // total of all files, apparent or on disk, whichever is more; 20 GiB
+	Bytes     int64 // total size of all files, apparent or on disk, whichever is more; 20 GiB
 	// WorkBytes is the total of the files that git would store, without ignored files and agents' state; 4 GiB
 	WorkBytes int64
 	GitTime   time.Duration // wall time of a local git, which may use twice as much processor time; 5 minutes

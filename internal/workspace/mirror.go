@@ -95,7 +95,7 @@ type mirrors struct {
 	remotes *remotes
 	log     *zap.Logger
 
-	renewed sync.Map // repository → time.Time of the last refetch after damage
+	renewed sync.Map // repository → time of the last refetch after damage
 }
 
 func (m *mirrors) path(repo string) string {

@@ -54,7 +54,7 @@ type Patch struct {
 	task    *task
 	tree    string
 	changes []change
-	all     []change // from the base, including changes that the branch already has
+	all     []change // all changes from the base, even changes that the branch already has
 }
 
 // PatchFile is one path that a patch changes.

@@ -133,7 +133,7 @@ func (s *stager) file(e *safefile.Entry) error {
 		}
 	}
 	err := unix.Linkat(e.Dir, e.Name, s.at, e.Name, 0)
-	if errors.Is(err, unix.EMLINK) { // copies would multiply the space that a file with many names needs
+	if errors.Is(err, unix.EMLINK) { // copying would multiply the space of a file with many names
 		return tooMuch(s.op, "a file has too many hard links: %d, including %s", e.Stat.Nlink, shortened(e.Path))
 	}
 	if errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOTSUP) {
