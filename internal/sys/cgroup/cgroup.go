@@ -10,7 +10,7 @@ import (
 
 // Hierarchy locates a tree of control groups.
 type Hierarchy struct {
-	Mount      string // below the root of the file system
+	Mount      string // path below the root of the file system
 	Controller string // name in /proc/self/cgroup; empty for version 2
 }
 

@@ -30,7 +30,7 @@ var faults = []struct {
 	{syscall.EDQUOT, []string{"disk quota exceeded"}, Full},
 	{syscall.EROFS, []string{"read-only file system"}, Failing},
 	{syscall.EIO, []string{"input/output error"}, Failing},
-	{syscall.ESTALE, []string{"stale file handle", "stale nfs file handle"}, Failing}, // texts of libc and of Go
+	{syscall.ESTALE, []string{"stale file handle", "stale nfs file handle"}, Failing}, // texts from libc and Go
 	{syscall.ENODEV, nil, Failing},
 	{syscall.ENXIO, nil, Failing},
 }
