@@ -14,9 +14,9 @@ import (
 
 // Limits are the maximum numbers of concurrent connections. Zero means no limit.
 type Limits struct {
-	PerSource int        // from one source
-	Local     int        // from this machine, to which PerSource does not apply
-	Total     int        // from all sources
+	PerSource int        // connections from one source
+	Local     int        // connections from this machine, to which PerSource does not apply
+	Total     int        // connections from all sources
 	Pace      rate.Limit // new connections per second from one source
 }
 

@@ -31,19 +31,19 @@ const (
 	mostOfGuest = 64
 	mostDenied  = 32               // hosts remembered for an attempt
 	mostGuests  = 256              // finished attempts with remembered denied hosts
-	headLimit   = 10 * time.Second // for the head of a request
+	headLimit   = 10 * time.Second // for reading a request's head
 	headBytes   = 64 << 10         // size of a request's head; providers' keys take a few hundred bytes
-	dialLimit   = 10 * time.Second // for looking up a name and connecting
-	idleLimit   = 15 * time.Minute // without data in a tunnel; models think for minutes
-	reuseLimit  = time.Minute      // between two requests on a connection
+	dialLimit   = 10 * time.Second // for a lookup and a connection
+	idleLimit   = 15 * time.Minute // a tunnel's idle time; models think for minutes
+	reuseLimit  = time.Minute      // idle time between two requests on a connection
 )
 
 // Options of a proxy.
 type Options struct {
 	Hosts  []string         // allowed "name" or "*.name", with an optional ":port"; defaults to 80 and 443
-	Doors  []netip.AddrPort // allowed although they may not be public
-	Keys   map[string]Key   // by the name of the variable with the key
-	Secret []byte           // for the tokens; must not change while workers of the fleet run
+	Doors  []netip.AddrPort // allowed even if they are not public
+	Keys   map[string]Key   // keyed by the variable that holds the API key
+	Secret []byte           // key for the tokens; must not change while the fleet's workers run
 	Log    *zap.Logger
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)                   // default: system resolver
 	Dial   func(ctx context.Context, network string, to netip.AddrPort) (net.Conn, error) // default: net.Dialer
