@@ -232,7 +232,7 @@ var (
 // SealOthers finishes recordings of an earlier process, except for the given attempts.
 func (s *Store) SealOthers(there []string) {
 	s.work.Go(func() {
-		found, _ := filepath.Glob(filepath.Join(s.dir, folderName, "*", "*"+partSuffix)) // the pattern is valid
+		found, _ := filepath.Glob(filepath.Join(s.dir, folderName, "*", "*"+partSuffix)) // Glob accepts this pattern
 		for _, path := range found {
 			id := fileForm.FindStringSubmatch(filepath.Base(path))
 			if id == nil || id[2] != "" && exists(strings.TrimSuffix(path, olderSuffix)+partSuffix) ||
@@ -269,7 +269,7 @@ type kept struct {
 // prune removes the oldest outputs until the remaining ones are within the limits of Keep.
 func (s *Store) prune() {
 	byID := map[string]*kept{}
-	found, _ := filepath.Glob(filepath.Join(s.dir, folderName, "*", "*")) // the pattern is valid
+	found, _ := filepath.Glob(filepath.Join(s.dir, folderName, "*", "*")) // Glob accepts this pattern
 	for _, path := range found {
 		m := fileForm.FindStringSubmatch(filepath.Base(path))
 		info, err := os.Stat(path)

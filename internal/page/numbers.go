@@ -57,7 +57,7 @@ func spent(n timeline.Numbers, cost float64) (p spentPart) {
 // humanPart summarizes the questions put to people.
 type humanPart struct {
 	Asked, Open, Again, Alone int
-	Median, Longest           time.Duration // time to an answer
+	Median, Longest           time.Duration // time until the answer
 }
 
 // chart is a chart of stacked bars.

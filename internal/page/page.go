@@ -35,9 +35,8 @@ type Source interface {
 	Next(ctx context.Context, after timeline.Place) (timeline.Place, error)
 	// Output iterates over the lines that an issue's attempts print.
 	Output(ctx context.Context, k fsm.IssueKey, f output.Filter) iter.Seq2[output.Line, error]
-	// Command executes a person's command. A repeated ID has no further effect. The text of an error is a sentence
-	// for people. After an Undecided error, the command may still be executed later. After any other error, it was not
-	// executed.
+	// Command executes a person's command. A repeated ID has no further effect. An error's text is shown to the user.
+	// After an Undecided error, the command may still be executed later. After any other error, it was not executed.
 	Command(ctx context.Context, c Command) error
 	// Tables returns the policy and the rules.
 	Tables() []Table
@@ -69,7 +68,7 @@ type Table struct {
 type Options struct {
 	Source    func() Source            // returns nil while this director is starting or does not lead
 	Token     func() (string, error)   // returns "" if sign-in is disabled
-	CheckName func(name string) error  // returns a sentence for people if a name is invalid
+	CheckName func(name string) error  // returns a message if a name is invalid
 	Open      func(*http.Request) bool // reports whether a request may read without signing in
 	Fleet     string
 	Log       *zap.Logger
@@ -162,12 +161,12 @@ func hardened(next http.Handler) http.Handler {
 // errNotLeading is shown if the page has no source.
 const errNotLeading = problem("this director is not the leader, or is still starting: ask the leader")
 
-// problem is an error for people. The page shows its text without a prefix.
+// problem is an error that the page shows without a prefix.
 type problem string
 
 func (p problem) Error() string { return string(p) }
 
-// source returns the session's source, or an error for people.
+// source returns the session's source, or an error to show.
 func (p *Page) source() (Source, error) {
 	if s := p.options.Source(); s != nil {
 		return s, nil

@@ -15,7 +15,7 @@ const (
 	drawingWidth        = 8*columnWidth - columnWidth + boxWidth + 2*drawingMargin
 	drawingMargin       = 6
 	drawingHeight       = 386
-	laneMargin          = 16 // between a box and the nearest lane
+	laneMargin          = 16 // distance between a box and the nearest lane
 )
 
 // rowTops are the upper edges of the rows of boxes. The space between rows is for arrows.
@@ -109,7 +109,7 @@ func routed(arrows [][2]fsm.State) (paths []string) {
 			end += boxHeight + 4
 		}
 		path := fmt.Sprintf("M%d %dV%dH", x[w.leaves], begin, y[w.first])
-		if w.first != w.last { // pass the middle row between two columns
+		if w.first != w.last { // the arrow passes the middle row between two columns
 			path += fmt.Sprintf("%dV%dH", w.to.x()-(columnWidth-boxWidth)/2, y[w.last])
 		}
 		paths = append(paths, path+fmt.Sprintf("%dV%d", x[w.meets], end))

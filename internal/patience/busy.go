@@ -11,7 +11,7 @@ import (
 
 const (
 	limit        = 20.0                   // maximum factor by which a deadline is extended
-	measureEvery = 200 * time.Millisecond // the time for which Busy reuses a measurement
+	measureEvery = 200 * time.Millisecond // how long Busy reuses a measurement
 	spinTime     = 250 * time.Microsecond // duration of spin on an idle machine of ordinary speed
 )
 
