@@ -215,6 +215,10 @@ func (d *Docker) Clear(ctx context.Context) error {
 	for _, n := range networks {
 		note(d.API.NetworkRemove(ctx, n.ID))
 	}
+	note(d.runtime(ctx, func(r *container.Docker) error { // helpers of killed directors
+		_, err := r.RemoveLeftovers(ctx, d.Fleet, 0)
+		return err
+	}))
 	if d.Worker != "" { // the director may have installed a firewall
 		note(d.runtime(ctx, func(r *container.Docker) error { return r.RemoveRules(ctx, d.Image, d.Worker) }))
 	}

@@ -221,6 +221,8 @@ func (p preflight) engine(ctx context.Context) (doctor.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Killed trials cannot clean up. Leftovers do no harm, so errors have no consequences, and the next trial retries.
+	_, _ = docker.RemoveLeftovers(ctx, trialFleet, leftoverAge)
 	return &dockerSeen{Docker: docker, p: p}, nil
 }
 
@@ -232,7 +234,11 @@ func (p preflight) docker(ctx context.Context, network, nonce string) (*containe
 	})
 }
 
+// trialFleet is the prefix of the fleets of trials.
 const trialFleet = "doctor-"
+
+// leftoverAge exceeds the duration of a trial, so that a doctor does not interrupt another doctor's trial.
+const leftoverAge = 30 * time.Minute
 
 // processesSeen represents plain processes, which do not require inspection.
 type processesSeen struct {

@@ -1,0 +1,60 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	cerrdefs "github.com/containerd/errdefs"
+	apicontainer "github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/network"
+	"github.com/docker/docker/api/types/volume"
+)
+
+// RemoveLeftovers removes the containers, networks and volumes of all fleets whose names begin with prefix, if the
+// objects are older than age. It is for fleets with random names, which clean up after themselves unless they are
+// killed. It returns the names of the removed objects, and continues after an error.
+func (d *Docker) RemoveLeftovers(ctx context.Context, prefix string, age time.Duration) (removed []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, d.limits.operation)
+	defer cancel()
+	before := time.Now().Add(-age)
+	note := func(name string, failed error) {
+		switch {
+		case failed == nil:
+			removed = append(removed, name)
+		case !cerrdefs.IsNotFound(failed):
+			err = errors.Join(err, failure("remove "+name, failed))
+		}
+	}
+	for _, label := range []string{LabelFleet, LabelFence, labelHelper} {
+		old := func(labels map[string]string, created time.Time) bool {
+			return strings.HasPrefix(labels[label], prefix) && created.Before(before)
+		}
+		labelled := filters.NewArgs(filters.Arg("label", label))
+		containers, failed := d.api.ContainerList(ctx, apicontainer.ListOptions{All: true, Filters: labelled})
+		err = errors.Join(err, failed)
+		for _, c := range containers {
+			if old(c.Labels, time.Unix(c.Created, 0)) {
+				note("container "+c.ID, d.api.ContainerRemove(ctx, c.ID,
+					apicontainer.RemoveOptions{Force: true, RemoveVolumes: true}))
+			}
+		}
+		networks, failed := d.api.NetworkList(ctx, network.ListOptions{Filters: labelled})
+		err = errors.Join(err, failed)
+		for _, n := range networks {
+			if old(n.Labels, n.Created) {
+				note("network "+n.Name, d.api.NetworkRemove(ctx, n.ID))
+			}
+		}
+		volumes, failed := d.api.VolumeList(ctx, volume.ListOptions{Filters: labelled})
+		err = errors.Join(err, failed)
+		for _, v := range volumes.Volumes {
+			if old(v.Labels, apiTime(v.CreatedAt)) {
+				note("volume "+v.Name, d.api.VolumeRemove(ctx, v.Name, false))
+			}
+		}
+	}
+	return removed, err
+}

@@ -1,0 +1,49 @@
+package container_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"retake/internal/container"
+)
+
+// TestRemoveLeftovers checks that the objects of a killed fleet are removed once they are old, and that another fleet
+// keeps its objects.
+func TestRemoveLeftovers(t *testing.T) {
+	needDocker(t)
+	t.Parallel()
+	fleet := engine.fleet + "-killed"
+	killed, err := container.OpenDocker(context.Background(), container.Options{Fleet: fleet, Network: fleet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { killed.Close() })
+	other := open(t, engine.fleet+"-alive")
+	kept := spec(t, "say", "out", "-")
+	ensure(t, killed, spec(t, "say", "out", "-"))
+	ensure(t, other, kept)
+	if removed, err := other.RemoveLeftovers(t.Context(), fleet, time.Hour); err != nil || len(removed) > 0 {
+		t.Errorf("removed %q, which is not old: %v", removed, err)
+	}
+	time.Sleep(time.Second) // the daemon states whole seconds
+	removed, err := other.RemoveLeftovers(t.Context(), fleet, 0)
+	if err != nil {
+		t.Error(err)
+	}
+	kinds := ""
+	for _, name := range removed {
+		kind, _, _ := strings.Cut(name, " ")
+		kinds += kind + " "
+	}
+	if kinds != "container network volume " {
+		t.Errorf("removed %q, want a container, a network and a volume", removed)
+	}
+	if volumes := programs(t, engine.fleet+"-alive"); len(volumes) != 1 {
+		t.Errorf("the other fleet has the volumes %q, want one", volumes)
+	}
+	if exit := stop(t, other, kept.AttemptID); exit.ExitCode != 0 {
+		t.Errorf("the other fleet's container ended with %+v", exit)
+	}
+}
