@@ -13,7 +13,7 @@ import (
 
 // peer is a queue that can be measured.
 type peer interface {
-	// open prepares the server for a durability, and returns the actual settings.
+	// open prepares the server for the given durability, and returns the actual settings.
 	open(ctx context.Context, synced bool) (settings string, err error)
 	// concurrencies lists the values to try. A single value is used without a trial.
 	concurrencies() []int
@@ -111,7 +111,7 @@ type workerError struct {
 // Kind returns river's name for the job type.
 func (workerError) Kind() string { return "worker_error.v1" }
 
-// failure returns the n-th job, which has payloadBytes as JSON.
+// failure returns the n-th job, which takes payloadBytes as JSON.
 func failure(n int) workerError {
 	e := workerError{
 		ErrorID: fmt.Sprintf("e-%08d", n), WorkerID: fmt.Sprintf("w%07d-1", n), IssueNumber: n + 1, Stage: "AGENT",

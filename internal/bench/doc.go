@@ -1,4 +1,4 @@
-// Package bench is the framework of `make bench`: the measurements, their comparisons, and the goals.
+// Package bench is the framework for `make bench`: the measurements, their comparisons, and the goals.
 //
 //	internal/bench/cmd/bench ──go test──▶ TestBench… of each package ──Record──▶ file of figures ──▶ table, JSON
 //
