@@ -120,7 +120,7 @@ func cut(*exchange) { panic(http.ErrAbortHandler) }
 // stall keeps the connection open without sending anything.
 func stall(x *exchange) { x.wait(forever) }
 
-// garbage continues a stream with half of a JSON document.
+// garbage continues a stream with half a JSON document.
 func garbage(x *exchange) {
 	_, _ = io.WriteString(x.w, "data: {\"id\":\"chatcmpl-standin\",\"choices\":[{\"delta\":{\"cont\n\n")
 	x.flush()

@@ -202,7 +202,7 @@ func (j Job) WritePlan() error {
 	return os.WriteFile(filepath.Join(j.Dir, ownFolder, planName), data, 0o600)
 }
 
-// asProcess runs the worker in a new process group. The worker ends all processes of the agent.
+// asProcess runs the worker in a new process group. The worker ends all of the agent's processes.
 func asProcess(ctx context.Context, j Job) error {
 	if err := j.WritePlan(); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// readingOf returns the reason with which a run was classified, or "succeeded".
+// readingOf returns the classified reason of a run, or "succeeded".
 func readingOf(r trial.Result) string { return cmp.Or(string(r.Reason()), "succeeded") }
 
 // mark compares the classification of a run with the table. If the table expects a failure and the run succeeded, the

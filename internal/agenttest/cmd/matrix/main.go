@@ -117,7 +117,7 @@ func run(ctx context.Context, s settings) error {
 	return os.WriteFile(s.out, []byte(page), 0o644)
 }
 
-// find returns the agents of the table that are installed on this machine.
+// find returns the agents in the table that are installed on this machine.
 func (s settings) find(ctx context.Context, table *agent.Table) ([]installed, error) {
 	var out []installed
 	for _, name := range table.Names() {
