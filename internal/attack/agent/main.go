@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// actions are the agent's possible actions. It reports their results and errors.
+// actions lists the agent's possible actions. The agent reports their results and errors.
 var actions = map[string]func(args []string) (string, error){}
 
 func init() {
