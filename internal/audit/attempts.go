@@ -234,8 +234,8 @@ func (a *attempts) enter(m Meta) error {
 	return err
 }
 
-// removing is the prefix of directories during their removal, so that after a crash directories with regular names
-// are complete.
+// removing is the prefix of directories that are being removed, so that after a crash every directory with a regular
+// name is complete.
 const removing = ".removing-"
 
 // abandoned is the age at which a directory without a readable meta.json is removed.

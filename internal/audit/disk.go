@@ -14,7 +14,7 @@ import (
 	"retake/internal/safefile"
 )
 
-// Only the director's user may read the output of workers.
+// Only the director's user may read workers' output.
 const (
 	fileMode = 0o600
 	dirMode  = 0o700
@@ -54,7 +54,7 @@ func (d disk) replaceJSON(path string, v any) error {
 var literal = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 
 // cleaned returns a copy of a document, and applies clean to every string in it. Call it before the strings are cut or
-// quoted, because clean might not recognise a part of a secret.
+// quoted, because clean might not recognise part of a secret.
 func cleaned[T any](v T, clean func(string) string) (out T, err error) {
 	text, err := json.Marshal(v)
 	if err != nil {

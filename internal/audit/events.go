@@ -48,7 +48,7 @@ func (w *Writer) Classified(at time.Time, runID, stage string, c Classified) {
 	})
 }
 
-// writeEvent appends a line to events.jsonl. Files stay below MaxEvents, unless one line alone is longer.
+// writeEvent appends a line to events.jsonl. Files stay below MaxEvents, unless a single line is longer.
 func (w *Writer) writeEvent(e Event) (path string, err error) {
 	path = filepath.Join(w.dir, eventsFile)
 	line, err := e.line(w.o.MaxLine)

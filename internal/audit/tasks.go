@@ -248,7 +248,7 @@ func (w *Writer) pruneState() error {
 // stateBlocked is the state of a task waiting for a person.
 const stateBlocked = "Blocked"
 
-// claimOver reports whether a task in this state has ended. A blocked task has not ended, because it waits for a
+// claimOver reports whether a task in this state has ended. A blocked task has not ended, because it is waiting for a
 // person.
 func claimOver(state string) bool {
 	return slices.Contains([]string{"Done", "Released", "Forgotten"}, state)
