@@ -59,7 +59,7 @@ func Open(ctx context.Context, o Options) (*Bus, error) {
 }
 
 // OpenJournal opens only the journal, without workers or reports, for commands that inspect, export or import the
-// journal. With readOnly it never writes. The journal must then exist, and a director may be running.
+// journal. With readOnly, it never writes, the journal must exist, and a director may be running.
 func OpenJournal(ctx context.Context, o Options, readOnly bool) (*Bus, error) {
 	b := newBus(o)
 	err := b.options.check()
@@ -84,8 +84,8 @@ func OpenJournal(ctx context.Context, o Options, readOnly bool) (*Bus, error) {
 	return b, nil
 }
 
-// FindJournal opens another reader of the journal. It does not disturb a director that writes the journal. The caller
-// closes the reader.
+// FindJournal opens another reader of the journal. It does not disturb a director that is writing the journal. The
+// caller closes the reader.
 func FindJournal(ctx context.Context, b *Bus) (*Journal, error) {
 	j, err := journal.Find(ctx, b.journalOptions())
 	if err != nil {

@@ -16,14 +16,14 @@ import (
 // connections. A worker with more than offenceFactor times the limit is cut off.
 const maxConnections = 4
 
-// connections counts the connections of each worker from the server's events. Only the goroutine of its subscription
+// connections counts each worker's connections, based on the server's events. Only the goroutine of its subscription
 // may use fields that are not guarded by mu.
 type connections struct {
 	intake *intake
 	sys    *nats.Conn
 
-	// reconnects is the number of reconnects of sys when open was last cleared. A different number means that events
-	// were missed.
+	// reconnects is the number of times that sys had reconnected when open was last cleared. A different number means that events were
+	// missed.
 	reconnects uint64
 	open       map[string]map[string]bool // maps a worker to its connections, each as server and number
 
@@ -60,8 +60,8 @@ func (i *intake) watchConnections() error {
 // offence with far fewer.
 const refusalsWaiting = 1024
 
-// watchRefusals counts the refusals of the embedded server for each worker until the intake is closed. A joined server
-// does not report refusals.
+// watchRefusals counts the embedded server's refusals for each worker until the intake is closed. A joined server does
+// not report refusals.
 func (c *connections) watchRefusals(s Server) {
 	waiting := make(chan uint64, refusalsWaiting)
 	s.OnRefused(func(connection uint64) {

@@ -24,7 +24,7 @@ const (
 	HeaderBytes = "Retake-Origin-Bytes"
 )
 
-// HeaderAnswer is a header of an operator's report. It names a subject below _INBOX. If the director does not act on
+// HeaderAnswer is a header in an operator's report. It names a subject below _INBOX. If the director does not act on
 // the report, it sends the reason to that subject. The message's reply subject is not available, because the stream
 // sends its acknowledgement there and does not store the subject.
 const HeaderAnswer = "Retake-Answer"

@@ -11,8 +11,8 @@ import (
 	"retake/internal/bus/link"
 )
 
-// All subscriptions of the intake deliver into one channel. One goroutine, the sorter, moves each message from there to
-// its backlog. With a goroutine per subscription, a hundred thousand idle workers with six subscriptions each would
+// All of the intake's subscriptions deliver into one channel. One goroutine, the sorter, moves each message from there
+// to its backlog. With a goroutine per subscription, a hundred thousand idle workers with six subscriptions each would
 // need gigabytes for stacks.
 
 // inboundMessages limits the number of messages waiting for the sorter. The NATS client drops further messages. This is

@@ -304,7 +304,7 @@ func (r *Reports) TakeSpooled(ctx context.Context, worker string, data []byte) e
 	return link.NoAnswer(err)
 }
 
-// ErrNoReport means that the stream never had a report at a sequence, or has removed it.
+// ErrNoReport means that the stream never had a report at the given sequence, or has removed it.
 var ErrNoReport = errors.New("bus: the report is no longer stored")
 
 // StoredReport is a report as the stream stores it.

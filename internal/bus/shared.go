@@ -54,7 +54,7 @@ func (c *credentials) merge(o *credentials) {
 	maps.Copy(c.Offences, o.Offences)
 }
 
-// prune removes entries of credentials that have expired, and entries that a later revocation makes redundant.
+// prune removes entries for expired credentials, and entries that a later revocation makes redundant.
 func (c *credentials) prune(now time.Time) {
 	old := now.Add(-c.Longest).Unix()
 	if c.All < old {

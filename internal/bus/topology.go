@@ -32,7 +32,7 @@ const (
 	duplicateWindow  = 10 * time.Minute
 )
 
-// streamName adds the fleet to a stream's name, so that several fleets can share a server. Two streams of a server must
+// streamName adds the fleet to a stream's name, so that several fleets can share a server. Two streams on a server must
 // not have the same subjects, so each fleet also needs a different agent_bus.prefix.
 func (o Options) streamName(base string) string {
 	return base + o.suffix()
@@ -69,8 +69,8 @@ func (b *Bus) streams() []jetstream.StreamConfig {
 	}
 }
 
-// Ensure creates missing streams and stores of the bus, for example after they were deleted on a joined server. If it
-// succeeds, Journal returns a new Journal. After an error, the old Journal stays.
+// Ensure creates the bus's missing streams and stores, for example after they were deleted on a joined server. If it
+// succeeds, Journal returns a new Journal. After an error, the old Journal stays in use.
 func (b *Bus) Ensure(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, ensureTimeout)
 	defer cancel()
@@ -152,7 +152,7 @@ func (b *Bus) journalOptions() journal.Options {
 	}
 }
 
-// openJournal opens or creates the journal. After an error, the previous Journal stays.
+// openJournal opens or creates the journal. After an error, the previous Journal stays in use.
 func (b *Bus) openJournal(ctx context.Context) (err error) {
 	var j *Journal
 	if old := b.journal.Load(); old != nil {

@@ -31,9 +31,9 @@ func readWorker(s wire.Subjects, subject string, data []byte) (worker string, e 
 	return worker, e, wire.CheckSender(e, worker, channel)
 }
 
-// WatchWorkers calls onHeartbeat and onProgress for the messages of workers until ctx is done, and then returns nil.
-// Calls for different workers run concurrently, and calls for one worker run one at a time. During a call, a new
-// message replaces a waiting message of the same type. Unreadable messages become dead letters.
+// WatchWorkers calls onHeartbeat and onProgress for workers' messages until ctx is done, and then returns nil. Calls
+// for different workers run concurrently, and calls for one worker run one at a time. During a call, a new message
+// replaces a waiting message of the same type. Unreadable messages become dead letters.
 func (b *Bus) WatchWorkers(ctx context.Context, onHeartbeat func(worker string, h wire.Heartbeat),
 	onProgress func(worker string, p wire.TaskProgress),
 ) error {
@@ -127,8 +127,8 @@ func (n *newest) pop() *nats.Msg {
 // ServeHello answers hellos with the result of answer until ctx is done, and then returns nil. answer returns a
 // welcome, an incompatibility, or nil for no answer, after which the worker asks again. answer may be slow. Calls for
 // different workers run concurrently, and calls for one worker run one at a time. If more hellos arrive during a call,
-// only the newest waits. An unreadable hello becomes a dead letter. If it has another major version, its sender
-// receives an incompatibility.
+// only the newest waits. An unreadable hello becomes a dead letter. If its major version differs, its sender receives
+// an incompatibility.
 func (b *Bus) ServeHello(ctx context.Context, answer func(worker string, h wire.Hello) wire.Payload) error {
 	d := helloDesk{waiting: map[string]*nats.Msg{}}
 	defer d.answering.Wait()

@@ -126,7 +126,7 @@ func (s *Shelf) Close(ctx context.Context, task, worker string) (State, error) {
 	return state, err
 }
 
-// Uploaded returns the number of bytes of chunks that a worker has sent since this process admitted it.
+// Uploaded returns how many bytes of chunks a worker has sent since this process admitted it.
 func (s *Shelf) Uploaded(worker string) int64 {
 	if p := s.o.Pass(worker); p != nil {
 		return p.stored.Load()

@@ -101,7 +101,7 @@ func (a *archiver) retired(ctx context.Context) (uint64, error) {
 	return all[keptSnapshots-1], nil
 }
 
-// retire archives the batches that are not in the archive, syncs the archive, and then purges the batches.
+// retire archives the batches that are not yet in the archive, syncs the archive, and then purges the batches.
 func (a *archiver) retire(ctx context.Context, dir string, first, to uint64) error {
 	if err := safefile.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("journal: archive: %w", err)

@@ -260,12 +260,12 @@ func (j *Journal) Crowded(ctx context.Context) (bool, error) {
 }
 
 // Retire moves the batches covered by both kept snapshots into the archive, and removes expired segments. It writes and
-// syncs a segment before it purges the stream. It does nothing while only few batches can move. One goroutine may call
-// it at a time, concurrently with Append.
+// syncs a segment before it purges the stream. It does nothing while only a few batches can move. Only one goroutine
+// may call it at a time, but Append may run concurrently.
 func (j *Journal) Retire(ctx context.Context, now time.Time) error { return j.archiver.run(ctx, now) }
 
-// SaveSnapshot stores the state at a head, and then removes all snapshots except the two newest readable ones. The
-// caller may ignore an error, because the journal stays complete.
+// SaveSnapshot stores the state at the given head, and then removes all snapshots except the two newest readable ones.
+// The caller may ignore an error, because the journal stays complete.
 func (j *Journal) SaveSnapshot(ctx context.Context, at chain.Head, state []byte) error {
 	if err := j.snapshots.put(ctx, at, state); err != nil {
 		return fmt.Errorf("journal: save snapshot %d: %w", at.Seq, err)
@@ -284,7 +284,7 @@ func (j *Journal) LoadSnapshot(ctx context.Context, restore func(state []byte) e
 	return j.snapshots.load(ctx, restore)
 }
 
-// Snapshot returns the snapshot at a sequence, and its head.
+// Snapshot returns the snapshot at the given sequence, and its head.
 func (j *Journal) Snapshot(ctx context.Context, seq uint64) (chain.Head, []byte, error) {
 	at, state, err := j.snapshots.get(ctx, seq)
 	if err != nil {

@@ -83,7 +83,7 @@ func (p *position) segments() ([]chain.Segment, error) {
 	return all, nil
 }
 
-// reached records a new head here and in the mirror. If the mirror cannot be written, it only logs that.
+// reached records a new head here and in the mirror. If the mirror cannot be written, it only logs the error.
 func (p *position) reached(h chain.Head) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 
 // Replace begins a new, empty journal without snapshots. It first saves all readable parts of the old journal, which
 // may be damaged, to the file aside, in the format of an export. It moves the archive to a directory next to that file.
-// The file must not exist. If Replace fails or is interrupted, call it again with another file.
+// The file must not exist. If Replace fails or is interrupted, call it again with a different file.
 func (j *Journal) Replace(ctx context.Context, aside string) error {
 	if err := j.replace(ctx, aside); err != nil {
 		return fmt.Errorf("journal: replace: %w", err)

@@ -108,7 +108,7 @@ func (s site) ensure(ctx context.Context, there jetstream.Stream,
 	return stream, store, nil
 }
 
-// hasConfig reports whether a stream already has all wanted settings.
+// hasConfig reports whether a stream already has all the required settings.
 func hasConfig(has, c jetstream.StreamConfig) bool {
 	should := has
 	should.Description, should.Subjects, should.Discard, should.DenyDelete = c.Description, c.Subjects, c.Discard,

@@ -97,7 +97,7 @@ func makeCertificate(template *x509.Certificate, life time.Duration, parent *x50
 }
 
 // Certificate returns the server's certificate from the directory that Make created. It issues a new certificate if the
-// present one does not cover all hosts or expires soon.
+// current one does not cover all hosts or expires soon.
 func Certificate(dir string, hosts []string) (tls.Certificate, error) {
 	server := filepath.Join(dir, DirServer)
 	load := func() (tls.Certificate, error) {

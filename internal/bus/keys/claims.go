@@ -93,11 +93,11 @@ func (d *Director) WorkersAccount(revoked map[string]int64) (string, error) {
 	return c.Encode(d.operator)
 }
 
-// ErrOtherKeys reports claims that are valid, but were signed with keys of another bus.
+// ErrOtherKeys reports claims that are valid, but were signed with another bus's keys.
 var ErrOtherKeys = errors.New("keys: claims signed by other keys")
 
 // Revoked reads the revocations from claims made by WorkersAccount. It returns ErrOtherKeys for claims that were signed
-// with keys of another bus.
+// with another bus's keys.
 func (d *Director) Revoked(token string) (map[string]int64, error) {
 	c, err := jwt.DecodeAccountClaims(token)
 	if err != nil {
@@ -167,9 +167,8 @@ func (d *Director) Worker(user nkeys.KeyPair, worker string, s wire.Subjects, ma
 	})
 }
 
-// Person issues the credential of a person and their tools. It permits reporting for any worker, watching, and
-// requesting the snapshot. It does not permit reporting success for a worker, controlling workers, or changing
-// streams.
+// Person issues a credential for a person and their tools. It permits reporting for any worker, watching, and
+// requesting the snapshot. It does not permit reporting success for a worker, controlling workers, or changing streams.
 func (d *Director) Person(s wire.Subjects) (User, error) {
 	return d.own(d.reports, "operator", func(c *jwt.UserClaims) {
 		c.Pub.Allow.Add(s.AllWorkers(wire.ChannelError), s.Snapshot(), "$SRV.>")

@@ -250,7 +250,7 @@ func (i Init) config(temp, dir string) ([]byte, error) {
 		accounts.String()), nil
 }
 
-// cluster returns the section of a configuration about the other servers, or "" without routes. server is the server's
+// cluster returns the configuration section about the other servers, or "" without routes. server is the server's
 // directory.
 func (i Init) cluster(server string) (string, error) {
 	port, err := i.routePort()
@@ -266,7 +266,7 @@ func (i Init) cluster(server string) (string, error) {
 		quoted(filepath.Join(server, fileAuthority)), routes.String()), nil
 }
 
-// Loopback reports whether a host can be reached from this machine only.
+// Loopback reports whether a host can be reached only from this machine.
 func Loopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.IsLoopback()

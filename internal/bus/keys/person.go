@@ -30,7 +30,7 @@ type Person struct {
 	Prefix string `json:"prefix"`
 }
 
-// WritePerson writes a new credential of a person into dir. The credential does not expire.
+// WritePerson writes a new credential for a person to dir. The credential does not expire.
 func (d *Director) WritePerson(dir, url, ca, prefix string) error {
 	if !strings.HasPrefix(url, "tls://") {
 		ca = ""

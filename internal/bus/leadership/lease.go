@@ -158,7 +158,7 @@ func (l *Lease) keep(ctx context.Context) {
 }
 
 // Take is like Await, but stops waiting when another process renews the lease, and returns that leader. It also returns
-// the first error of the bus instead of retrying.
+// the first bus error instead of retrying.
 func (l *Lease) Take(ctx context.Context) (other *Leader, err error) {
 	for {
 		leads, err := l.try(ctx)

@@ -84,7 +84,7 @@ func Temporary(err error) bool {
 	return slices.ContainsFunc(noAnswerErrors, func(known error) bool { return errors.Is(err, known) })
 }
 
-// Error codes of JetStream for a cluster without a leader, from the server's errors.json.
+// JetStream's error codes for a cluster without a leader, from the server's errors.json.
 const (
 	codeClusterUnavailable = 10008
 	codeNotLeader          = 10009

@@ -23,8 +23,8 @@ const (
 // signInRefused occurs in every line about a refused sign-in.
 const signInRefused = "authentication error"
 
-// kinds lists words of lines that a client can cause at will. The last entry, "", stands for all other lines. serverLog
-// samples each kind separately, so a flood of one kind does not suppress other lines.
+// kinds lists words from lines that a client can cause at will. The last entry, "", stands for all other lines.
+// serverLog samples each kind separately, so a flood of one kind does not suppress other lines.
 var kinds = []string{
 	"Publish Violation", "Subscription Violation", signInRefused, "Slow Consumer", "maximum payload",
 	"maximum subscriptions", "Parser ERROR", "",

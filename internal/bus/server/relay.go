@@ -61,8 +61,8 @@ type relay struct {
 	running   sync.WaitGroup
 }
 
-// Relay forwards a listener's connections to the NATS server at an address, within the limits, until ctx is done. It
-// copies bytes unchanged, including TLS.
+// Relay forwards a listener's connections to the NATS server at the given address, within the limits, until ctx is
+// done. It copies bytes unchanged, including TLS.
 func Relay(ctx context.Context, l net.Listener, to string, limits connlimit.Limits, log *zap.Logger) {
 	connect := func(ctx context.Context) (net.Conn, error) {
 		return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", to)

@@ -95,7 +95,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Admit adapts the limits on connections to a number of workers.
+// Admit adapts the limits on connections to the number of workers.
 func (s *Server) Admit(workers int) { s.relay.limiter.Set(limitsFor(workers)) }
 
 func (s *Server) start(ctx context.Context, o Options) error {

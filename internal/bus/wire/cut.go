@@ -56,7 +56,7 @@ func unmark(text string) (rest string, cut int) {
 // EncodeWithin encodes a payload in at most maxBytes. If the message is too long, it shortens the payload step by step,
 // until the message fits. For a worker_error, it drops the commands of the stages, then the stages, cuts the tails,
 // drops the headers, and cuts the message and the question. For a worker_result, it drops the commands and cuts the
-// summary. If all steps together do not suffice, it returns ErrTooLarge. It does not modify the caller's payload.
+// summary. If all steps together are not enough, it returns ErrTooLarge. It does not modify the caller's payload.
 func EncodeWithin(from Sender, seq uint64, at time.Time, p Payload, maxBytes int) ([]byte, error) {
 	data, err := Encode(from, seq, at, p)
 	if err != nil || len(data) <= maxBytes {

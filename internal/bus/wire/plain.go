@@ -264,8 +264,8 @@ func (r *plain) number(l *layout, into reflect.Value) bool {
 	return l.rule == nil || l.rule.takesNumber(n)
 }
 
-// digits consumes a JSON number. It does not advance if the current position does not have a number. whole is true for
-// a number without fraction and exponent.
+// digits consumes a JSON number. It does not advance if the current position holds anything else. whole is true for a
+// number without a fraction or exponent.
 func (r *plain) digits() (whole bool) {
 	i := r.at
 	run := func() (some bool) {

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// This file contains the part of plain that reads names and texts.
+// This file contains the part of plain that reads names and strings.
 
 // key reads a string of ASCII characters without escapes.
 func (r *plain) key() (name []byte, ok bool) {

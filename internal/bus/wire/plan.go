@@ -164,7 +164,7 @@ type AttemptFile struct {
 	Hints           List[Hint]           `json:"hints"`
 	EarlierFailures List[EarlierFailure] `json:"earlier_failures"`
 	Summary         string               `json:"summary"` // ready-made text for a prompt, at most 4 KiB
-	// Conflicts names files with an unresolved merge, each with the problem, such as "a.txt: has conflict markers".
+	// Conflicts lists the files with an unresolved merge, each with its problem, such as "a.txt: has conflict markers".
 	Conflicts []string `json:"conflicts,omitempty"`
 }
 

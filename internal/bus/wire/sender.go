@@ -1,6 +1,6 @@
 package wire
 
-// LongestMessage is the greatest agent_bus.max_message_bytes, in bytes.
+// LongestMessage is the largest allowed value of agent_bus.max_message_bytes.
 const LongestMessage = 1 << 20
 
 // CheckSize rejects a message that is too long for any configuration. It does not check agent_bus.max_message_bytes,

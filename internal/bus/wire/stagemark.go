@@ -7,8 +7,7 @@ import (
 )
 
 // StageMark is a line that a worker prints on its stdout and stderr before the output of a stage. The worker signs it
-// with the attempt's key. The programs of stages do not know this key, so a mark that they print counts as ordinary
-// output.
+// with the attempt's key. Stage programs do not know this key, so a mark that they print counts as ordinary output.
 type StageMark struct {
 	N     int    `json:"n"` // number of the mark on its stream: 1, 2, …; a repeated mark does not count
 	At    Time   `json:"at"`

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// timeLayout is RFC 3339 with exactly three decimals. Times are converted to UTC before they are written.
+// timeLayout is RFC 3339 with exactly three decimal places. Times are converted to UTC before they are written.
 const timeLayout = "2006-01-02T15:04:05.000Z07:00"
 
 // Time is a time on the wire. It is written as RFC 3339 in UTC with milliseconds, and read from any RFC 3339 time.

@@ -14,7 +14,7 @@ const (
 // StepPaused is the step in a paused worker's heartbeat.
 const StepPaused = "paused"
 
-// OutcomeOK is the only outcome of a worker_result.v1. Any other end is a worker_error.v1.
+// OutcomeOK is the only outcome of a worker_result.v1. Every other outcome is a worker_error.v1.
 const OutcomeOK = "ok"
 
 // Hello opens a worker's session. The worker starts its stages only after a Welcome.
@@ -119,7 +119,7 @@ type WorkerError struct {
 	Question          string            `json:"question,omitempty"`
 	FixRounds         int               `json:"fix_rounds,omitempty"`
 	Usage             *Usage            `json:"usage,omitempty"` // usage of the whole attempt, including its last stage
-	// Circumstances is set by workers, and absent in reports of the director and of people.
+	// Circumstances is set by workers, and absent in reports by the director and by people.
 	Circumstances *circumstances.Record `json:"circumstances,omitempty"`
 	// Stages lists the stages that ran, including the failed one.
 	Stages []StageResult `json:"stages,omitempty"`
