@@ -220,7 +220,7 @@ func (w auditor) auditBranches(t *table, i *issue, runs []*agentRun, all []githu
 	}
 }
 
-// auditLabels checks that a finished issue has at most one label of the director.
+// auditLabels checks that a finished issue has at most one of the director's labels.
 func (w auditor) auditLabels(t *table, i *issue) {
 	now := w.github.Issue(i.key)
 	ours := testbed.OurLabels(now.Labels)

@@ -82,7 +82,7 @@ func (w auditor) blamedEarly(runs []*agentRun) (found []testbed.Worker) {
 	return found
 }
 
-// byPeople reports whether people may have ended attempts of an issue.
+// byPeople reports whether people may have ended an issue's attempts.
 func (w auditor) byPeople(key string) bool {
 	for _, i := range w.issues {
 		if i.key == key {

@@ -111,7 +111,7 @@ func oneServer(part func(leader, i int) bool, end func(*testbed.Process)) func(c
 	}
 }
 
-// leaderOf returns the number of the server that leads a stream of the director.
+// leaderOf returns the number of the server that leads one of the director's streams.
 func (n *nats) leaderOf(ctx context.Context, name string) (leader int, err error) {
 	director, err := keys.Load(filepath.Join(n.keys, keys.DirDirector))
 	if err != nil {

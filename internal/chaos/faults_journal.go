@@ -13,7 +13,7 @@ import (
 	"retake/internal/testbed"
 )
 
-// knows reports whether the director's version accepts a setting. The setting has the form of --set.
+// knows reports whether the director's version accepts a setting. The setting is written as for --set.
 func (w *world) knows(setting string) bool {
 	cmd := exec.Command(w.directorBinary, "config", "show", "-c", w.config(), "--set", setting)
 	cmd.Env = testbed.DirectorEnv(os.Environ(), w.token)

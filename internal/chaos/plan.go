@@ -68,7 +68,7 @@ func (o Options) ttls() (ttls []time.Duration, err error) {
 	return ttls, nil
 }
 
-// kinds returns the possible kinds of worlds, which a run uses in turn. Adjacent kinds differ in their bus.
+// kinds returns the possible kinds of worlds, which a run uses in turn. Adjacent kinds use different buses.
 func (o Options) kinds(ctx context.Context) (kinds []kind, err error) {
 	runtimes := map[string][]string{
 		"": {testbed.RuntimeDocker, testbed.RuntimeProcess}, "docker": {testbed.RuntimeDocker},

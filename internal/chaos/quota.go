@@ -13,7 +13,7 @@ import (
 	"retake/internal/sys/cgroup"
 )
 
-// quotas lists the files that limit processor time, in version 2 and in version 1 of control groups.
+// quotas lists the files that limit processor time, in versions 2 and 1 of control groups.
 var quotas = []struct {
 	cgroup.Hierarchy
 	limit func(group string, runs, period time.Duration) error

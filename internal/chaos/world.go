@@ -182,7 +182,7 @@ func (w *world) openGitHub(ctx context.Context) (err error) {
 	return err
 }
 
-// containers returns the [containers] section, which mounts the directory of runsFile into all workers.
+// containers returns the [containers] section, which mounts runsFile's directory into all workers.
 func (w *world) containers() string {
 	text := w.host.Settings() + fmt.Sprintf("mounts = [%q]\n", w.runs()+":"+w.runs()+":rw")
 	if w.runtime == testbed.RuntimeDocker {
