@@ -34,7 +34,7 @@ type Options struct {
 	director string        // path of the director's program; default: the one in programs
 }
 
-// runLimit limits the time of the preparation, and separately the time from the director's start to the last outcome. A
+// runLimit limits the time for preparation, and separately the time from the director's start to the last outcome. A
 // run takes two minutes, plus a few seconds for each kill of the director.
 const (
 	runLimit      = 6 * time.Minute

@@ -63,7 +63,7 @@ func openHost(ctx context.Context, runtime, fleet, dir string) (host, error) {
 	return hosts[runtime](ctx, fleet, dir)
 }
 
-// whatIsHere returns Docker if this machine has it, or else plain processes. without is the reason why Docker cannot be
+// whatIsHere returns Docker if this machine has it, or else plain processes. without explains why Docker cannot be
 // used.
 func whatIsHere(ctx context.Context) (runtime, without string) {
 	d, err := retake.OpenDocker(ctx, retake.Options{Fleet: "demo", Network: "demo"})

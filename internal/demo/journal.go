@@ -13,7 +13,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// taskHistory sums up the journal's records about one issue.
+// taskHistory summarizes the journal's records about one issue.
 type taskHistory struct {
 	attempts int
 	verdicts []string    // "reason: action"

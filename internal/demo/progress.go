@@ -62,7 +62,7 @@ func transitionText(l line) string {
 	return ""
 }
 
-// logLine prints the meaning of a line of the director's log for people. It omits most lines.
+// logLine explains a line of the director's log to people. It omits most lines.
 func (n *progressLog) logLine(l line) {
 	switch l.Message {
 	case "transition":

@@ -24,7 +24,7 @@ const (
 	quietTime = 2500 * time.Millisecond
 )
 
-// killAfter lists the times from the start of each director to its kill. Some directors are killed during work, and
+// killAfter lists the delays between each director's start and its kill. Some directors are killed during work, and
 // others while they start. Ten kills take about as long as the scenarios.
 var killAfter = []time.Duration{
 	3500 * time.Millisecond, 60 * time.Millisecond, 11 * time.Second, 1800 * time.Millisecond, 200 * time.Millisecond,

@@ -40,8 +40,8 @@ type scenario struct {
 	// Answer is the comment with which the demo's human answers the question, if any.
 	Answer string
 	Own    bool // the human uses the account of the director's token
-	// Merged means that the check of its pull request fails at first. Once the check passes, the demo's human merges
-	// the pull request, and the branch is removed.
+	// Merged means that its pull request's check fails at first. Once the check passes, the demo's human merges the
+	// pull request, and the branch is removed.
 	Merged bool
 
 	Loop    bool   // the agent is a real loop of model and tools, and its provider sometimes refuses

@@ -139,7 +139,7 @@ func makeDir(fleet, runtime string) (string, *os.File, error) {
 	if err == nil {
 		_, err = lock.WriteString(runtime)
 	}
-	// Workers of another user must reach their checkouts, but must not list the directory.
+	// Workers that run as another user must reach their checkouts, but must not list the directory.
 	if err == nil && os.Getuid() == 0 {
 		err = errors.Join(os.Chmod(unlocked, 0o711), os.Mkdir(filepath.Join(unlocked, "data"), 0o711))
 	}
@@ -186,7 +186,7 @@ func (s *world) openGitHub(ctx context.Context) (err error) {
 	return nil
 }
 
-// labelIssues adds the task label to the issues of the scenarios, except to the issue that limitRequests offers later.
+// labelIssues adds the task label to the scenarios' issues, except to the issue that limitRequests offers later.
 func (s *world) labelIssues(chosen []scenario) {
 	for _, c := range chosen {
 		if !c.Limit {

@@ -143,7 +143,7 @@ func table(round) error {
 	return nil
 }
 
-// eat fills memory and writes to every page, because the kernel allocates only such pages.
+// eat fills memory and writes to every page, because the kernel allocates a page only when it is written to.
 func eat(bytes int) (kept [][]byte) {
 	const part = 32 << 20
 	for ; bytes > 0; bytes -= part {
@@ -204,8 +204,8 @@ func shelf(r round) error {
 	return errors.New("the input lacks the fault of the first attempt's work")
 }
 
-// plantedKey has the form of an AWS key, and is invalid. It is assembled from parts, so that the source does not
-// contain the whole key.
+// plantedKey looks like an AWS key, but is invalid. It is assembled from parts, so that the source does not contain the
+// whole key.
 const plantedKey = "AKIA" + "Q3ZXRT7YHWJ2LMNB"
 
 // publish does the task correctly, but leaves a key in the source.
