@@ -115,9 +115,9 @@ func (s *store) commitOf(fullName, branch string) (string, bool) {
 	return sha, err == nil
 }
 
-// serveGit answers requests of git's smart HTTP protocol. Everybody may fetch, but a push needs the token of a user
-// with write access. The server starts upload-pack and receive-pack itself, because git http-backend would start
-// another process for each request.
+// serveGit answers requests of git's smart HTTP protocol. Anyone may fetch, but a push needs the token of a user with
+// write access. The server starts upload-pack and receive-pack itself, because git http-backend would start another
+// process for each request.
 func (s *gate) serveGit(w http.ResponseWriter, r *http.Request) {
 	name, path, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), ".git/")
 	s.mu.Lock()

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// errNotMergeable is the error of a merge that is not allowed, because the pull request has conflicts, is a draft or
+// errNotMergeable is the error for a merge that is not allowed, because the pull request has conflicts, is a draft or
 // closed, or does not meet the requirements of Protection.
 var errNotMergeable = errors.New("Pull Request is not mergeable") //nolint:staticcheck // GitHub's own words
 

@@ -353,7 +353,7 @@ func (s *Server) Issues(fullName string) (all []Issue) {
 	return all
 }
 
-// Events returns the changes to an issue, oldest first, or of all issues for "".
+// Events returns the changes to an issue, oldest first, or to all issues for "".
 func (s *store) Events(issueKey string) []Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
