@@ -115,7 +115,7 @@ func (t *transport) repoOf(target *url.URL) string {
 }
 
 // another returns another repository that GitHub has served to this process, or "". If otherOwner is set, the
-// repository must also have another owner.
+// repository must also have a different owner.
 func (t *transport) another(repo string, otherOwner bool) string {
 	owner, _, _ := strings.Cut(repo, "/")
 	return t.served.find(func(r string) bool {

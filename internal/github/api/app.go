@@ -74,8 +74,8 @@ func (a *App) Token(ctx context.Context) (string, error) {
 	return "", e
 }
 
-// appRefusal returns the *Error for a refused request of the App. If the App is suspended or rate-limited, the error is
-// transient.
+// appRefusal returns the *Error for a refused request from the App. If the App is suspended or rate-limited, the error
+// is transient.
 func appRefusal(op string, answer *http.Response, body []byte) *Error {
 	e := &Error{
 		Kind: kindOfStatus(answer.StatusCode), Status: answer.StatusCode, Op: op,

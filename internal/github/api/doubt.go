@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// One wrong answer of a proxy, or of a GitHub server with old data, must not end a claim. Retake therefore accepts that
-// an issue is missing, or a credential is refused, only after doubtTimes such answers over at least doubtFor.
+// One wrong answer from a proxy, or from a GitHub server with old data, must not end a claim. Retake therefore accepts
+// that an issue is missing, or a credential is refused, only after doubtTimes such answers over at least doubtFor.
 const (
 	doubtFor   = time.Minute
 	doubtTimes = 3

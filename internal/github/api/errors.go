@@ -18,7 +18,7 @@ import (
 // ErrWritesDisabled is the error of every change to GitHub while writes are off.
 var ErrWritesDisabled = errors.New("github: writes are disabled: set github.writes = true to let Retake change issues")
 
-// ErrNotSent is wrapped by errors of an Options.Transport that did not send the request. GitHub is not the cause.
+// ErrNotSent is wrapped by errors from an Options.Transport that did not send the request. GitHub is not the cause.
 var ErrNotSent = errors.New("github: not sent")
 
 // Kind determines how a caller reacts to an Error.
@@ -180,8 +180,8 @@ func complaintText(c gh.ErrorResponse, limit int) string {
 	return prose.Clip(strings.Join(strings.Fields(prose.Printable(strings.Join(parts, "; "))), " "), limit)
 }
 
-// Accepted returns the error of a write that creates an object with a number. If the answer claims success but lacks
-// the number, the error is transient, because a proxy may have dropped the request.
+// Accepted returns the error of a write that creates a numbered object. If the answer claims success but lacks the
+// number, the error is transient, because a proxy may have dropped the request.
 func Accepted[N int | int64](number N, what string, err error) error {
 	if err == nil && number == 0 {
 		return Transient(what+" was accepted, but the answer does not show it", nil)

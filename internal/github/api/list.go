@@ -4,7 +4,7 @@ import (
 	gh "github.com/google/go-github/v60/github"
 )
 
-// PageSize is GitHub's maximum number of entries in a page.
+// PageSize is GitHub's maximum number of entries per page.
 const PageSize = 100
 
 // listPages is the maximum number of pages that EachPage reads.

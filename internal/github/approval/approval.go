@@ -87,8 +87,8 @@ func (c *Approvals) Approved(ctx context.Context, i tracker.Issue) (Approval, er
 	return a, nil
 }
 
-// approvedUnedited returns the current text if its author has write access. It is for issues with a history that GitHub
-// did not return. noHistory is the error of that request.
+// approvedUnedited returns the current text if its author has write access. It is used for issues with a history that
+// GitHub did not return. noHistory is the error of that request.
 func (c *Approvals) approvedUnedited(ctx context.Context, p api.Place, i tracker.Issue, noHistory error) (Approval,
 	error,
 ) {

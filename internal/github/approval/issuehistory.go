@@ -167,7 +167,7 @@ func latestOffer(h tracker.LabelHistory) int {
 	return -1
 }
 
-// errNoHistory is wrapped by errors that mean that GraphQL did not return the history of an issue.
+// errNoHistory is wrapped by errors that mean GraphQL did not return an issue's history.
 var errNoHistory = errors.New("approval: no history")
 
 // askHistory requests one page of the history.

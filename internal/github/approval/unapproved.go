@@ -23,7 +23,7 @@ type editedPage struct {
 	People string
 }
 
-// SayEdited posts one comment per approval, which says that the text was edited later and that agents do not get the
+// SayEdited posts one comment per approval, which says that the text was edited later and that agents do not see the
 // edit.
 func (c *Approvals) SayEdited(ctx context.Context, key string, a Approval) error {
 	return c.sayOnce(ctx, key, key+" "+api.Format(a.At), "edited", editedPage{a, strings.Join(a.Without, ", ")})

@@ -67,8 +67,8 @@ type Escalation struct {
 	TakesReply bool
 }
 
-// Escalate asks a person for help. It writes a comment, adds the blocked label and removes the other labels of the
-// director. A repeated call completes missing steps, but does not restore a blocked label that a person has removed.
+// Escalate asks a person for help. It writes a comment, adds the blocked label and removes the director's other labels.
+// A repeated call completes missing steps, but does not restore a blocked label that a person has removed.
 func (c *Asker) Escalate(ctx context.Context, e Escalation) error {
 	_, err := c.Ask(ctx, e)
 	return err
@@ -148,7 +148,7 @@ func (c *Asker) escalationText(e Escalation) string {
 	return text
 }
 
-// needsHuman is the reason of a question that an agent asks.
+// needsHuman is the reason for a question that an agent asks.
 const needsHuman = "needs_human"
 
 // escalationPage is the data for pages/escalation.md.

@@ -42,7 +42,7 @@ const (
 	NotEligible Outcome = "not_eligible" // closed, a pull request, not labelled as work, blocked or in review
 )
 
-// Request asks for a claim of an issue. After a crash or an error, the caller repeats the request, which then continues
+// Request asks for a claim on an issue. After a crash or an error, the caller repeats the request, which then continues
 // the interrupted claim. If the claim was already won, the request restores the claimed label, so that a task can
 // continue after a person has unblocked it.
 type Request struct {
@@ -228,7 +228,7 @@ const (
 	inReview      = "in review"
 )
 
-// unclaimable returns the state that prevents any claim of an issue, or "".
+// unclaimable returns the state that prevents any claim on an issue, or "".
 func (c *Claims) unclaimable(i tracker.Issue) string {
 	switch {
 	case i.IsPullRequest:
@@ -243,7 +243,7 @@ func (c *Claims) unclaimable(i tracker.Issue) string {
 	return ""
 }
 
-// ineligible returns the reason that prevents this claim of an issue, or "". The issue must not have another holder. An
+// ineligible returns the reason that prevents this claim on an issue, or "". The issue must not have another holder. An
 // issue without the task label is eligible in three cases:
 //
 //   - This claim already holds it.
@@ -343,7 +343,7 @@ func (c *Claims) isFreshClaim(r tracker.Comment) bool {
 	return err == nil && tracker.SameText(fresh, r.Body)
 }
 
-// undo ends a claim of an issue that agents must not work on. If the claim is fresh, it also added the claimed label,
+// undo ends a claim on an issue that agents must not work on. If the claim is fresh, it also added the claimed label,
 // so undo removes the label. It does this before it deletes the comment, because a repeated undo needs the comment.
 func (c *Claims) undo(ctx context.Context, t tracker.Thread, m tracker.Marker, why string) (Result, error) {
 	if holder, ok := t.Holder(); ok && t.IsOwnClaim(c.read.Fleet, holder, m.Nonce) && c.isFreshClaim(holder) {

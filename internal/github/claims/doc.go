@@ -1,3 +1,3 @@
-// Package claims makes claims of issues, updates their comments, and ends them. The claim comment is the lock; see
+// Package claims makes claims on issues, updates their comments, and ends them. The claim comment is the lock; see
 // package github.
 package claims

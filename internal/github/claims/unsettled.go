@@ -15,7 +15,7 @@ import (
 // director leaves the issue to people. Without a limit, it could compete with another automation forever.
 const unsettledTries = 3
 
-// unsettled counts the successive claims of an issue during which its labels changed.
+// unsettled counts the successive claims on an issue during which its labels changed.
 type unsettled struct {
 	times   int
 	offered int64 // id of the last event that added the task label before we gave up

@@ -10,7 +10,7 @@ type Answer struct {
 	// CommentID and At together identify one text of a comment. An edit keeps the id and changes At.
 	CommentID int64
 	By        string
-	At        time.Time // time of the last edit, in whole seconds UTC of GitHub's clock
+	At        time.Time // time of the last edit by GitHub's clock, in whole seconds, UTC
 	Text      string    // the whole comment, without control characters; at most answerLimit characters
 	Command   Name
 	// Rest is the text after a command and its argument. It is empty if the command is not carried out.

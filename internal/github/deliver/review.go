@@ -65,8 +65,8 @@ const (
 var badConclusions = []string{"failure", "timed_out", "action_required", "startup_failure"}
 
 // PullRequest reads a pull request in the repository of an issue, with its checks and change requests. It uses at least
-// one request of the hourly limit, even if the pull request is unchanged. GitHub's answer contains counters of the
-// repository, so its ETag changes with every push and issue.
+// one request of the hourly limit, even if the pull request is unchanged. GitHub's answer contains the repository's
+// counters, so its ETag changes with every push and issue.
 func (c *Deliveries) PullRequest(ctx context.Context, key string, number int) (PullRequest, error) {
 	p, err := api.ParseKey(key)
 	if err != nil {

@@ -14,7 +14,7 @@ const (
 )
 
 // Lower limits for less urgent requests. Progress edits may use progressPerHour of the hourly limit, and claims may use
-// claimsPerMinute of the limit per minute. Only escalations may use the two reserves.
+// claimsPerMinute of the per-minute limit. Only escalations may use the two reserves.
 const (
 	progressPerHour = 400
 	contentReserve  = 20

@@ -80,7 +80,7 @@ func (g *Gate) Lift(resource string) {
 	})
 }
 
-// Refused returns since when, and why, GitHub has refused the whole account. It returns zero while GitHub accepts the
+// Refused returns when GitHub started to refuse the whole account, and why. It returns zero while GitHub accepts the
 // account.
 func (g *Gate) Refused() (since time.Time, why string) {
 	g.mu.Lock()
@@ -91,7 +91,7 @@ func (g *Gate) Refused() (since time.Time, why string) {
 	return g.silence.since, g.silence.why
 }
 
-// Away returns since when GitHub has not answered, and the last failure. It returns zero while GitHub answers.
+// Away returns when GitHub stopped answering, and the last failure. It returns zero while GitHub answers.
 func (g *Gate) Away() (since time.Time, why string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -68,8 +68,8 @@ func New(o Options) *Gate {
 // ticketKey is the key of the ticket in a context. go-github passes only the context on to its transport.
 type ticketKey struct{}
 
-// InOneGo gives all requests with the returned context the same age. An operation of several requests can then complete
-// before the gate admits requests of later operations in its lane.
+// InOneGo gives all requests with the returned context the same age. An operation with several requests can then
+// complete before the gate admits requests of later operations in its lane.
 func (g *Gate) InOneGo(ctx context.Context) context.Context {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -253,7 +253,7 @@ func (g *Gate) admit(r *Request, now time.Time) {
 	}
 }
 
-// blocked is the wait of a write that has to wait for the end of another write.
+// blocked is the wait of a write that must wait until another write ends.
 const blocked = -1
 
 // waitFor returns how long r must wait, or blocked. If hold is true, r must wait even if wait is 0, and less urgent

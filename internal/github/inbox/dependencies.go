@@ -20,7 +20,7 @@ import (
 const mostReferences = 20
 
 var (
-	// dependsLine matches a part of a line, such as "Blocked by #1, acme/gadgets#2 and
+	// dependsLine matches part of a line, such as "Blocked by #1, acme/gadgets#2 and
 	// https://github.com/acme/gadgets/issues/3".
 	dependsLine = regexp.MustCompile(`(?i)\b(?:blocked by|depends on)\b:?\s+((?:` + referenceForm +
 		`)(?:(?:\s*,\s*|\s+and\s+|\s*,\s*and\s+|\s+)(?:` + referenceForm + `))*)`)

@@ -48,7 +48,7 @@ type FoundPull struct {
 	Change int64
 }
 
-// findPages is the maximum number of pages that FindTasks reads of each list. They contain the latest 1,000 entries.
+// findPages is the maximum number of pages that FindTasks reads from each list. They contain the latest 1,000 entries.
 const findPages = pollPages
 
 // FindTasks finds our claims in a repository. It reads the issues with our labels, including closed issues, the issues

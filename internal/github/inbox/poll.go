@@ -36,7 +36,7 @@ const (
 	pollPages = 10 // the next poll reads the rest
 	// cursorOverlap is subtracted from the first cursor, because GitHub's lists may lag behind its clock.
 	cursorOverlap = 10 * time.Second
-	sameSecond    = 100 // maximum number of requests of a poll in which many entries have the same update time
+	sameSecond    = 100 // maximum number of requests for a poll in which many entries have the same update time
 )
 
 // Page is the result of one Poll.

@@ -20,9 +20,8 @@ var ErrSignature = errors.New("github: webhook: the signature does not match the
 func Signed(h http.Header) bool { return strings.HasPrefix(h.Get(gh.SHA256SignatureHeader), "sha256=") }
 
 // OpenWebhook checks the signature of a webhook in constant time, and then reads it. It accepts only the HMAC with
-// SHA-256, not the older HMAC with SHA-1. It returns ErrSignature, an error about the content type, or an error of
-// ReadWebhook.
-// https://docs.github.com/webhooks/using-webhooks/validating-webhook-deliveries
+// SHA-256, not the older HMAC with SHA-1. It returns ErrSignature, an error about the content type, or an error from
+// ReadWebhook. https://docs.github.com/webhooks/using-webhooks/validating-webhook-deliveries
 func OpenWebhook(h http.Header, body []byte, secret string) (Notice, error) {
 	signature := h.Get(gh.SHA256SignatureHeader)
 	if secret == "" || !Signed(h) || gh.ValidateSignature(signature, body, []byte(secret)) != nil {

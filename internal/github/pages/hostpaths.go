@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// HostPath is a directory of the director's machine. Public text shows Name instead of Path.
+// HostPath is a directory on the director's machine. Public text shows Name instead of Path.
 type HostPath struct{ Path, Name string }
 
-// hostPaths replaces directories of the director's machine in texts.
+// hostPaths replaces directories on the director's machine in texts.
 type hostPaths []hostPath
 
 type hostPath struct {

@@ -20,7 +20,7 @@ type Cleaner struct {
 }
 
 // Clean removes escape sequences, secrets, invisible characters and directories of this machine. Callers must truncate
-// the text only afterwards, because Clean cannot recognize a part of a secret.
+// the text only afterwards, because Clean cannot recognize part of a secret.
 func (r Cleaner) Clean(text string) string {
 	return r.mask(prose.Visible(prose.Printable(r.known.Mask(text))))
 }

@@ -12,7 +12,7 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// plainFuncs has the template functions for values that are not text from agents or people.
+// plainFuncs holds the template functions for values that are not text from agents or people.
 var plainFuncs = template.FuncMap{
 	"argv":     plaintext.CommandLine,
 	"brief":    brief,

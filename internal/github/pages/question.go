@@ -13,7 +13,7 @@ const questionTitle = "### Retake needs a human: "
 type Asked struct{ Title, URL string }
 
 // AskedIn returns the title and the address of the question in a comment. If a person removed the title line, the title
-// is a general text.
+// is a generic text.
 func AskedIn(body, url string) Asked {
 	if body == "" {
 		return Asked{}

@@ -55,5 +55,5 @@ type UsageLine struct {
 // StateBlocked is the state of a task waiting for an answer.
 const StateBlocked = "Blocked"
 
-// AskedLine is a file that people should read before they check the branch out.
+// AskedLine is a file that people should read before they check out the branch.
 type AskedLine struct{ Path, Why string }

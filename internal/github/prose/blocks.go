@@ -25,7 +25,7 @@ type Style struct {
 // deepest is the maximum nesting of quotations and lists.
 const deepest = 5
 
-// The parsers read Markdown like GitHub, but do not recognize bare URLs, which writer.text handles. lines parses a text
+// The parsers read Markdown like GitHub, but do not recognize bare URLs, which writer.text handles. lines parses text
 // as one paragraph.
 var (
 	inlineParsers = parser.WithInlineParsers(append(parser.DefaultInlineParsers(),
@@ -39,7 +39,7 @@ var (
 	lines = parser.NewParser(parser.WithBlockParsers(util.Prioritized(parser.NewParagraphParser(), 1)), inlineParsers)
 )
 
-// Blocks renders a text as paragraphs of Markdown, at most limit characters long.
+// Blocks renders text as paragraphs of Markdown, at most limit characters long.
 func Blocks(words string, limit int, style Style) string {
 	return fitting(strings.TrimSpace(words), limit, func(words string) string {
 		d := document{style, []byte(words)}
@@ -47,7 +47,7 @@ func Blocks(words string, limit int, style Style) string {
 	})
 }
 
-// Line renders a text as one line of Markdown, at most limit characters long.
+// Line renders text as one line of Markdown, at most limit characters long.
 func Line(words string, limit int, style Style) string {
 	return fitting(strings.Join(strings.Fields(words), " "), limit, func(words string) string {
 		d := document{style, []byte(words)}
@@ -55,7 +55,7 @@ func Line(words string, limit int, style Style) string {
 	})
 }
 
-// fitting renders as much of a text as fits into limit. It cuts the input, because a cut in the rendered text could
+// fitting renders as much of the text as fits within limit. It cuts the input, because a cut in the rendered text could
 // break its Markdown.
 func fitting(words string, limit int, write func(string) string) string {
 	for most := limit; most > 0; {

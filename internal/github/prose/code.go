@@ -10,7 +10,7 @@ var (
 	anyBlank  = regexp.MustCompile(`[\n\t]`)
 )
 
-// Code renders a text as inline code. Backticks in the text cannot end the code.
+// Code renders text as inline code. Backticks in the text cannot end the code.
 func (s Style) Code(text string) string {
 	text = anyBlank.ReplaceAllString(s.parted(text), " ")
 	if strings.TrimSpace(text) == "" {
@@ -27,7 +27,7 @@ func (s Style) Code(text string) string {
 	return ticks + text + ticks
 }
 
-// Fence renders a text as a code block. Backticks in the text cannot end the block.
+// Fence renders text as a code block. Backticks in the text cannot end the block.
 func (s Style) Fence(text string) string {
 	ticks := strings.Repeat("`", max(3, longest(text)+1))
 	return ticks + "text\n" + s.parted(text) + "\n" + ticks

@@ -91,7 +91,7 @@ func (d document) emphasis(n ast.Node, mark string, wanted bool) []run {
 	return append(append([]run{{asMark, mark}}, inner...), run{asMark, mark})
 }
 
-// resolved returns a text with Markdown's escapes and entities resolved.
+// resolved returns text with Markdown's escapes and entities resolved.
 func (d document) resolved(raw []byte) string {
 	if !bytes.ContainsAny(raw, `&\`) {
 		return string(raw)

@@ -20,7 +20,7 @@ var (
 		`(?i)(@)([a-z0-9_-])|(#)([0-9])|(\bGH-)([0-9])|(\b[a-z][a-z0-9+.-]*:)(//)|(\bwww\.)(\S)|(<!)([->])`)
 )
 
-// Plain renders a text for a title or a commit message, where Markdown does not apply. The text cannot close issues,
+// Plain renders text for a title or a commit message, where Markdown does not apply. The text cannot close issues,
 // mention people, link, name authors, skip checks, or instruct release programs and bots. Plain removes the scheme of
 // URLs, and splits other tokens with gap.
 func Plain(text, gap string) string {

@@ -35,7 +35,7 @@ var (
 	footnote  = regexp.MustCompile(`^\[\^[^\]\s]+\]:`)
 )
 
-// seenAttributes lists the attributes of HTML that name a target or affect the layout of the page. All other attributes
+// seenAttributes lists the HTML attributes that name a target or affect the layout of the page. All other attributes
 // can contain hidden text.
 var seenAttributes = []string{
 	"href", "src", "width", "height", "align", "open", "checked", "disabled", "start",

@@ -15,7 +15,7 @@ import (
 
 // Issue is the part of an issue that Retake reads.
 type Issue struct {
-	Key           string // "owner/repo#n" as requested, even after a rename of the repository
+	Key           string // "owner/repo#n" as requested, even after the repository was renamed
 	Number        int
 	Title, Body   string
 	State         string    // open | closed

@@ -69,7 +69,7 @@ func (c *Reader) MayTriage(ctx context.Context, p api.Place, login string) (bool
 }
 
 // mayMark is like MayWrite, for the author of a marker. left is the number of requests that it may still send. If left
-// is 0, mayMark returns a transient error. A retry of the caller then continues with the cached answers.
+// is 0, mayMark returns a transient error. When the caller retries, it continues with the cached answers.
 func (c *Reader) mayMark(ctx context.Context, p api.Place, login string, left *int) (bool, error) {
 	r, known := c.rights.Get(rightKey(p, login))
 	if known && (r.stands() || !r.write && time.Since(r.asked) < noMarkerKept) {

@@ -11,7 +11,7 @@ import (
 // Labels holds the names of the four labels that show an issue's state. The package ignores case, as GitHub does.
 type Labels struct{ Task, Claimed, Blocked, Review string }
 
-// Reader reads issues, their comments and the history of their labels. It also checks the rights of authors.
+// Reader reads issues, their comments and the history of their labels. It also checks authors' rights.
 type Reader struct {
 	conn    *api.Conn
 	Fleet   string
