@@ -1,6 +1,6 @@
 // Package gitwords interprets the error messages of git and git servers, because git reports failures only as text.
-// Package workspace reads the output of its git commands with the table, and package classify reads the output of
-// agents and checks with it.
+// Package workspace uses the table to read the output of its git commands, and package classify uses it to read the
+// output of agents and checks.
 //
 // # Invariants
 //

@@ -39,7 +39,7 @@ type Row struct {
 	// may lack the host.
 	DirectorOnly bool
 	// A message has this meaning if it contains one of the texts, which are in lower case. The texts in Plain are
-	// specific enough for the output of any program. The texts in Texts apply only to the output of git.
+	// specific enough for the output of any program. The texts in Texts apply only to git's output.
 	Plain, Texts []string
 	Examples     []string
 }
