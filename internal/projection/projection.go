@@ -26,7 +26,7 @@ import (
 
 // Projection accumulates batches of the journal. It belongs to one goroutine, unless its type documents otherwise.
 type Projection interface {
-	// Apply adds the records of the batch at seq. Sequences rise, but batches may be missing.
+	// Apply adds the records of the batch at seq. Sequences increase, but batches may be missing.
 	Apply(seq uint64, records []fsm.Record)
 }
 

@@ -46,7 +46,7 @@ func Journal(ctx context.Context, j Source, take Take) error {
 	return After(ctx, j, begin, take)
 }
 
-// After passes every batch that follows the given head to take.
+// After calls take for every batch after the given head.
 func After(ctx context.Context, j Source, after bus.Head, take Take) error {
 	return Batches(ctx, func(ctx context.Context, fn func(uint64, []byte) error) error {
 		_, err := j.Records(ctx, after, func(r chain.Record) error { return fn(r.Seq, r.Data) })
