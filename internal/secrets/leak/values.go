@@ -64,8 +64,8 @@ func isNoWord(text string) bool {
 }
 
 // random reports whether letters and digits look random, with at least one change per four characters. A change is a
-// letter next to a digit, or a capital after a small letter. Words, model names, versions and dates have fewer changes.
-// Base62 and hexadecimal digits have nearly twice as many.
+// letter next to a digit, or an upper-case letter after a lower-case one. Words, model names, versions and dates have
+// fewer changes. Base62 and hexadecimal digits have nearly twice as many.
 func random(text string) bool {
 	changes, n := 0, 0
 	var before byte

@@ -372,7 +372,7 @@ func isIdentifier(value string) bool { return identifier.MatchString(value) }
 
 // isDrawn reports whether a value looks random. It must have at least 16 characters of a key alphabet. It must also
 // consist of hexadecimal digits, or have at least one change per five characters. A change is a letter next to a digit,
-// or a capital after a small letter.
+// or an upper-case letter after a lower-case one.
 func isDrawn(value string) bool {
 	if len(value) < 16 || !alphabet.MatchString(value) {
 		return false

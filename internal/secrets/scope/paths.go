@@ -91,7 +91,7 @@ func (l *Look) labelAdvice(name string) string {
 	return "no label in scope.allow allows it"
 }
 
-// Asked is a file that only a draft may change, because tools of people or other agents obey it.
+// Asked is a file that only a draft may change, because people's tools or other agents obey it.
 type Asked struct{ Path, Glob, Why string }
 
 // Ask notes a path that differs from the base branch if Options.Ask protects it. Unlike File, it also needs the paths

@@ -131,7 +131,7 @@ func (l *Look) File(f File) (wantContent bool) {
 }
 
 // Content checks a file's content. base returns the content on the base branch. Secrets in that content do not count as
-// new. In files of AllowSecrets, Content searches only for known values of the director, because those are never test
+// new. In files of AllowSecrets, Content searches only for the director's known values, because those are never test
 // data.
 func (l *Look) Content(ctx context.Context, f File, text string, base func() (string, error)) error {
 	if f.Link && leaves(f.Path, text) {
@@ -197,7 +197,7 @@ func (l *Look) LeftOut(name, submodule string) {
 	}
 }
 
-// Filtered adds a file of the patch that a filter of .gitattributes would store in another form.
+// Filtered adds a file in the patch that a .gitattributes filter would store in a different form.
 func (l *Look) Filtered(name, filter string) {
 	if l.rules.raw.Match(name) {
 		return

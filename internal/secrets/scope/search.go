@@ -58,7 +58,7 @@ const (
 	// pieceBytes is the size of one searched piece. Pieces are small, because the time of a search grows with the
 	// square of the number of findings.
 	pieceBytes = 64 << 10
-	// overlapBytes is the overlap of two pieces. It is longer than the longest secret, a private key.
+	// overlapBytes is the overlap between two pieces. It is longer than the longest secret, a private key.
 	overlapBytes = 8 << 10
 )
 

@@ -121,7 +121,7 @@ func (u *unpacker) tar(text string, depth int) error {
 	}
 }
 
-// compressed returns a reader of a format that contains one file.
+// compressed returns a reader for a format that contains one file.
 func compressed(open func(io.Reader) (io.Reader, error)) func(*unpacker, string, int) error {
 	return func(u *unpacker, text string, depth int) error {
 		from, err := open(bytes.NewReader([]byte(text)))
