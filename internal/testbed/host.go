@@ -42,7 +42,7 @@ type Host interface {
 	// Networks lists the networks with the fleet's name.
 	Networks(ctx context.Context) ([]string, error)
 
-	// Clear removes the objects of the fleet. Its error lists the objects that remain.
+	// Clear removes the fleet's objects. Its error lists the objects that remain.
 	Clear(ctx context.Context) error
 	Close() error
 }
