@@ -75,7 +75,7 @@ var idiomTexts = map[string][]string{
 	},
 }
 
-// natural matches phrases that are fine although a pattern above matches them.
+// natural matches phrases that are fine even though a pattern above matches them.
 var natural = regexp.MustCompile(`\b(there (is|are|was|were) no|no longer|no-op|does nothing|nothing to|` +
 	`(part|copy|because|out|most|all|one|rest|any|ahead|instead) of it|none of|all of what|stands for|each other's|looks like|looks up|` +
 	`and so on|or so|if so|not (yet )?known to|as is)\b`)
