@@ -213,7 +213,7 @@ func shapeOf(path string, raw json.RawMessage) []string {
 	return slices.Compact(all)
 }
 
-// anyKeys lists objects with data as their keys, such as the names of headers.
+// anyKeys lists objects with data as their keys, such as header names.
 var anyKeys = []string{"headers", "headers[]", "deps", "context", "signatures"}
 
 func (f *files) readCorpus(path string) bool {

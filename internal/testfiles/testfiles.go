@@ -58,7 +58,7 @@ func Corpus(t testing.TB) []Line {
 	return slices.Clone(data(t).lines)
 }
 
-// OpenAPI returns the path of GitHub's description of its API.
+// OpenAPI returns the path of GitHub's API description.
 func OpenAPI() (string, error) {
 	f, err := load()
 	if err != nil {
@@ -67,7 +67,7 @@ func OpenAPI() (string, error) {
 	return f.openAPI, nil
 }
 
-// Webhooks returns GitHub's examples of webhooks by the names of their files.
+// Webhooks returns GitHub's examples of webhooks by file name.
 func Webhooks(t testing.TB) map[string][]byte {
 	t.Helper()
 	return data(t).webhooks
