@@ -22,8 +22,7 @@ type connections struct {
 	intake *intake
 	sys    *nats.Conn
 
-	// reconnects is the number of times that sys had reconnected when open was last cleared. A different number means that events were
-	// missed.
+	// reconnects is sys's reconnect count when open was last cleared. A different count means that events were missed.
 	reconnects uint64
 	open       map[string]map[string]bool // maps a worker to its connections, each as server and number
 
