@@ -151,13 +151,13 @@ func fleetFilter(fleet string) filters.Args {
 	return filters.NewArgs(filters.Arg("label", LabelFleet+"="+fleet))
 }
 
-// apiTime parses a time of the daemon. The daemon's "never" is the year 1, like Go's zero time.
+// apiTime parses a time from the daemon. The daemon's "never" is the year 1, like Go's zero time.
 func apiTime(text string) time.Time {
 	t, _ := time.Parse(time.RFC3339Nano, text) // zero if unreadable
 	return t.UTC()
 }
 
-// signal sends a signal. accepted is false if the container had ended.
+// signal sends a signal. accepted is false if the container had already ended.
 func (e *engine) signal(ctx context.Context, id, attemptID, name string) (accepted bool, err error) {
 	err = e.api.ContainerKill(ctx, id, name)
 	switch {
@@ -181,8 +181,8 @@ func (e *engine) awaitEnd(ctx context.Context, id string, limit time.Duration) (
 	waiting, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	result, failed := e.api.ContainerWait(waiting, id, apicontainer.WaitConditionNotRunning)
-	// Exactly one channel delivers, even after the limit, so wait for it. Returning earlier would leak the client's
-	// goroutine.
+	// Exactly one of the channels delivers a result, even after the limit, so wait for it. Returning earlier would leak
+	// the client's goroutine.
 	select {
 	case r := <-result:
 		if r.Error != nil {

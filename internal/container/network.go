@@ -22,7 +22,7 @@ import (
 // therefore create two networks.
 const twinAge = time.Second
 
-// workerNetwork is the network of the workers.
+// workerNetwork is the workers' network.
 type workerNetwork struct {
 	*engine
 	name     string

@@ -188,7 +188,7 @@ func (e *engine) removeHelper(ctx context.Context, attemptID string) error {
 	return nil
 }
 
-// copyArchive streams the tar archive of a spec, because the worker's program takes tens of megabytes.
+// copyArchive streams the tar archive of a spec, because the worker's program is tens of megabytes long.
 func (e *engine) copyArchive(ctx context.Context, id string, spec Spec, withWorker bool) error {
 	var worker io.Reader
 	var size int64

@@ -146,7 +146,7 @@ func (e *engine) remove(ctx context.Context, id, attemptID string) error {
 	if err := e.removeHelper(ctx, attemptID); err != nil { // left by an interrupted Ensure
 		return err
 	}
-	// A conflict means that a removal is in progress, for which the loop waits.
+	// A conflict means that a removal is already in progress. The loop below waits for it.
 	crashpoint.Reached("container/remove/before")
 	err := e.api.ContainerRemove(ctx, id, apicontainer.RemoveOptions{RemoveVolumes: true})
 	crashpoint.Reached("container/remove/after")

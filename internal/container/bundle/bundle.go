@@ -3,8 +3,8 @@
 //
 // The bundle arrives as files that only an init container mounts. The init container runs the worker's program, which
 // unpacks the bundle and copies itself into a volume (Unpack). The attempt's container mounts this volume as
-// container.Dir and starts with the copy (Enter). Enter deletes the variables and the input from the disk, makes the
-// input its standard input, and becomes the worker. By then, files, arguments and the cluster's view of the pod no
+// container.Dir and starts by running the copy (Enter). Enter deletes the variables and the input from the disk, makes
+// the input its standard input, and becomes the worker. By then, files, arguments and the cluster's view of the pod no
 // longer contain variables or input. The input stays in an unlinked file until the worker has read it (Input).
 //
 // The worker links this package, so the package must not import engine clients.

@@ -72,7 +72,7 @@ func takeAway(path string) (*os.File, error) {
 	return f, os.Remove(path)
 }
 
-// merged returns the variables of both lists. For a name in both, it uses the value in ours.
+// merged returns the variables of both lists. For a name in both, it uses the value from ours.
 func merged(own, ours []string) []string {
 	set := map[string]bool{}
 	for _, v := range ours {

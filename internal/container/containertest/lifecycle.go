@@ -39,7 +39,7 @@ func (s harness) wantStreams(exit container.Exit, stdout, stderr string) {
 	}
 }
 
-// floodLines make some 5 MB: more than a ring keeps, but less than the log file.
+// floodLines produce about 5 MB: more than a ring keeps, but less than the log file.
 const floodLines = 100_000
 
 func wantFlood(s harness, exit container.Exit) {

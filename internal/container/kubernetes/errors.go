@@ -60,7 +60,7 @@ func answered(err error) bool {
 	return errors.As(err, &status)
 }
 
-// isQuota and isRight match the API's message, since both errors are Forbidden without a further code.
+// isQuota and isRight match the API's message, because the API reports both errors only as Forbidden.
 func isQuota(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
 }

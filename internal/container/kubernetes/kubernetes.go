@@ -61,7 +61,7 @@ var defaultLimits = limits{
 	stale:   30 * time.Second, relist: 10 * time.Minute, podless: 3 * time.Second, poll: time.Second,
 }
 
-// Kubernetes runs attempts as Jobs of a cluster. It is safe for concurrent use. Operations on the same attempt wait for
+// Kubernetes runs attempts as Jobs in a cluster. It is safe for concurrent use. Operations on the same attempt wait for
 // each other.
 type Kubernetes struct {
 	o       Options

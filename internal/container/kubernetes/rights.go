@@ -41,7 +41,7 @@ func (s *Seen) Name() string {
 	return fmt.Sprintf("Kubernetes at %s, namespace %s", s.objects.server(), s.namespace)
 }
 
-// Missing lists the needed rights that this process lacks.
+// Missing lists the required rights that this process lacks.
 func (s *Seen) Missing(ctx context.Context) (lacks []Right, err error) {
 	for _, r := range Needed() {
 		ok, err := s.objects.may(ctx, r.Verb, r.Group, r.Resource, r.Subresource)

@@ -45,7 +45,7 @@ func Leftovers(attemptID string, started *Started) ([]procfs.Process, error) {
 	return slices.DeleteFunc(all, func(p procfs.Process) bool { return !ours[p.PID] || p.PID == os.Getpid() }), nil
 }
 
-// carries reports whether a process has the variable. It is false for unreadable environments.
+// carries reports whether a process has the variable in its environment. It is false for unreadable environments.
 func carries(pid int, variable string) bool {
 	environ, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err != nil {

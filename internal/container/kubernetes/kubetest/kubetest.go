@@ -46,7 +46,8 @@ func Find() (Cluster, error) {
 // Kubeconfig returns the path of the administrator's kubeconfig.
 func (c Cluster) Kubeconfig() string { return filepath.Join(c.Dir, "kubeconfig") }
 
-// Kubectl runs kubectl as the administrator with input in, and returns its output. The error contains the output.
+// Kubectl runs kubectl as the administrator, with in as standard input, and returns its output. The error contains the
+// output.
 func (c Cluster) Kubectl(ctx context.Context, in string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, c.program, append([]string{"kubectl", "--kubeconfig", c.Kubeconfig()}, args...)...)
 	cmd.Stdin = strings.NewReader(in)
