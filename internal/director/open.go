@@ -128,7 +128,7 @@ func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 	return d, nil
 }
 
-// newDaemon returns a daemon without adapters. Intervals that the options do not set get their defaults.
+// newDaemon returns a daemon without adapters. Intervals that are unset in the options get their defaults.
 func newDaemon(o Options) *daemon {
 	now := time.Now().UTC()
 	d := &daemon{

@@ -33,7 +33,7 @@ type session struct {
 	bus         *bus.Bus // copied from the daemon, because a request may outlast the session
 	meeting     *inforce.Meeting
 	owner       *loop.Owner
-	readAgain   func(error) // ends the session, so that the next one reads the journal again
+	readAgain   func(error) // ends the session, so that the next one rereads the journal
 	runner      *loop.Runner
 	control     *workers.Control
 	hellos      *workers.Hellos

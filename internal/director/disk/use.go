@@ -46,7 +46,7 @@ func (u Use) growth(kind int) int64 {
 	return max(1, min(limits[kind].growth, (u[kind].Used+u[kind].Free)/100))
 }
 
-// Percent returns the used part of the bytes or inodes, from 0 to 100.
+// Percent returns the percentage of bytes or inodes in use, from 0 to 100.
 func (u Use) Percent(kind int) float64 {
 	return 100 * float64(u[kind].Used) / max(1, float64(u[kind].Used+u[kind].Free))
 }

@@ -52,7 +52,7 @@ func (c *Claims) Claim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return fsm.EffectEnded{Claim: end}
 }
 
-// Recheck reads the issue again. The claim is lost if the issue is closed or no longer has the claimed label.
+// Recheck rereads the issue. The claim is lost if the issue is closed or no longer has the claimed label.
 func (c *Claims) Recheck(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	i, err := c.GitHub.Issues.Issue(ctx, string(e.Task))
 	if why, gone := failure.IssueGone(err); gone {

@@ -34,7 +34,7 @@ func ClusterOptions(c config.Config, owner string) kubernetes.Options {
 	}
 }
 
-// podVariable is the environment variable with the name of the director's pod. The Helm chart sets it.
+// podVariable is the environment variable that contains the name of the director's pod. The Helm chart sets it.
 const podVariable = "POD_NAME"
 
 // wholeSeconds rounds d up to whole seconds, at least one, as clusters require of a grace period.

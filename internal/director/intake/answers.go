@@ -59,7 +59,7 @@ func (s *Answers) Read(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	})
 }
 
-// hints returns the texts by people with write access: those after a command, and plain comments.
+// hints returns the text that people with write access wrote after a command or in a plain comment.
 func hints(said []command.Answer) (out []fsm.Hint) {
 	for _, a := range said {
 		text := a.Text

@@ -18,7 +18,7 @@ type Issues struct {
 	Config   *inforce.Current
 }
 
-// Read reads the issue of an effect again.
+// Read rereads the issue of an effect.
 func (s *Issues) Read(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return failure.RetryTransient(ctx, s.Config.PollPause, func() error {
 		asked := s.Owner.Clock.Now()

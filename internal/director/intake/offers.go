@@ -46,7 +46,7 @@ type lookups struct {
 	waited map[string]bool // issues that the last poll did not look up
 }
 
-// first compares two issues for a sort. Issues that the last poll did not look up come first. Otherwise, with more
+// first compares two issues for sorting. Issues that the last poll did not look up come first. Otherwise, with more
 // issues than lookups, every poll would look up the same issues.
 func (l *lookups) first(a, b tracker.Issue) int {
 	switch {

@@ -14,8 +14,8 @@ import (
 
 const (
 	diskEvery = time.Second
-	// diskLook limits one check of the checkouts. After a check, the next one waits diskRest times as long as the
-	// check took.
+	// diskLook is the time limit for one check of the checkouts. After a check, the next one waits diskRest times as
+	// long as the check took.
 	diskLook = 30 * time.Second
 	diskRest = 5
 	// diskWarnEvery is the pause between two warnings about a disk that fills up for an unknown reason.

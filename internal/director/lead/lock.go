@@ -134,7 +134,7 @@ func (l *Lock) Renew(dir string) error {
 const bootFile = "/proc/sys/kernel/random/boot_id"
 
 // Name returns an id of the lock, made of the boot's id and the lock file's device and inode. A copy of the directory,
-// on this or on a cloned machine, has another id. Name returns "" if it cannot read these values.
+// on this or on a cloned machine, has a different id. Name returns "" if it cannot read these values.
 func (l *Lock) Name() string {
 	boot, err := os.ReadFile(bootFile)
 	if err != nil {

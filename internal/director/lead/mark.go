@@ -15,7 +15,7 @@ type Marker interface {
 	MarkLeader(ctx context.Context, leads bool) error
 }
 
-// unmarkFor limits the removal of the mark at the end of a term.
+// unmarkFor is the time limit for removing the mark at the end of a term.
 const unmarkFor = 5 * time.Second
 
 // mark publishes that this director leads, while the term lasts. It retries in the background, because leading does

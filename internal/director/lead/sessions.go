@@ -36,9 +36,8 @@ type Sessions struct {
 	started bool // a session has started, so later failures are not configuration errors
 }
 
-// lateAppends counts appends by the previous leader that arrive late. After each one, the director must read the
-// journal again. Only a few can follow each other, so a larger number means that another director writes without the
-// lease.
+// lateAppends counts appends by the previous leader that arrive late. After each one, the director must reread the
+// journal. Only a few can follow each other, so a larger number means that another director writes without the lease.
 type lateAppends int
 
 const (

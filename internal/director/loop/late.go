@@ -35,8 +35,8 @@ type Lateness struct {
 	Cause Delay         // the longest delay
 }
 
-// lag measures by how much the director is late. It remembers a delay for one heartbeat TTL, because every running
-// worker sends a heartbeat within that time. lag is safe for concurrent use.
+// lag measures the delay of the director. It remembers a delay for one heartbeat TTL, because every running worker
+// sends a heartbeat within that time. lag is safe for concurrent use.
 type lag struct {
 	ttl       time.Duration
 	throttled func() (total time.Duration, ok bool) // see Owner.Throttled
@@ -127,7 +127,7 @@ func (l *lag) lost(at time.Time) time.Duration {
 		return 0
 	}
 	first, last := l.samples[0], l.samples[len(l.samples)-1]
-	return min(last.total-first.total, last.at.Sub(first.at)) // the total adds up the times of all processors
+	return min(last.total-first.total, last.at.Sub(first.at)) // the total is the sum over all processors
 }
 
 // Late returns the director's lateness. It does not wait for the owner, and is safe for concurrent use.

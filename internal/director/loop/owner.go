@@ -113,8 +113,8 @@ func (o *Owner) Decided(ctx context.Context, body fsm.EventBody) bool {
 	return false
 }
 
-// Reload ends the session with err, which makes the caller read the journal again. It never blocks. Only the first
-// error counts.
+// Reload ends the session with err, which makes the caller reread the journal. It never blocks. Only the first error
+// counts.
 func (o *Owner) Reload(err error) {
 	select {
 	case o.broken <- err:
@@ -276,7 +276,7 @@ func (o *Owner) handle(in input) error {
 			return err
 		}
 	}
-	if in.body == nil || o.driver.Machine().Due(at) { // the machine decides about a deadline, or is read
+	if in.body == nil || o.driver.Machine().Due(at) { // a deadline is due, or the input reads the machine
 		if err := o.reportLateness(at); err != nil {
 			return err
 		}

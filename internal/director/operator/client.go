@@ -25,8 +25,7 @@ import (
 // answer in time exists, so it causes a different error.
 var ErrNotThere = errors.New("director: no answer")
 
-// ErrNotNow means that a director exists but cannot answer yet: it is starting, reading its journal again, or
-// standing by.
+// ErrNotNow means that a director exists but cannot answer yet: it is starting, rereading its journal, or standing by.
 var ErrNotNow = errors.New("director: not now")
 
 // RefusedError is a director's refusal of a request. It matches ErrNotNow if the same request may succeed later.

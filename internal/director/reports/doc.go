@@ -1,4 +1,4 @@
-// Package reports reads what workers report about their attempts. It turns each stored report into an event for the
+// Package reports reads workers' reports about their attempts. It turns each stored report into an event for the
 // machine, and keeps the reports of running attempts for the executors.
 //
 // # Invariants

@@ -6,7 +6,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// PersonsWord says that a statement is based on an unsigned report.
+// PersonsWord marks a statement that is based on an unsigned report.
 const PersonsWord = "reported by an operator, not by the worker"
 
 // OutputTail returns the end of a failed stage's output.

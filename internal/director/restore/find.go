@@ -96,7 +96,7 @@ func (r *Restorer) collect(ctx context.Context, known *fsm.Machine) (*evidence, 
 	if e.checkouts, err = r.Workspace.Claims(); err != nil {
 		return nil, err
 	}
-	for _, c := range e.checkouts { // GitHub's lists may not have the issue, because it may have lost our labels
+	for _, c := range e.checkouts { // GitHub's lists may omit the issue, because it may have lost our labels
 		e.shown[c.Nonce] = max(e.shown[c.Nonce], c.Attempt)
 		if c.Task != "" {
 			e.issue(fsm.IssueKey(c.Task), c.Nonce)

@@ -49,7 +49,7 @@ func (s *Status) pictured(m *fsm.Machine, tasks []*fsm.Task, seen seenNow) wire.
 	return out
 }
 
-// bound explains why the next issue of the queue is not claimed yet, and returns the time when that reason ends, if
+// bound explains why the next issue in the queue is not claimed yet, and returns the time when that reason ends, if
 // known. held is the GitHub limit that delays work, or "".
 func bound(m *fsm.Machine, held string, now time.Time) (waitsFor string, until *wire.Time) {
 	w, waits := m.NextWaits(now)

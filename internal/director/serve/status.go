@@ -76,7 +76,7 @@ func lateText(l loop.Lateness) string {
 	return fmt.Sprintf("late by %s, because %s: workers get %s more time before they count as silent", by, l.Cause, by)
 }
 
-// busAway is the message to people while the bus is unreachable.
+// busAway is the message shown while the bus is unreachable.
 const busAway = "the agent bus does not answer, so the director waits for it: check its server (agent_bus.url) and " +
 	"the director's log"
 

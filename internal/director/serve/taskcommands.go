@@ -99,7 +99,7 @@ func (s *TaskCommands) putTask(w http.ResponseWriter, r *http.Request) {
 	operator.Respond(w, status, a)
 }
 
-// commandView parses a command with the grammar of comments. problem is an error message for the requester.
+// commandView parses a command by the grammar for comments. problem is an error message for the requester.
 func commandView(c operator.TaskCommand, key fsm.IssueKey, by string) (v fsm.CommentView, problem string) {
 	name := strings.ToLower(c.Command)
 	if name == "release" { // the machine calls this command stop

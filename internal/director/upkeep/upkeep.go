@@ -15,8 +15,8 @@ import (
 	"retake/internal/fsm"
 )
 
-// A snapshot is saved after snapshotEvery batches, which limits the replay after a restart, and after snapshotAfter
-// if there was any batch. Only batches before a snapshot can leave the live journal.
+// A snapshot is saved after snapshotEvery batches, which limits the replay after a restart, and, if there was any
+// batch, after snapshotAfter. Only batches before a snapshot can leave the live journal.
 const (
 	snapshotEvery = 1000
 	snapshotAfter = time.Hour

@@ -235,7 +235,7 @@ func (v *Model) catchUp(ctx context.Context, book *timeline.Book, to uint64) err
 	})
 }
 
-// errViewOver asks the reader to start again with the next session.
+// errViewOver tells the reader to start over in the next session.
 var errViewOver = errors.New("director: rereading the journal, or another director leads: try again")
 
 // Read calls f with the book when it covers seq. It blocks until then, and returns an error if ctx or the session

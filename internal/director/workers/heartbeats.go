@@ -15,7 +15,7 @@ import (
 	"retake/internal/metrics"
 )
 
-// Heartbeats passes the heartbeats and progress of workers to the machine.
+// Heartbeats passes workers' heartbeats and progress to the machine.
 type Heartbeats struct {
 	Bus     *bus.Bus
 	Owner   *loop.Owner

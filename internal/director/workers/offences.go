@@ -64,7 +64,7 @@ type Ends struct {
 	Log   *zap.Logger
 }
 
-// endRetry is the pause between two tries to store a report.
+// endRetry is the pause before another try to store a report.
 const endRetry = time.Second
 
 // End stores the director's report about a running attempt, which ends the attempt and leads to a question. It
