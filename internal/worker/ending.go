@@ -63,7 +63,7 @@ func (w *worker) stopRunning(why *stopCause) {
 	}
 }
 
-// reportPanic makes one brief attempt to report a panic of the loop.
+// reportPanic makes one brief attempt to report a panic in the loop.
 func (w *worker) reportPanic(ctx context.Context, fault error) ExitCode {
 	w.log.Error("worker panicked", zap.Error(fault))
 	if w.bus == nil || w.reporting {

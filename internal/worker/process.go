@@ -91,7 +91,7 @@ func (e exit) outOfMemory(stage string) bool {
 	return e.signal == signalName(syscall.SIGKILL) || e.code == bySIGKILL || stage == wire.StageValidate
 }
 
-// processRunner runs commands as processes of the operating system.
+// processRunner runs commands as operating system processes.
 type processRunner struct {
 	reaper         *reaper
 	masks          *masks
