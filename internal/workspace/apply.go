@@ -101,7 +101,7 @@ func openUpdate(ctx context.Context, t *task, m merge) (*treeUpdate, error) {
 
 func (u *treeUpdate) close() error { return errors.Join(u.root.Close(), u.task.clearStage()) }
 
-// checkBlocked returns ErrMergeConflict if untracked content blocks a path of the update.
+// checkBlocked returns ErrMergeConflict if untracked content blocks a path in the update.
 func (u *treeUpdate) checkBlocked() error {
 	paths, err := u.blocked()
 	if err == nil && len(paths) > 0 {

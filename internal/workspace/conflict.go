@@ -167,8 +167,8 @@ var markers = []func(line string) bool{
 	func(line string) bool { return strings.HasPrefix(line, ">>>>>>> ") },
 }
 
-// hasMarkers reports whether a text has all three marker lines of a conflict, in order. A line of equals signs is not
-// enough, because it may underline a heading.
+// hasMarkers reports whether a text contains all three marker lines of a conflict, in order. A line of equals signs is
+// not enough, because it may underline a heading.
 func hasMarkers(text string) bool {
 	found := 0
 	for line := range strings.Lines(text) {

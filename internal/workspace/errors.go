@@ -126,8 +126,8 @@ func diskFailed(f diskfault.Fault) *Error {
 	return nil
 }
 
-// systemErrors classifies the errors of the operating system that are not disk faults. The first match wins. An error
-// without a match is Permanent.
+// systemErrors classifies operating system errors that are not disk faults. The first match wins. An error without a
+// match is Permanent.
 var systemErrors = []struct {
 	is   error
 	kind Kind
@@ -151,7 +151,7 @@ var systemErrors = []struct {
 	{exec.ErrWaitDelay, Transient, exec.ErrWaitDelay, ""},
 }
 
-// system turns an error of the operating system into an *Error. It returns nil and *Error unchanged.
+// system turns an operating system error into an *Error. It returns nil and *Error unchanged.
 func system(op string, err error) error {
 	if _, own := errors.AsType[*Error](err); err == nil || own {
 		return err

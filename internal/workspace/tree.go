@@ -35,7 +35,7 @@ func (o chown) Visit(e *safefile.Entry) error {
 // Leave does nothing.
 func (chown) Leave(*safefile.Entry) error { return nil }
 
-// stageTree fills the new directory dst with the files of src that git may read. It makes hard links to the files, or
+// stageTree fills the new directory dst with the files from src that git may read. It makes hard links to the files, or
 // copies them where links are impossible, and recreates symbolic links. It leaves out everything named .git, the
 // top-level .retake, files for which leaveOut returns true, sockets, pipes and devices. It also leaves out files and
 // directories with names that git refuses, such as ".GIT", and returns them along with the nested repositories. Copied
