@@ -160,7 +160,7 @@ func (w *pageWriter) end() error {
 	return w.put(p)
 }
 
-// errChunk means that a chunk does not match its digest, because its store has changed the chunk.
+// errChunk means that a chunk does not match its digest, because the store has altered the chunk.
 var errChunk = errors.New("checkpoint: digest of chunk does not match")
 
 // verified returns a fetched chunk after comparing it with its digest.

@@ -109,7 +109,7 @@ func (b *beginning) Visit(e *safefile.Entry) error {
 
 func (*beginning) Leave(*safefile.Entry) error { return nil }
 
-// forgetIfYoung makes the next scan read a file again if the times of the file might hide a later change.
+// forgetIfYoung makes the next scan reread a file if its times might hide a later change.
 func (k *known) forgetIfYoung(readAt time.Time) {
 	if readAt.UnixNano()-k.stat.changed < tellable.Nanoseconds() {
 		k.stat = stamp{}
