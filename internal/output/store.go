@@ -229,7 +229,7 @@ var (
 	fileForm    = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9_-]{0,127})(\.1)?\.jsonl(\.zst)?$`)
 )
 
-// SealOthers finishes recordings of an earlier process, except for the given attempts.
+// SealOthers finishes recordings from an earlier process, except for the given attempts.
 func (s *Store) SealOthers(there []string) {
 	s.work.Go(func() {
 		found, _ := filepath.Glob(filepath.Join(s.dir, folderName, "*", "*"+partSuffix)) // Glob accepts this pattern

@@ -9,7 +9,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// place is the cell of a state in the drawing of the machine.
+// place is the cell of a state in the drawing of the state machine.
 type place struct {
 	state  fsm.State
 	column int
@@ -82,7 +82,7 @@ func drawnMachine(count map[string]int) machinePart {
 	for _, t := range fsm.Transitions {
 		for _, from := range t.From {
 			key := [2]fsm.State{from, t.To}
-			if from == t.To { // the table below the drawing lists it
+			if from == t.To { // listed only in the table below the drawing
 				continue
 			}
 			if means[key] == "" {

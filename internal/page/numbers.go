@@ -35,7 +35,7 @@ type numbersPart struct {
 	Spent spentPart
 }
 
-// spentPart is the cost of the period per issue, merged pull request and day.
+// spentPart is the period's cost per issue, merged pull request and day.
 type spentPart struct {
 	Issues, Days                int // number of issues and days with spending
 	PerIssue, PerMerged, PerDay float64

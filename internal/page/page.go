@@ -57,7 +57,7 @@ type Undecided string
 
 func (u Undecided) Error() string { return string(u) }
 
-// Table is a table of the policy or of the rules.
+// Table is a table from the policy or the rules.
 type Table struct {
 	Name, About string
 	Head        []string

@@ -8,7 +8,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// Sizes of the drawing of the machine.
+// Sizes in the drawing of the state machine.
 const (
 	boxWidth, boxHeight = 100, 46
 	columnWidth         = 130

@@ -1,6 +1,6 @@
 // Package safefile creates, replaces, rotates and removes files atomically. After a crash or a power cut at any time, a
 // reader sees either the old content or the new. Load sets aside files that are damaged nevertheless. The director and
-// the worker write all their files through this package, as a linter enforces.
+// the worker write all their files through this package, which a linter enforces.
 //
 // Some directories belong to agents. Functions for them take an os.Root, so a symbolic link cannot redirect a write to
 // another directory, and a link at the temporary file's path is never followed. Tail reads only regular files there.

@@ -53,7 +53,7 @@ type level struct {
 
 // Walk visits all entries below a directory in the order of the file system. It returns the visitor's error unchanged.
 // It may or may not visit entries that appear or disappear during the walk. If someone moves a directory while the walk
-// is in it, Walk returns an error. It never leaves the walked directory, follows no links, and holds at most
+// is in it, Walk returns an error. It never leaves the walked directory, never follows links, and holds at most
 // openLevels+2 descriptors. Its memory use grows only with the depth. Walk adds read and search permission to a
 // directory whose owner lacks it.
 func Walk(ctx context.Context, dir string, v Visitor) (err error) {
@@ -225,8 +225,8 @@ func openReadable(parent int, name string) (int, error) {
 	return fd, err
 }
 
-// OpenFile opens a regular file for reading, even if its owner denied access. It follows no link and does not
-// block on a pipe. It returns fs.ErrNotExist if the file is gone or is no longer a regular file.
+// OpenFile opens a regular file for reading, even if its owner denied access. It does not follow links or block on a
+// pipe. It returns fs.ErrNotExist if the file is gone or is no longer a regular file.
 func (e *Entry) OpenFile() (*os.File, error) {
 	const file = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 	fd, err := unix.Openat(e.Dir, e.Name, file, 0)
