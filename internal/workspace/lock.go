@@ -28,10 +28,16 @@ func lockFile(ctx context.Context, path string) (*fileLock, error) {
 		}
 		select {
 		case <-ctx.Done():
-			return nil, &Error{Kind: Transient, Op: "lock " + path, Detail: "a git process is still running here: " +
-				ctx.Err().Error(), Err: ctx.Err()}
+			return nil, interrupted(ctx, "lock "+path)
 		case <-time.After(lockPoll):
 		}
+	}
+}
+
+// interrupted returns the error of an operation that waited for another git process when ctx ended.
+func interrupted(ctx context.Context, op string) error {
+	return &Error{
+		Kind: Transient, Op: op, Detail: "a git process is still running here: " + ctx.Err().Error(), Err: ctx.Err(),
 	}
 }
 

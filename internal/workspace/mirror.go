@@ -96,6 +96,7 @@ type mirrors struct {
 	log     *zap.Logger
 
 	renewed sync.Map // repository → time of the last refetch after damage
+	fetches fetches
 }
 
 func (m *mirrors) path(repo string) string {
@@ -112,13 +113,41 @@ func (m *mirrors) lock(ctx context.Context, repo string) (*fileLock, error) {
 	return lockFile(ctx, filepath.Join(m.dir, "locks", "mirror-"+strings.ReplaceAll(repo, "/", "+")))
 }
 
-// head updates the mirror and returns the commit of a branch. Concurrent calls for one repository run one at a time.
-func (m *mirrors) head(ctx context.Context, repo, branch string, r remote) (sha string, err error) {
-	lock, err := m.lock(ctx, repo)
-	if err != nil {
-		return "", err
+// head updates the mirror and returns the commit of a branch. Fetches of one repository run one at a time. Each fetch
+// serves all callers that began to wait before it. Otherwise, many tasks would wait for equally many fetches.
+func (m *mirrors) head(ctx context.Context, repo, branch string, r remote) (string, error) {
+	want := wanted{repo, branch, r.url}
+	for {
+		f, first := m.fetches.join(want)
+		if first {
+			m.serve(ctx, f, want, r)
+		}
+		select {
+		case <-f.done:
+			if !f.interrupted || first {
+				return f.sha, f.err
+			}
+		case <-ctx.Done():
+			return "", interrupted(ctx, "fetch "+repo)
+		}
 	}
-	defer lock.unlock()
+}
+
+// serve runs a fetch for all callers that have joined it until it begins.
+func (m *mirrors) serve(ctx context.Context, f *fetch, want wanted, r remote) {
+	defer close(f.done)
+	lock, err := m.lock(ctx, want.repo)
+	m.fetches.begin(want)
+	if err == nil {
+		f.sha, err = m.update(ctx, lock, want.repo, want.branch, r)
+		lock.unlock()
+	}
+	f.err, f.interrupted = err, err != nil && ctx.Err() != nil
+}
+
+func (m *mirrors) update(ctx context.Context, lock *fileLock, repo, branch string, r remote) (sha string,
+	err error,
+) {
 	mirror := m.at("fetch "+repo, repo, lock)
 	sha, err = m.fetch(ctx, mirror, branch, r)
 	if errors.Is(err, ErrDamaged) {
@@ -231,4 +260,43 @@ func replaceDir(fresh, dir string) error {
 		return err
 	}
 	return errors.Join(safefile.Rename(fresh, dir), safefile.RemoveAll(old))
+}
+
+// fetches manages the pending fetches: at most one for each branch.
+type fetches struct {
+	mu   sync.Mutex
+	next map[wanted]*fetch
+}
+
+// wanted is the branch to fetch.
+type wanted struct{ repo, branch, url string }
+
+// fetch is a fetch with several callers. The fields except done are set when done is closed.
+type fetch struct {
+	done        chan struct{}
+	sha         string
+	err         error
+	interrupted bool // the context of the caller that ran it ended, so the others need another fetch
+}
+
+// join returns the next fetch. The first caller must run it.
+func (s *fetches) join(want wanted) (f *fetch, first bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f, ok := s.next[want]; ok {
+		return f, false
+	}
+	if s.next == nil {
+		s.next = map[wanted]*fetch{}
+	}
+	f = &fetch{done: make(chan struct{})}
+	s.next[want] = f
+	return f, true
+}
+
+// begin makes later callers join another fetch.
+func (s *fetches) begin(want wanted) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.next, want)
 }
