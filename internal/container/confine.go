@@ -91,7 +91,7 @@ func (d *Docker) Unconfine(ctx context.Context) error {
 }
 
 // RemoveRules removes the rules of networks that no longer exist, for callers that removed a director's network without
-// RemoveNetwork. It runs the worker's program in a container of the image.
+// RemoveNetwork. It runs the worker's program in a container from the image.
 func (d *Docker) RemoveRules(ctx context.Context, image, workerBinary string) error {
 	f := d.firewall
 	f.mu.Lock()

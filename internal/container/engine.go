@@ -119,8 +119,8 @@ func (e *engine) containers(ctx context.Context) ([]apicontainer.Summary, error)
 	return found, nil
 }
 
-// refuseForeign returns an error if the fleet has containers of another installation, because two directors of one
-// fleet on one daemon would remove each other's workers.
+// refuseForeign returns an error if the fleet has another installation's containers, because two directors of one fleet
+// on one daemon would remove each other's workers.
 func (e *engine) refuseForeign(ctx context.Context) error {
 	found, err := e.containers(ctx)
 	if err != nil {

@@ -95,7 +95,7 @@ func chooseDocker(ctx context.Context, o Options) (Runtime, error) {
 	return docker, nil
 }
 
-// LeaveMachine ensures that all workers of the fleet on this machine have ended, before its attempts run elsewhere.
+// LeaveMachine ensures that all of the fleet's workers on this machine have ended, before its attempts run elsewhere.
 // Like Open, it refuses running containers and ends plain processes.
 func LeaveMachine(ctx context.Context, o Options) error {
 	o.Log = cmp.Or(o.Log, zap.NewNop())

@@ -59,7 +59,7 @@ type homes struct {
 type homeKey struct{ image, user string }
 
 // of returns HOME as the worker will see it, from the spec or else from the image's settings or /etc/passwd. known is
-// false if the caller must first read /etc/passwd in a container of the image.
+// false if the caller must first read /etc/passwd in a container from the image.
 func (h *homes) of(ctx context.Context, spec Spec) (home string, known bool) {
 	if home, ok := variable(spec.Env, "HOME"); ok {
 		return path.Clean(home), true

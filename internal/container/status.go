@@ -26,7 +26,7 @@ func (s State) Live() bool { return s == StateRunning || s == StatePaused }
 func (s State) MayRun() bool { return s.Live() || s == StatePending }
 
 // states maps Docker's names. A restarting container cannot be ours (restart policy "no") but would be alive. A dead
-// one has ended and waits for its removal.
+// one has ended and awaits removal.
 var states = map[string]State{
 	"created": StateCreated, "running": StateRunning, "paused": StatePaused, "restarting": StateRunning,
 	"exited": StateExited, "dead": StateExited, "removing": StateRemoving,

@@ -39,8 +39,8 @@ func UnpackMain(args []string, stderr io.Writer) int {
 	return 0
 }
 
-// Unpack reads the parts in directory from and writes the files for Enter below directory to. All files belong to this
-// process's user.
+// Unpack reads the parts in the first directory and writes the files for Enter below the second. All files belong to
+// this process's user.
 func Unpack(from, to string, folders []string) error {
 	syscall.Umask(0)
 	for _, dir := range folders {

@@ -16,7 +16,7 @@ import (
 // Capabilities are a runtime's promises beyond running, stopping and listing.
 type Capabilities struct {
 	Adoption    bool // attempts outlive the Runtime; a new Runtime lists them, stops them and returns their output
-	MemoryLimit bool // Spec.Memory is enforced and visible inside, and a kill for memory is reported as OOM
+	MemoryLimit bool // Spec.Memory is enforced and visible inside, and an out-of-memory kill is reported as OOM
 	Pause       bool // Subject.Freeze works, and a paused attempt can be stopped
 	Confinement bool // a separate user, no capabilities, no new privileges, a private executable /tmp
 	Images      bool // the runtime uses Spec.Image, and refuses a missing image

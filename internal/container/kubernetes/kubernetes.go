@@ -132,7 +132,7 @@ func open(ctx context.Context, api cluster, o Options, l limits) (*Kubernetes, e
 	return k, nil
 }
 
-// refuseForeign returns an error if the fleet has attempts of another installation, because each director would remove
+// refuseForeign returns an error if the fleet has another installation's attempts, because each director would remove
 // the other's attempts as unknown workers.
 func (o *objects) refuseForeign(ctx context.Context) error {
 	found, err := o.jobs(ctx, o.ofFleet())

@@ -206,7 +206,7 @@ func (g *logs) follow(ctx context.Context, attemptID string, take func(container
 	return g.awaitEnd(ctx, attemptID, doing)
 }
 
-// awaitStart waits until the worker of an attempt has started, and returns its pod. Nil means that it will never start.
+// awaitStart waits until an attempt's worker has started, and returns its pod. Nil means that it will never start.
 func (g *logs) awaitStart(ctx context.Context, attemptID string) (*corev1.Pod, error) {
 	changes, stop := g.view.subscribe()
 	defer stop()

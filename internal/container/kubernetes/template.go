@@ -15,7 +15,7 @@ import (
 )
 
 // readTemplate reads the operator's pod template, with metadata and spec as in a Deployment. Its error names all fields
-// that conflict with the needs of an attempt.
+// that conflict with an attempt's needs.
 func readTemplate(path string) (corev1.PodTemplateSpec, error) {
 	var t corev1.PodTemplateSpec
 	if path == "" {

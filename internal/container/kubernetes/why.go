@@ -11,7 +11,7 @@ import (
 )
 
 // askWhy determines, until Close, why Jobs lack a pod, because a Job does not report the reason. It submits the Job's
-// pod as a dry run, which the API refuses for the same reason, such as an exhausted quota or a policy of the cluster.
+// pod as a dry run, which the API refuses for the same reason, such as an exhausted quota or a cluster policy.
 func (v *view) askWhy() {
 	tick := time.NewTicker(v.limits.podless)
 	defer tick.Stop()
