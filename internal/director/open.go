@@ -322,7 +322,7 @@ func (d *daemon) openGitHub(ctx context.Context, o Options) error {
 	return err
 }
 
-// coolDown forwards a cooldown of the gate without blocking. If the channel is full, it drops the cooldown. The gate
+// coolDown forwards a cooldown from the gate without blocking. If the channel is full, it drops the cooldown. The gate
 // is closed anyway, and reports the cooldown again when GitHub refuses the next request.
 func (d *daemon) coolDown(c gate.Cooldown) {
 	select {

@@ -17,8 +17,8 @@ const (
 type Use [kinds]struct{ Used, Free int64 }
 
 // limits has thresholds for bytes and for inodes. A disk with more than room left does not count as full, even above
-// the watermark. growth is the smallest increase that matters. On a small disk, an increase by a hundredth of the
-// disk's size already matters.
+// the watermark. growth is the smallest increase that matters. On a small disk, an increase by 1 % of the disk's size
+// already matters.
 var limits = [kinds]struct{ room, growth int64 }{{8 << 30, 1 << 30}, {500_000, 50_000}}
 
 // UseOf returns the use of the file system that holds dir.

@@ -330,7 +330,7 @@ func withAsked(r deliver.Request, asked *[]scope.Asked) deliver.Request {
 	return r
 }
 
-// whatWorkersSaid returns the latest summary by an agent of this claim, and the checks that passed in the last
+// whatWorkersSaid returns the latest summary from an agent for this claim, and the checks that passed in the last
 // attempt. It skips unreadable reports.
 func (d *Delivery) whatWorkersSaid(ctx context.Context, e fsm.Effect) (summary string, checks []pages.CheckLine) {
 	for n := e.Attempt; n >= 1 && summary == ""; n-- {

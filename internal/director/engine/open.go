@@ -1,4 +1,4 @@
-// Package engine opens the container runtime of the workers, and collects their binary and environment.
+// Package engine opens the workers' container runtime, and collects their binary and environment.
 package engine
 
 import (

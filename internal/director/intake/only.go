@@ -164,7 +164,7 @@ func (s *OnlyWatch) Run(ctx context.Context) error {
 	}
 }
 
-// Pauses between two queries to GitHub about an issue of the run.
+// Pauses between two queries to GitHub about an issue in the run.
 const (
 	absentFirst = time.Second
 	absentMost  = time.Minute

@@ -1,4 +1,4 @@
-// Package lead makes one process of a fleet the leader. A leader needs the lock of its data directory, the fleet's
+// Package lead makes one process of a fleet the leader. A leader needs the lock on its data directory, the fleet's
 // lease, the journal's state, and a writable disk.
 //
 // A term begins and ends with the lease. Within a term, one session follows another. Each session reads the journal,

@@ -76,7 +76,7 @@ func (l *Lock) take(ctx context.Context, dir string, open, how int) error {
 	return nil
 }
 
-// StopFirst changes the advice in an error of Take. Take advises a second director to use another data directory, but
+// StopFirst changes the advice in an error from Take. Take advises a second director to use another data directory, but
 // the user of a command must stop the running director first. StopFirst returns any other error unchanged.
 func StopFirst(err error, dir string) error {
 	if errors.Is(err, ErrLocked) {

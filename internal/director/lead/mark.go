@@ -38,7 +38,7 @@ func (c *Candidate) mark(t *Term) {
 	})
 }
 
-// unmark removes the mark of an earlier term or process with the same data directory.
+// unmark removes the mark left by an earlier term or process with the same data directory.
 func (c *Candidate) unmark(ctx context.Context) {
 	if c.Marker == nil || !c.Joined {
 		return

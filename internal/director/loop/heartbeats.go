@@ -9,9 +9,9 @@ import (
 	"retake/internal/fsm"
 )
 
-// heartbeats holds the newest heartbeat of each worker until the owner takes it. The goroutines that read heartbeats
-// from the bus therefore never wait for the owner. Even with a hundred thousand workers, the owner handles only about
-// fifty inputs a second. The owner takes all pending heartbeats before it decides about a deadline, so a worker with a
+// heartbeats holds each worker's newest heartbeat until the owner takes it. The goroutines that read heartbeats from
+// the bus therefore never wait for the owner. Even with a hundred thousand workers, the owner handles only about fifty
+// inputs a second. The owner takes all pending heartbeats before it decides about a deadline, so a worker with a
 // pending heartbeat does not count as silent.
 type heartbeats struct {
 	seed  maphash.Seed

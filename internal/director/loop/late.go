@@ -88,7 +88,7 @@ func (l *lag) appended(at time.Time) {
 	l.append = time.Time{}
 }
 
-// now returns the lateness. oldest is when the oldest heartbeat arrived that the owner has not taken, or zero.
+// now returns the lateness. oldest is the arrival time of the oldest heartbeat that the owner has not taken, or zero.
 func (l *lag) now(at, oldest time.Time) (is Lateness) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

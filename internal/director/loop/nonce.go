@@ -10,8 +10,8 @@ import (
 // NonceForm matches the result of NewNonce.
 var NonceForm = regexp.MustCompile(`^[a-z2-7]{8}$`)
 
-// NewNonce returns a random name of 40 bits for a claim, a journal writer or a data directory. Names do not
-// repeat in practice.
+// NewNonce returns a random 40-bit name for a claim, a journal writer or a data directory. Names do not repeat in
+// practice.
 func NewNonce() string {
 	var b [5]byte
 	_, _ = rand.Read(b[:]) // crypto/rand never fails

@@ -101,7 +101,7 @@ func (c *Recorder) follow(now *inforce.Setup) {
 	c.preset, c.guards = now.Recovery.Preset, now.Policy.With(now.Limits()).Guards()
 }
 
-// readStats reads the values of a task's stats.json that the journal lacks. edited reports that a person changed
+// readStats reads the values from a task's stats.json that the journal lacks. edited reports that a person changed
 // paidCalls.
 func (c *Recorder) readStats(k fsm.IssueKey) (paidCalls int64, edited bool) {
 	path, err := audit.StatsPath(c.Dir, string(k))

@@ -60,7 +60,7 @@ func (f *FleetFile) Read() *FleetState {
 	return was
 }
 
-// Check returns an error if this data directory has unfinished tasks of another fleet.
+// Check returns an error if this data directory has another fleet's unfinished tasks.
 func (f *FleetFile) Check() error {
 	if was := f.Read(); was != nil && was.Fleet != f.Fleet && len(was.Unfinished) > 0 {
 		return fmt.Errorf("director: director.fleet is %q, and the tasks of fleet %q in %s are not finished (%s): "+

@@ -14,7 +14,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// Hellos answers the hello requests of workers with the machine's decisions.
+// Hellos answers workers' hello requests with the machine's decisions.
 type Hellos struct {
 	Bus               *bus.Bus
 	Send              func(context.Context, fsm.EventBody, func()) // offers an event to the machine
@@ -77,8 +77,8 @@ func (h *Hellos) exchange(ctx context.Context, worker string, m wire.Hello) wire
 	}
 }
 
-// wait registers a request that waits for its answer. If the answer to an earlier request of the worker came too late,
-// wait returns that answer instead.
+// wait registers a request that waits for its answer. If the answer to an earlier request from the worker came too
+// late, wait returns that answer instead.
 func (h *Hellos) wait(token uint64, w waitingHello) wire.Payload {
 	h.mu.Lock()
 	defer h.mu.Unlock()
