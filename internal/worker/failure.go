@@ -94,7 +94,7 @@ type lastFailure struct {
 	Stage      string    `json:"stage"`
 	Command    []string  `json:"command"`
 	ExitCode   int       `json:"exit_code"`
-	FixRound   int       `json:"fix_round"` // number of the refused CODE run, from 1; 0 for work from an earlier attempt
+	FixRound   int       `json:"fix_round"` // number of the refused CODE run, from 1; 0 for earlier attempts' work
 	At         wire.Time `json:"at"`
 	Message    string    `json:"message"`
 	StdoutTail string    `json:"stdout_tail"`

@@ -173,8 +173,8 @@ func signalDescendants(sig syscall.Signal) {
 	}
 }
 
-// signalEverybody signals all processes of the namespace, as the last resort of PID 1. The kernel does so atomically,
-// so not even a fork bomb escapes. It also ends a person's shell in the container.
+// signalEverybody signals all processes in the namespace, as PID 1's last resort. The kernel does so atomically, so not
+// even a fork bomb escapes. It also ends a person's shell in the container.
 func signalEverybody(sig syscall.Signal) {
 	if os.Getpid() == 1 {
 		_ = syscall.Kill(-1, sig)

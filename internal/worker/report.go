@@ -176,7 +176,7 @@ func classifyFailure(e recovery.Evidence) recovery.Finding {
 
 // spool keeps reports as files in the checkout. The director reads them if a report did not reach the bus, or the bus
 // lost it. The worker sends the copy in memory and never reads the files, because the agent may have written them, and
-// reports of an earlier attempt no longer count.
+// reports from an earlier attempt no longer count.
 type spool struct {
 	folder  *stateDir // nil without a workspace
 	attempt string

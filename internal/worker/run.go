@@ -93,7 +93,7 @@ func newLog(p *wire.Plan, to zapcore.WriteSyncer) *zap.Logger {
 // ExitCode is the exit code of the worker. The exit codes of stages are in the report.
 type ExitCode int
 
-// The exit codes. 2 is reserved for panics of the Go runtime.
+// The exit codes. 2 is reserved for Go runtime panics.
 const (
 	ExitResult     ExitCode = 0  // the result was acknowledged
 	ExitError      ExitCode = 1  // the final error was acknowledged

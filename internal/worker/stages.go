@@ -68,7 +68,7 @@ type attempt struct {
 	home     string         // home directory created for the stages, or empty
 	used     agent.Usage    // usage of ended invocations
 	rejected string         // why validation refused the last round, for the next prompt
-	answer   string         // the last message of the agent in CODE, not yet redacted
+	answer   string         // the agent's last message in CODE, not yet redacted
 	base     fingerprint    // fingerprint of a work tree that has nothing to deliver, or nil
 }
 
