@@ -60,7 +60,7 @@ func (t *task) mount(ctx context.Context) error {
 	return mountTool(ctx, "mount", "-t", "ext4", "-o", "loop,nosuid,nodev,noatime", t.image(), t.checkout())
 }
 
-// mountTool runs a program of the operating system, such as mount or mkfs.ext4.
+// mountTool runs an operating system program, such as mount or mkfs.ext4.
 func mountTool(ctx context.Context, name string, args ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, mountTime)
 	defer cancel()

@@ -142,7 +142,7 @@ func (s *snapshots) measureBase(ctx context.Context, t *task) error {
 }
 
 // measureWork counts the bytes of the staging directory that git will store, and fails if they exceed the limit. The
-// index must hold the base. folders reports whether a path of the index is a directory on disk, such as a submodule.
+// index must hold the base. folders reports whether a path in the index is a directory on disk, such as a submodule.
 func (s *snapshots) measureWork(ctx context.Context, t *task) (folders bool, err error) {
 	stage, err := unix.Open(t.stage(), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -20,9 +20,9 @@ type Synced struct {
 	// From and To are the old and new base. For Join, they are the branch's commits that the work contained before and
 	// contains afterwards.
 	From, To string
-	// Merged is false if the base was current, or if conflict markers of an earlier merge remain.
+	// Merged is false if the base was current, or if conflict markers from an earlier merge remain.
 	Merged bool
-	// Conflicts names the files with conflicts, including conflicts of earlier merges.
+	// Conflicts names the files with conflicts, including conflicts from earlier merges.
 	Conflicts []string
 	// Left describes what git left in each of Conflicts, as in "a.txt: has conflict markers".
 	Left []string
@@ -44,8 +44,8 @@ func (s Synced) waiting(files []leftover) Synced {
 //
 // If Sync returns ErrMergeConflict, of Kind Conflict and with the files' names in its text, it has not changed any
 // file. With KeepConflicts, this happens only if ignored files block the merge. Sync does not merge into a work tree
-// with conflict markers of an earlier merge. ErrCannotMerge means that git is older than 2.38. No worker may be running
-// in the checkout. After a crash, the next operation on the checkout finishes the merge.
+// with conflict markers from an earlier merge. ErrCannotMerge means that git is older than 2.38. No worker may be
+// running in the checkout. After a crash, the next operation on the checkout finishes the merge.
 func (w *Workspaces) Sync(ctx context.Context, q Request, o SyncOptions) (Synced, error) {
 	return onFetched(ctx, w, "sync "+q.Nonce, q, func(t *task, to string) (Synced, error) {
 		from := t.rec.BaseSHA

@@ -209,7 +209,7 @@ func (s *stager) data(in, out *os.File, size int64) error {
 	return nil
 }
 
-// LeftOut is a file or directory of a work tree that a commit cannot contain. Ignored files and the agents' own files
+// LeftOut is a file or directory in a work tree that a commit cannot contain. Ignored files and the agents' own files
 // do not count.
 type LeftOut struct {
 	Path string
