@@ -141,7 +141,7 @@ func (p *Proxy) Close() error {
 	return err
 }
 
-// Admit lets the worker of an attempt sign in.
+// Admit lets an attempt's worker sign in.
 func (p *Proxy) Admit(attempt string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -46,7 +46,7 @@ var keyHeaders = []struct{ name, before string }{
 }
 
 // keyParameter is the query parameter that Google's APIs accept instead of keyParameterHeader. The proxy never puts the
-// key into an address, because providers repeat addresses in redirects and error pages.
+// key into a URL, because providers repeat URLs in redirects and error pages.
 const (
 	keyParameter       = "key"
 	keyParameterHeader = "X-Goog-Api-Key"
