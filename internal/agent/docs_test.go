@@ -72,7 +72,7 @@ func profileTable() string {
 
 func rowTable() string {
 	var b strings.Builder
-	b.WriteString("| agent | notes | output, format, last event | set unless it is set already |\n|---|---|---|---|\n")
+	b.WriteString("| agent | notes | output, format, last event | set unless already set |\n|---|---|---|---|\n")
 	for _, p := range Builtin().rows {
 		fmt.Fprintf(&b, "| %s | %s | %s, %s, %s | %s |\n", code(p.Name), p.Why,
 			strings.Join(p.Streams, " and "), code(p.Format), cmp.Or(code(strings.Fields(p.EndsWith)...), "none"),
@@ -92,7 +92,7 @@ func formatTable() string {
 
 func stateTable() string {
 	var b strings.Builder
-	b.WriteString("| agent | state, in addition to files named after it with a dot | logs |\n" +
+	b.WriteString("| agent | state (plus dotfiles named after the agent) | logs |\n" +
 		"|---|---|---|\n")
 	row := func(name string, t traces) {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", code(name), codes(t.StatePaths), codes(t.LogPaths))

@@ -18,7 +18,7 @@ type format struct {
 // formats lists the known formats. Field names are from the versions in agents.toml.
 var formats = []format{
 	{
-		name: "claude", about: "stream-json of claude-code and qwen-code, or as one list", object: claude,
+		name: "claude", about: "stream-json from claude-code and qwen-code, as lines or one list", object: claude,
 		ends: []string{"result"}, begins: []string{"assistant"}, trailing: []string{"rate_limit_event"},
 	},
 	{

@@ -20,7 +20,7 @@ var fleetKeys = []row{
 	},
 	{
 		key: "director.max_retries", def: "3", unit: "re-dispatches", min: 0, max: 100,
-		doc: "How often Retake repeats a failed task, over all causes together, before it asks a person. Waits for " +
+		doc: "Number of times Retake retries a failed task, across all causes, before it asks a person. Waits for " +
 			"rate limits do not count. If the key is not set, the preset's bound applies, if any.",
 		at: func(c *Config) any { return &c.Director.MaxRetries },
 	},
@@ -32,21 +32,21 @@ var fleetKeys = []row{
 	},
 	{
 		key: "director.data_dir", def: `".retake"`, check: notBlank, path: true, want: "a path, not empty",
-		doc: "Directory of the journal, mirrors and checkouts. With compose: the same absolute path inside and " +
-			"outside of the container.",
+		doc: "Directory for the journal, mirrors and checkouts. With compose: the same absolute path inside and " +
+			"outside the container.",
 		at: func(c *Config) any { return &c.Director.DataDir },
 	},
 	{
 		key: "director.disk_watermark", def: "95.0", unit: "percent", min: 0, max: 100,
-		doc: "Used share of the disk of data_dir or shared_dir. Above it, new work waits, and the director stops the " +
-			"attempt that fills the disk and asks a person. It applies only if less than 8 GiB, or 500,000 files, " +
-			"are free. 0 disables it.",
+		doc: "Maximum used share of the disk that holds data_dir or shared_dir. Above it, new work waits, and the " +
+			"director stops the attempt that fills the disk and asks a person. The limit applies only if less than 8 " +
+			"GiB, or 500,000 files, are free. 0 disables it.",
 		at: func(c *Config) any { return &c.Director.DiskWatermark },
 	},
 	{
 		key: "director.disk_reserve", def: `"64MiB"`, check: validQuota,
 		want: `a size such as "64MiB", from 16MiB to 16TiB, or "" to disable it`,
-		doc: "Space for the journal on the disk of data_dir, reserved by the file `reserve` and released when " +
+		doc: "Space for the journal on data_dir's disk, reserved by the file `reserve` and released when " +
 			"the disk is full. At most a twentieth of the disk.",
 		at: func(c *Config) any { return &c.Director.DiskReserve },
 	},
@@ -58,7 +58,7 @@ var fleetKeys = []row{
 		at: func(c *Config) any { return &c.Director.Lease },
 	},
 	{
-		key: "director.shared_dir", def: `""`, path: true, doc: "Directory of mirrors, checkouts and processes that " +
+		key: "director.shared_dir", def: `""`, path: true, doc: "Directory for mirrors, checkouts and processes that " +
 			"all directors of a fleet see under the same path, so that a director that takes over can continue " +
 			"running attempts. If empty, the director uses data_dir, which directors do not share.",
 		at: func(c *Config) any { return &c.Director.SharedDir },
@@ -99,7 +99,7 @@ var fleetKeys = []row{
 
 	{
 		key: "timeouts.worker_heartbeat_ttl_seconds", def: "90", unit: "seconds", min: 0.1, max: 3600,
-		doc: "A worker that does not send a message for this time becomes suspect. At least 3 times " +
+		doc: "A worker that does not send a message for this long becomes suspect. At least 3 times " +
 			"agent_bus.heartbeat_interval_seconds.",
 		at: func(c *Config) any { return &c.Timeouts.WorkerHeartbeatTTL },
 	},
@@ -111,7 +111,7 @@ var fleetKeys = []row{
 	},
 	{
 		key: "timeouts.issue_claim_stale_seconds", def: "21600", unit: "seconds", min: 1, max: 4 * week,
-		doc: "The director releases a claim without progress for this time. Must exceed worker_watchdog_seconds.",
+		doc: "The director releases a claim after this long without progress. Must exceed worker_watchdog_seconds.",
 		at:  func(c *Config) any { return &c.Timeouts.IssueClaimStale },
 	},
 	{
@@ -121,8 +121,8 @@ var fleetKeys = []row{
 	},
 	{
 		key: "timeouts.stop_grace_seconds", def: "10", unit: "seconds", min: 0, max: 300,
-		doc: "Time from the request to stop to the kill. For pods of a cluster, a new value applies only after a " +
-			"restart of the director.", at: func(c *Config) any { return &c.Timeouts.StopGrace },
+		doc: "Time between asking a worker to stop and killing it. For pods, a new value applies only after the " +
+			"director restarts.", at: func(c *Config) any { return &c.Timeouts.StopGrace },
 	},
 	{
 		key: "timeouts.delivery_seconds", def: "900", unit: "seconds", min: 0.1, max: week,
@@ -156,7 +156,7 @@ var fleetKeys = []row{
 
 	{
 		key: "containers.runtime", def: `"docker"`, allowed: []string{"docker", "kubernetes", "process"},
-		former: []string{FormerRuntime}, doc: "Runtime of workers. kubernetes runs each attempt as a Job in a " +
+		former: []string{FormerRuntime}, doc: "How workers run. kubernetes runs each attempt as a Job in a " +
 			"cluster; see [kubernetes]. process is for development and trusted work: it runs plain processes on the " +
 			"director's machine, as containers.user, without an image, limits or a separate network. It needs a " +
 			"director that runs as root. \"auto\", from older versions, means docker.",
@@ -178,7 +178,7 @@ var fleetKeys = []row{
 	{
 		key: "containers.image", def: `"retake-dev:main"`, check: imageForm.MatchString,
 		want: "an image reference such as repo/name:tag",
-		doc:  "Image of the workers. It need not contain parts of Retake.",
+		doc:  "The workers' image. It need not contain any part of Retake.",
 		at:   func(c *Config) any { return &c.Containers.Image },
 	},
 	{
@@ -189,16 +189,16 @@ var fleetKeys = []row{
 	},
 	{
 		key: "containers.memory", def: `"2GiB"`, check: validMemory,
-		want: `a size such as "2GiB", from 16MiB to 16TiB`, doc: "Memory limit of a worker.",
+		want: `a size such as "2GiB", from 16MiB to 16TiB`, doc: "Memory limit per worker.",
 		at: func(c *Config) any { return &c.Containers.Memory },
 	},
 	{
 		key: "containers.cpus", def: "1.0", unit: "processors", min: 0.01, max: 1024,
-		doc: "Processor limit of a worker.", at: func(c *Config) any { return &c.Containers.CPUs },
+		doc: "CPU limit per worker.", at: func(c *Config) any { return &c.Containers.CPUs },
 	},
 	{
 		key: "containers.pids", def: "512", unit: "processes", min: 16, max: 4194304,
-		doc: "Limit of a worker's processes and threads.",
+		doc: "Limit on a worker's processes and threads.",
 		at:  func(c *Config) any { return &c.Containers.PIDs },
 	},
 	{
@@ -210,7 +210,7 @@ var fleetKeys = []row{
 	{
 		key: "containers.network", def: `"retake"`, check: validNetwork,
 		want: "a name of letters, digits, _ . and -, except Docker's host, none, default and bridge",
-		doc:  "Docker network of the workers; created if it does not exist.",
+		doc:  "The workers' Docker network; created if it does not exist.",
 		at:   func(c *Config) any { return &c.Containers.Network },
 	},
 	{
@@ -234,13 +234,13 @@ var fleetKeys = []row{
 	{
 		key: "containers.scratch", def: "[]", check: validWorkdir,
 		want: "an absolute path in the container without a colon, outside of the system's directories and of /retake",
-		doc:  "Writable directories of the container, empty at first, in memory that counts against `memory`.",
+		doc:  "Writable directories in the container, initially empty, in memory that counts against `memory`.",
 		at:   func(c *Config) any { return &c.Containers.Scratch },
 	},
 	{
 		key: "containers.env", def: "{}", check: validVariable,
 		want: "the name of an environment variable, not beginning with RETAKE_ (reserved for the director)",
-		doc:  "Variables of the stages, with their values. Use env_passthrough for secrets.",
+		doc:  "Variables for the stages, with their values. Use env_passthrough for secrets.",
 		at:   func(c *Config) any { return &c.Containers.Env },
 	},
 	{
@@ -267,8 +267,8 @@ var fleetKeys = []row{
 	{
 		key: "containers.proxied_keys", def: "{}", secretNames: true, check: validProxiedKey, want: proxiedKeyWant(),
 		doc: "Keys of model providers that the director's proxy adds to requests, so that workers never have them. " +
-			"The table maps the director's variable to the host of the provider. Workers get a token for their " +
-			"attempt instead of the key, and the address of the proxy in the usual variable (ANTHROPIC_BASE_URL, " +
+			"The table maps the director's variable to the provider's host. Workers get a token for their " +
+			"attempt instead of the key, and the proxy's address in the usual variable (ANTHROPIC_BASE_URL, " +
 			"OPENAI_BASE_URL, GOOGLE_GEMINI_BASE_URL). The proxy sends the key only to that host.",
 		at: func(c *Config) any { return &c.Containers.ProxiedKeys },
 	},
@@ -366,7 +366,7 @@ var fleetKeys = []row{
 	},
 	{
 		key: "agent_bus.max_message_bytes", def: "65536", unit: "bytes", min: 4096, max: wire.LongestMessage,
-		doc: "Size limit of a worker's messages. Workers that already run keep their previous limit.",
+		doc: "Size limit for a worker's messages. Workers that are already running keep their previous limit.",
 		at:  func(c *Config) any { return &c.AgentBus.MaxMessageBytes },
 	},
 	{
@@ -389,7 +389,7 @@ var fleetKeys = []row{
 	},
 	{
 		key: "journal.keep_days", def: "90", unit: "days", min: 0, max: 36500,
-		doc: "Age at which the director removes archived parts of the journal, which it keeps compressed in " +
+		doc: "Age at which the director deletes archived parts of the journal, which it keeps compressed in " +
 			"<data_dir>/journal. 0 keeps them.", at: func(c *Config) any { return &c.Journal.KeepDays },
 	},
 }

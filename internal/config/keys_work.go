@@ -46,14 +46,14 @@ var workKeys = []row{
 
 	{
 		key: "policy.sync_main.max_commits_behind", def: "20", unit: "commits", min: 0, max: 1_000_000,
-		doc: "If a checkout is more commits behind its base branch, Retake merges the base branch into it before the " +
-			"next attempt. 0 merges after every new commit.",
+		doc: "If a checkout is more than this many commits behind its base branch, Retake merges the base branch " +
+			"into it before the next attempt. 0 merges after every new commit.",
 		at: func(c *Config) any { return &c.SyncMain.MaxCommitsBehind },
 	},
 	{
 		key: "policy.sync_main.max_seconds_behind", def: "86400", unit: "seconds", min: 0, max: 52 * week,
-		doc: "If a checkout is behind its base branch for longer, Retake merges the base branch into it before the " +
-			"next attempt. 0 merges after every new commit.",
+		doc: "If a checkout has been behind its base branch for longer than this, Retake merges the base branch into " +
+			"it before the next attempt. 0 merges after every new commit.",
 		at: func(c *Config) any { return &c.SyncMain.MaxBehind },
 	},
 
@@ -70,7 +70,7 @@ var workKeys = []row{
 	{
 		key: "github.token_env", def: `"GITHUB_TOKEN"`, check: validTokenEnv,
 		want: "the name of an environment variable, not the token itself",
-		doc:  "Name of the variable with the token.",
+		doc:  "Name of the variable that holds the token.",
 		at:   func(c *Config) any { return &c.GitHub.TokenEnv },
 	},
 	{
@@ -95,7 +95,7 @@ var workKeys = []row{
 	{
 		key: "github.webhook_secret_env", def: `"RETAKE_WEBHOOK_SECRET"`, check: validTokenEnv,
 		want: "the name of an environment variable, not the secret itself",
-		doc: "Name of the variable with the secret of GitHub's webhooks, read only with director.http_listen. " +
+		doc: "Name of the variable that holds the secret of GitHub's webhooks, read only with director.http_listen. " +
 			"Without it, webhooks are refused.",
 		at: func(c *Config) any { return &c.GitHub.WebhookSecretEnv },
 	},
@@ -125,7 +125,7 @@ var workKeys = []row{
 	},
 	{
 		key: "github.review", def: "true", doc: "Watch a pull request until it is merged or closed. Failing " +
-			"checks, conflicts and requested changes begin another attempt on the same branch.",
+			"checks, conflicts and requested changes start another attempt on the same branch.",
 		at: func(c *Config) any { return &c.GitHub.Review },
 	},
 	{
@@ -141,15 +141,16 @@ var workKeys = []row{
 	},
 	{
 		key: "github.issue_authors", def: `"labelled"`, allowed: []string{authorsLabelled, AuthorsTrusted},
-		doc: "Accepted authors of issues. labelled accepts all authors after a person with rights adds the task " +
-			"label, which approves the current text. A template's label counts only if the author has triage " +
+		doc: "Authors whose issues Retake accepts. labelled accepts all authors after a person with rights adds the " +
+			"task label, which approves the current text. A template's label counts only if the author has triage " +
 			"rights. trusted accepts only trusted_authors.",
 		at: func(c *Config) any { return &c.GitHub.IssueAuthors },
 	},
 	{
 		key: "github.priorities", def: "{}", check: labelForm.MatchString, want: labelWant, min: -8760, max: 8760,
 		doc: "Hours to add to the waiting time of issues with a label. With { urgent = 24, later = -72 } an urgent " +
-			"issue precedes issues that have waited for less than a day. Of several labels, the largest counts.",
+			"issue precedes issues that have waited for less than a day. With several labels, the largest value " +
+			"counts.",
 		at: func(c *Config) any { return &c.GitHub.Priorities },
 	},
 	{
@@ -160,21 +161,21 @@ var workKeys = []row{
 	},
 	{
 		key: "github.labels.task", def: `"agent-task"`, check: labelForm.MatchString, want: labelWant,
-		doc: "Label of issues to work on.", at: func(c *Config) any { return &c.GitHub.Labels.Task },
+		doc: "Label for issues to work on.", at: func(c *Config) any { return &c.GitHub.Labels.Task },
 	},
 	{
 		key: "github.labels.claimed", def: `"agent-claimed"`, check: labelForm.MatchString, want: labelWant,
-		doc: "Label of issues in progress.",
+		doc: "Label for issues in progress.",
 		at:  func(c *Config) any { return &c.GitHub.Labels.Claimed },
 	},
 	{
 		key: "github.labels.blocked", def: `"agent-blocked"`, check: labelForm.MatchString, want: labelWant,
-		doc: "Label of issues that wait for a person.",
+		doc: "Label for issues that wait for a person.",
 		at:  func(c *Config) any { return &c.GitHub.Labels.Blocked },
 	},
 	{
 		key: "github.labels.review", def: `"agent-review"`, check: labelForm.MatchString, want: labelWant,
-		doc: "Label of issues that wait for review.",
+		doc: "Label for issues that wait for review.",
 		at:  func(c *Config) any { return &c.GitHub.Labels.Review },
 	},
 
@@ -195,7 +196,7 @@ var workKeys = []row{
 
 	{
 		key: "scope.deny", def: protectedDefault, reason: faultOfGlob, want: globWant,
-		doc: "Files and directories that deliveries must not change, in upper or lower case. The prefix ! permits a " +
+		doc: "Files and directories that deliveries must not change, regardless of case. The prefix ! permits a " +
 			"file. If work changes a denied file, Retake asks a person instead of pushing it. @default stands for " +
 			"files that other systems run with secrets; internal/secrets/protected/README.md lists them.",
 		at: func(c *Config) any { return &c.Scope.Deny },
@@ -257,7 +258,7 @@ var workKeys = []row{
 	},
 	{
 		key: "checkout.max_bytes", def: "21474836480", unit: "bytes", min: 1 << 20, max: 1 << 50,
-		doc: "Maximum size of all files of a checkout together. Their apparent or their allocated size counts, " +
+		doc: "Maximum total size of all files in a checkout. Their apparent or their allocated size counts, " +
 			"whichever is larger, so sparse files count with their apparent size.",
 		at: func(c *Config) any { return &c.Checkout.MaxBytes },
 	},
@@ -268,18 +269,18 @@ var workKeys = []row{
 	},
 	{
 		key: "checkout.git_seconds", def: "300", unit: "seconds", min: 1, max: day,
-		doc: "Longest duration of a git command on a checkout. The command may use twice as much processor time. " +
+		doc: "Longest duration of a git command on a checkout. The command may use twice as much CPU time. " +
 			"Commands that contact a server may take an hour.", at: func(c *Config) any { return &c.Checkout.Git },
 	},
 	{
 		key: "checkout.git_memory", def: `"4GiB"`, check: validMemory,
-		want: `a size such as "4GiB", from 16MiB to 16TiB`, doc: "Limit for the address space of each git process.",
+		want: `a size such as "4GiB", from 16MiB to 16TiB`, doc: "Limit on the address space of each git process.",
 		at: func(c *Config) any { return &c.Checkout.GitMemory },
 	},
 	{
 		key: "checkout.quota", def: `""`, check: validQuota,
 		want: `a size such as "10GiB", from 16MiB to 16TiB, or "" to disable it`,
-		doc: "Disk quota of a new checkout: a separate file system in a file, mounted by a director that runs as " +
+		doc: "Disk quota for a new checkout: a separate file system in a file, mounted by a director that runs as " +
 			"root on the host (not in a container). If empty, only director.disk_watermark limits checkouts.",
 		at: func(c *Config) any { return &c.Checkout.Quota },
 	},
@@ -293,7 +294,7 @@ var workKeys = []row{
 	},
 	{
 		key: "workspace.checkpoint_seconds", def: "60", unit: "seconds", min: 1, max: day,
-		doc: "Time between two checkpoints with transport sync, in addition to the end of each stage. If a worker " +
+		doc: "Time between two checkpoints with transport sync. Each stage also ends with a checkpoint. If a worker " +
 			"vanishes, its work since the last checkpoint is lost, and the issue states the time.",
 		at: func(c *Config) any { return &c.Workspace.Checkpoint },
 	},
@@ -340,7 +341,7 @@ var workKeys = []row{
 	},
 	{
 		key: "recovery.cost_budget_usd", def: "0.0", unit: "US dollars", min: 0, max: 1_000_000,
-		doc: "Cost limit per task, as far as agents report the cost. 0 is unlimited.",
+		doc: "Cost limit per task, counting only costs that agents report. 0 means unlimited.",
 		at:  func(c *Config) any { return &c.Recovery.CostBudgetUSD },
 	},
 	{
@@ -356,7 +357,7 @@ var workKeys = []row{
 	},
 	{
 		key: "recovery.agents_file", def: `""`, path: true, want: fileWant,
-		doc: "TOML file with agent profiles. A profile may replace the built-in one of its name.",
+		doc: "TOML file with agent profiles. A profile may replace the built-in profile of the same name.",
 		at:  func(c *Config) any { return &c.Recovery.AgentsFile },
 	},
 
@@ -376,7 +377,7 @@ var workKeys = []row{
 	},
 	{
 		key: "telemetry.sample_ratio", def: "1.0", unit: "share of tasks", min: 0, max: 1,
-		doc: "Share of traced tasks. After a restart, the director traces the same tasks.",
+		doc: "Share of tasks to trace. After a restart, the director traces the same tasks.",
 		at:  func(c *Config) any { return &c.Telemetry.SampleRatio },
 	},
 }

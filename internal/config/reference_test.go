@@ -37,17 +37,17 @@ const referenceIntro = `# Configuration
 <!-- Made from the table in internal/config: go test ./internal/config -run TestReferencePage -update -->
 
 ~-c~ names the file. Without it, the director uses ~RETAKE_CONFIG~, then ~retake.toml~ in the working directory, then
-~config/dev.toml~ there, a commented file with every key. Flags (~--set~) precede the environment, the environment
-precedes the file, and the file precedes these defaults. ~director config show --origin~ shows the source of each value.
+~config/dev.toml~ there, a commented file with every key. Flags (~--set~) override the environment, which
+overrides the file, which overrides these defaults. ~director config show --origin~ shows the source of each value.
 
-The variable of ~director.max_workers~ is ~RETAKE_CFG_DIRECTOR_MAX_WORKERS~, and so on. In variables and flags, write
+The variable for ~director.max_workers~ is ~RETAKE_CFG_DIRECTOR_MAX_WORKERS~, and so on. In variables and flags, write
 strings without quotes, lists as ~a,b~ or TOML, and tables as ~A=1,B=2~ or TOML. Set stages only in the file. The file
 must not contain secrets. A relative path in the file is relative to the file's directory. In ~config/dev.toml~, in
 variables and in flags, a path is relative to the working directory.
 
-~director config check~ prints all problems, including missing prerequisites of ~director run~. ~director doctor~ also
-tests GitHub and the container engine ([commands](commands-configuration.md)). A running director reads its
-configuration again ([reload](deployment.md#a-configuration-that-changes)). A new value takes effect ~now~, for later
+~director config check~ prints all problems, including missing prerequisites for ~director run~. ~director doctor~ also
+tests GitHub and the container engine ([commands](commands-configuration.md)). A running director rereads its
+configuration ([reload](deployment.md#a-configuration-that-changes)). A new value takes effect ~now~, for later
 decisions and attempts, or at the next ~restart~. Ranges are whole numbers, except for seconds and for keys whose
 default has a decimal point.
 `

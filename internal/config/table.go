@@ -47,8 +47,8 @@ func keys(c *Config) []row {
 // stageKeys returns the keys of one [[stage]].
 func stageKeys(s *Stage) []row {
 	return []row{
-		{key: "stage.name", allowed: stageOrder, doc: "Name of the stage, in this order. VALIDATE may occur more " +
-			"than once. CODE is required.", to: &s.Name},
+		{key: "stage.name", allowed: stageOrder, doc: "Name of the stage. Stages run in this order. VALIDATE may " +
+			"occur more than once. CODE is required.", to: &s.Name},
 		{
 			key: "stage.run", def: "[]", want: `one argument, as in ["make", "test"], because no shell splits it`,
 			doc: `Program and its arguments, instead of agent.`, to: &s.Run,
@@ -65,14 +65,15 @@ func stageKeys(s *Stage) []row {
 		},
 		{
 			key: "stage.alternative_model", def: `""`, check: modelForm.MatchString, want: modelWant,
-			doc: "Model for attempts after a verdict that asks for another model. If empty, they keep the model.",
+			doc: "Model for attempts after a verdict that asks for another model. If empty, they use the same model.",
 			to:  &s.AlternativeModel,
 		},
 		{
 			key: "stage.resource", def: `""`, check: validResource,
 			want: "model.<provider> in letters, digits, -, _ and dots; may be empty",
-			doc:  "Resource of the calls in rate_limits.model. If empty, the agent's provider, or model.default.",
-			to:   &s.Resource,
+			doc: "Resource of the stage's calls in rate_limits.model. If empty, the agent's provider, or " +
+				"model.default.",
+			to: &s.Resource,
 		},
 		{
 			key: "stage.paid", def: `"auto"`, allowed: []string{wire.PaidAuto, wire.PaidAlways, wire.PaidNever},

@@ -224,9 +224,9 @@ func (r row) wants() string {
 		if r.word {
 			return r.oneText()
 		}
-		return "a list, each: " + r.oneText()
+		return "a list; each item is " + r.oneText()
 	case *map[string]string:
-		return `a table { NAME = "value" }, each NAME: ` + r.oneText()
+		return `a table { NAME = "value" }; each NAME is ` + r.oneText()
 	case *map[string]int:
 		return `a table { "label" = 1 } of whole numbers` + bounds + ", each label: " + r.oneText()
 	case *map[string][]string:

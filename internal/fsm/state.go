@@ -59,8 +59,8 @@ type StateInfo struct {
 var States = []StateInfo{
 	{State: Forgotten, Name: "Forgotten", Means: "not claimed, or given up; the remains of a refused claim are being " +
 		"removed"},
-	{State: Queued, Name: "Queued", Label: LabelTask, Means: "eligible, waits for a slot"},
-	{State: Claiming, Name: "Claiming", Label: LabelTask, Slot: true, Means: "the claim protocol runs on GitHub"},
+	{State: Queued, Name: "Queued", Label: LabelTask, Means: "eligible, waiting for a slot"},
+	{State: Claiming, Name: "Claiming", Label: LabelTask, Slot: true, Means: "the claim protocol is running on GitHub"},
 	{
 		State: Starting, Name: "Starting", Label: LabelClaimed, Slot: true, Live: true,
 		Means: "the checkout and the container are being created; the worker has not said hello",
@@ -71,14 +71,14 @@ var States = []StateInfo{
 	},
 	{
 		State: Suspect, Name: "Suspect", Label: LabelClaimed, Slot: true, Live: true,
-		Means: "the worker is silent beyond the TTL; the director probes it and lists containers",
+		Means: "the worker has been silent longer than the TTL; the director probes it and lists containers",
 	},
 	{
 		State: Stopping, Name: "Stopping", Label: LabelClaimed, Slot: true, Live: true,
 		Means: "the attempt is decided; its container must be confirmed gone, or the attempt fenced",
 	},
-	{State: Backoff, Name: "Backoff", Label: LabelClaimed, Means: "waits for the next attempt"},
-	{State: Parked, Name: "Parked", Label: LabelClaimed, Means: "postponed by a person until a time"},
+	{State: Backoff, Name: "Backoff", Label: LabelClaimed, Means: "waiting for the next attempt"},
+	{State: Parked, Name: "Parked", Label: LabelClaimed, Means: "postponed by a person until a given time"},
 	{
 		State: Delivering, Name: "Delivering", Label: LabelClaimed,
 		Means: "the work is being committed, pushed and published",

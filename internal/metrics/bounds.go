@@ -100,7 +100,7 @@ var values = []struct {
 	of    []string
 	say   string // description to use instead of a list
 }{
-	{label: "state", say: "of `retake_tasks`: the [states](orchestration-fsm.md); of `retake_incidents`: `" +
+	{label: "state", say: "for `retake_tasks`: the [states](orchestration-fsm.md); for `retake_incidents`: `" +
 		strings.Join(breakerStates, "`, `") + "`"},
 	{label: "from, to", say: "the [states](orchestration-fsm.md)"},
 	{label: "trigger, end", say: "the [triggers](orchestration-fsm.md); `end`: triggers that lead to a final state"},
@@ -108,13 +108,13 @@ var values = []struct {
 	{label: "reason", say: "the [reasons](error-handling.md), or `other`"},
 	{label: "action", of: actionNames()},
 	{label: "command", of: append(slices.Clone(commands), other)},
-	{label: "resource", say: "of cooldowns: `" + strings.Join(closable, "`, `") +
-		"`, where `model` covers all models; of GitHub's budgets: `" + strings.Join(budgets, "`, `") + "`, `other`"},
+	{label: "resource", say: "for cooldowns: `" + strings.Join(closable, "`, `") +
+		"`, where `model` covers all models; for GitHub's budgets: `" + strings.Join(budgets, "`, `") + "`, `other`"},
 	{label: "method", of: append(slices.Clone(methods), other)},
 	{label: "cause", say: "the [causes of dead letters](agent-bus.md)"},
 	{label: "version, goversion", say: "a single value"},
 	{
 		label: "kind, result, outcome, answer, how, limit",
-		say:   "see each metric; of effects, `kind` is the [effect's](orchestration-fsm.md)",
+		say:   "see each metric; for effects, `kind` is the [effect](orchestration-fsm.md)",
 	},
 }

@@ -40,26 +40,28 @@ var Table = []Row{
 	// The director itself.
 	{
 		Name: "retake_build_info", Kind: Gauge, Labels: []string{"version", "goversion"}, Always: true,
-		Help:  "The versions of the director and Go, as labels of the value 1",
+		Help:  "The versions of the director and Go, as labels on a constant 1",
 		Means: "The output of `director version`.",
 	},
-	{Name: "retake_leader", Kind: Gauge, Always: true, Help: "1 while this director leads and decides, " +
-		"otherwise 0", Means: "1 from the end of reading the journal until the session ends. At most one " +
-		"director of a fleet has 1."},
+	{
+		Name: "retake_leader", Kind: Gauge, Always: true, Help: "1 while this director leads and decides, otherwise 0",
+		Means: "1 from when the director has read the journal until its session ends. At most one " +
+			"director of a fleet has 1.",
+	},
 	{
 		Name: "retake_phase", Kind: Gauge, Labels: []string{"phase"}, Help: "1 for the current phase of the " +
 			"director, 0 for all other phases",
-		Means: "The phase that `director status` shows.",
+		Means: "`director status` shows the same phase.",
 	},
 	{
 		Name: "retake_bus_connected", Kind: Gauge, Always: true, Help: "1 while the agent bus answers",
 		Means: "Without the bus the director cannot decide.",
 	},
 	{
-		Name: "retake_late_seconds", Kind: Gauge, Always: true, Help: "Seconds by which the director lags behind",
-		Means: "The longest of: the age of the running append, the delay of the director's own timer, the age of the " +
-			"oldest waiting heartbeat, and the time without a processor because of a quota, each within the last " +
-			"heartbeat TTL. The director waits that much longer for silent workers. 0 below a quarter of a second.",
+		Name: "retake_late_seconds", Kind: Gauge, Always: true, Help: "Seconds by which the director lags",
+		Means: "The largest of the age of the append in progress, the delay of the director's own timer, the age of " +
+			"the oldest waiting heartbeat, and the time throttled by a CPU quota, each within the last heartbeat " +
+			"TTL. The director waits that much longer for silent workers. 0 below a quarter of a second.",
 	},
 	{
 		Name: "retake_disk_usable", Kind: Gauge, Always: true, Help: "1 while the data directory can be written to",
@@ -71,17 +73,20 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_slots_used", Kind: Gauge, Help: "Slots in use",
-		Means: "Tasks in a state with a slot ([states](orchestration-fsm.md)), and tasks whose issue the director " +
-			"reads again before the next attempt.",
+		Means: "Tasks in a state that holds a slot ([states](orchestration-fsm.md)), and tasks whose issue the " +
+			"director is re-reading for the next attempt.",
 	},
 	{
 		Name: "retake_workers", Kind: Gauge, Help: "Attempts that may have a worker now",
 		Means: "Tasks in Starting, Running, Suspect or Stopping.",
 	},
-	{Name: "retake_heartbeat_age_seconds", Kind: Gauge, Help: "Time since the last sign of life of the " +
-		"longest-silent worker", Means: "The maximum over all workers in Running or Suspect. A sign of life is a " +
-		"heartbeat, progress, or the hello. For a worker that was silent since this process began, the time counts " +
-		"from the start of the process. 0 without workers."},
+	{
+		Name: "retake_heartbeat_age_seconds", Kind: Gauge, Help: "Time since the last sign of life of the " +
+			"longest-silent worker",
+		Means: "The maximum over all workers in Running or Suspect. A sign of life is a " +
+			"heartbeat, progress, or the hello. For a worker that has been silent since this process started, the " +
+			"time counts from that start. 0 without workers.",
+	},
 
 	// Tasks.
 	{
@@ -90,34 +95,36 @@ var Table = []Row{
 			"has updated GitHub.",
 	},
 	{
-		Name: "retake_queue_tasks", Kind: Gauge, Help: "Tasks that could begin an attempt now but still wait",
-		Means: "The length of the queue: tasks in Queued without a blocking issue, or in Backoff after their pause " +
-			"without open effects on GitHub. A paused director, a cooldown, an incident or a label's cap keeps them " +
-			"waiting, just like busy slots.",
+		Name: "retake_queue_tasks", Kind: Gauge, Help: "Tasks that could start an attempt but are still waiting",
+		Means: "The length of the queue: tasks in Queued without a blocking issue, or in Backoff after their delay " +
+			"without pending effects on GitHub. A paused director, a cooldown, an incident or a label's cap keeps " +
+			"them waiting, just like busy slots.",
 	},
-	{Name: "retake_queue_oldest_age_seconds", Kind: Gauge, Help: "Waiting time of the oldest task in the " +
-		"queue", Means: "Covers the tasks of `retake_queue_tasks`, from the time at which they could begin. 0 if the " +
-		"queue is empty."},
+	{
+		Name: "retake_queue_oldest_age_seconds", Kind: Gauge, Help: "Waiting time of the oldest task in the queue",
+		Means: "Covers the tasks in `retake_queue_tasks`, from the time at which they could start. 0 if the " +
+			"queue is empty.",
+	},
 	{
 		Name: "retake_time_to_running_seconds", Kind: Histogram, Buckets: queueBuckets,
 		Help: "Time in the queue until the first worker runs",
-		Means: "Observed once per claim, from entering the queue, or from the close of the last blocking issue, to " +
-			"the first worker's hello. Not observed for a task that had left the " +
-			"queue before this process began.",
+		Means: "Observed once per claim, from entering the queue, or the closing of the last blocking issue, until " +
+			"the first worker's hello. Not observed for a task that had left the queue before this process began.",
 	},
 	{
 		Name: "retake_transitions_total", Kind: Counter, Labels: []string{"from", "to", "trigger"},
-		Help: "Changes of the tasks' states", Means: "Each row of the [table of transitions](orchestration-fsm.md) " +
-			"that a task went through.",
+		Help:  "State changes of tasks",
+		Means: "Each transition in the [table](orchestration-fsm.md#transitions) that a task made.",
 	},
 	{
 		Name: "retake_tasks_finished_total", Kind: Counter, Labels: []string{"end"},
-		Help: "Ended claims, by outcome", Means: "Counted at the move to Done, Released or Forgotten.",
+		Help: "Ended claims, by outcome", Means: "Counted when the task becomes Done, Released or Forgotten.",
 	},
 	{
-		Name: "retake_commands_total", Kind: Counter, Labels: []string{"command", "result"}, Help: "Commands of people",
-		Means: "Comments with `/agent …` and the operator's commands about a task; `refused`: it had no effect at " +
-			"that time.",
+		Name: "retake_commands_total", Kind: Counter, Labels: []string{"command", "result"},
+		Help: "Commands from people",
+		Means: "Comments with `/agent …` and the operator's commands about a task; `refused`: the command had no " +
+			"effect at that time.",
 	},
 
 	// Attempts and decisions.
@@ -134,7 +141,7 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_attempt_seconds", Kind: Histogram, Labels: []string{"outcome"}, Buckets: attemptBuckets,
-		Help: "Time from the beginning of an attempt until its container was confirmed gone",
+		Help: "Time from the start of an attempt until its container was confirmed gone",
 		Means: "Observed when `retake_attempts_total` counts the attempt. For an attempt that an earlier process " +
 			"began, the time counts from the start of its container.",
 	},
@@ -160,22 +167,25 @@ var Table = []Row{
 			"for a limit also count as retries.",
 	},
 	{
-		Name: "retake_tokens_total", Kind: Counter, Help: "Tokens that ended attempts have used, as agents report them",
+		Name: "retake_tokens_total", Kind: Counter, Help: "Tokens used by ended attempts, as agents report them",
 		Means: "The usage of an attempt is counted at its end.",
 	},
-	{Name: "retake_cost_dollars_total", Kind: Counter, Help: "Cost of ended attempts in US dollars, as " +
-		"agents report it", Means: "Counted like `retake_tokens_total`. 0 for agents that do not report it."},
 	{
-		Name: "retake_paid_calls_total", Kind: Counter, Help: "Paid calls that ended attempts have made",
+		Name: "retake_cost_dollars_total", Kind: Counter,
+		Help:  "Cost of ended attempts in US dollars, as agents report it",
+		Means: "Counted like `retake_tokens_total`. 0 for agents that do not report it.",
+	},
+	{
+		Name: "retake_paid_calls_total", Kind: Counter, Help: "Paid calls made by ended attempts",
 		Means: "Counted like `retake_tokens_total`, including failed calls.",
 	},
 	{
-		Name: "retake_cache_hits_total", Kind: Counter, Help: "Calls of ended attempts that a cache answered",
+		Name: "retake_cache_hits_total", Kind: Counter, Help: "Calls in ended attempts that a cache answered",
 		Means: "Counted like `retake_tokens_total`.",
 	},
 	{
 		Name: "retake_deliveries_total", Kind: Counter, Help: "Deliveries of finished work",
-		Means: "Each delivering push, including later pushes to the same pull request.",
+		Means: "Each push that delivers work, including later pushes to the same pull request.",
 	},
 
 	// People.
@@ -197,13 +207,14 @@ var Table = []Row{
 	{
 		Name: "retake_reblocks_total", Kind: Counter, Labels: []string{"reason"},
 		Help: "Questions in a claim with an earlier answered question",
-		Means: "`reason` belongs to the new question. Divided by the answers " +
-			"(`retake_time_to_human_seconds_count{answer=\"answered\"}`) it is the re-block rate. In a claim that an " +
-			"earlier process began, the end of an incident and a repeated delivery also count as answers.",
+		Means: "`reason` belongs to the new question. Divided by the number of answers " +
+			"(`retake_time_to_human_seconds_count{answer=\"answered\"}`), it is the re-block rate. In a claim that " +
+			"an earlier process began, the end of an incident and a repeated delivery also count as answers.",
 	},
 	{
 		Name: "retake_escalations_without_human_total", Kind: Counter, Labels: []string{"how"},
-		Help: "Questions that turned out not to need a human", Means: "`incident_over`: an incident healed, and the " +
+		Help: "Questions that turned out not to need a human",
+		Means: "`incident_over`: an incident ended, and the " +
 			"task continued without an answer. `bare_answer`: a person answered without text for the agent (a bare " +
 			"`/agent retry` or `resume`, or the label removed; not `fresh`, `fix`, `budget`), and the next attempt " +
 			"passed its stages. An automatic attempt would have been sufficient.",
@@ -221,7 +232,9 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_effects_total", Kind: Counter, Labels: []string{"kind", "result"},
-		Help: "Ended planned effects", Means: "`done`, or `given_up`: it failed permanently, or was no longer needed.",
+		Help: "Planned effects that ended",
+		Means: "`done`, or `given_up`: it failed permanently, or was no longer " +
+			"needed.",
 	},
 	{
 		Name: "retake_effect_retries_total", Kind: Counter, Labels: []string{"kind"},
@@ -243,7 +256,7 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_journal_records_total", Kind: Counter, Help: "Records that became durable",
-		Means: "Since this process began to lead, without records read from the journal.",
+		Means: "Counted since this process became leader, without the records that it read from the journal.",
 	},
 
 	// Closed resources.
@@ -263,14 +276,15 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_incidents", Kind: Gauge, Labels: []string{"state"},
-		Help: "Incidents by the state of their breaker",
+		Help: "Incidents by breaker state",
 		Means: "`open`: attempts wait. `half_open`: one canary at a time. `ramp`: a few more attempts every minute. " +
 			"`told`: shown without blocking attempts. `held`: attempts wait until the director finds that the cause " +
 			"is gone. `closed`: failures before or after an incident.",
 	},
 	{
 		Name: "retake_incidents_total", Kind: Counter, Labels: []string{"reason"}, Help: "Incidents that began",
-		Means: "A closed breaker opened. An incident that reopens because its canary failed counts only once.",
+		Means: "Counted when a closed breaker opens. An incident that reopens because its canary failed counts only " +
+			"once.",
 	},
 
 	// GitHub.
@@ -282,38 +296,38 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_github_request_seconds", Kind: Histogram, Labels: []string{"method"}, Buckets: requestBuckets,
-		Always: true, Help: "Response time of GitHub",
-		Means: "From the sending of the request to the end of the answer, without the wait at the gate.",
+		Always: true, Help: "GitHub's response time",
+		Means: "From sending the request to the end of the response, without the wait at the gate.",
 	},
 	{
 		Name: "retake_github_throttled_total", Kind: Counter, Labels: []string{"limit"}, Always: true,
-		Help: "Answers with a rate limit", Means: "`primary`: the requests of the hour are used up. `secondary`: " +
+		Help: "Responses that report a rate limit", Means: "`primary`: the hour's requests are used up. `secondary`: " +
 			"the requests came too fast, or contained too many changes.",
 	},
 	{
 		Name: "retake_github_budget_remaining", Kind: Gauge, Labels: []string{"resource"}, Always: true,
-		Help: "Remaining requests according to " +
-			"GitHub", Means: "`x-ratelimit-remaining` of the last answer that counts " +
-			"in that budget. The value is outdated after the time of the reset. Absent before the first such answer.",
+		Help: "Remaining requests according to GitHub",
+		Means: "`x-ratelimit-remaining` from the last response that counts in that budget. The value " +
+			"is stale after the reset. Absent before the first such response.",
 	},
 	{
 		Name: "retake_github_budget_limit", Kind: Gauge, Labels: []string{"resource"}, Always: true,
-		Help: "Requests that GitHub grants until the reset", Means: "`x-ratelimit-limit` from the same answer.",
+		Help: "Requests that GitHub grants until the reset", Means: "`x-ratelimit-limit` from the same response.",
 	},
 	{
 		Name: "retake_github_budget_reset_timestamp_seconds", Kind: Gauge, Labels: []string{"resource"}, Always: true,
-		Help: "Time of the next reset, as Unix time", Means: "`x-ratelimit-reset` from the same answer.",
+		Help: "Time of the next reset, as Unix time", Means: "`x-ratelimit-reset` from the same response.",
 	},
 	{
 		Name: "retake_github_changes_left", Kind: Gauge, Always: true,
 		Help: "New comments, issues and pull requests that GitHub's limit still allows in this hour",
-		Means: "GitHub's documented limit of 500 in an hour, minus the content that this process created in the last " +
+		Means: "GitHub's documented limit of 500 per hour, minus the content that this process created in the last " +
 			"hour. For an hour after a secondary limit, every change counts, not only new content.",
 	},
 	{
 		Name: "retake_github_waiting_requests", Kind: Gauge, Always: true,
 		Help:  "Requests waiting at the gate",
-		Means: "Reads and writes that the director delays, because it respects GitHub's limits.",
+		Means: "Reads and writes that the director delays to respect GitHub's limits.",
 	},
 	{
 		Name: "retake_webhooks_total", Kind: Counter, Labels: []string{"result"}, Always: true,
@@ -323,12 +337,12 @@ var Table = []Row{
 	// Losses.
 	{
 		Name: "retake_dead_letters_total", Kind: Counter, Labels: []string{"cause"}, Always: true,
-		Help: "Unreadable messages on the bus", Means: "The causes are in [agent-bus.md](agent-bus.md). " +
+		Help: "Rejected messages on the bus", Means: "The causes are in [agent-bus.md](agent-bus.md). " +
 			"Counted since the bus was opened.",
 	},
 	{
 		Name: "retake_audit_dropped_total", Kind: Counter, Always: true, Help: "Dropped audit writes",
-		Means: "Writes that were dropped because the disk was too slow. The journal is not affected.",
+		Means: "The disk was too slow. The journal is not affected.",
 	},
 	{
 		Name: "retake_audit_write_errors_total", Kind: Counter, Always: true, Help: "Failed audit writes",

@@ -9,20 +9,20 @@ var Ask = slices.Concat(tools, agents, reviews)
 var tools = []Row{
 	// development environments
 	{
-		"Dev Containers", "commands on start, mounts of the host",
+		"Dev Containers", "startup commands, host mounts",
 		"https://containers.dev/implementors/json_reference/",
 		[]string{"**/.devcontainer/", "**/.devcontainer.json"},
 	},
 	{
-		"Gitpod, Ona", "tasks and automations on start", "https://ona.com/docs/ona/configuration/automations/overview",
+		"Gitpod, Ona", "startup tasks and automations", "https://ona.com/docs/ona/configuration/automations/overview",
 		[]string{".gitpod.yml", ".gitpod.Dockerfile", ".gitpod/", ".ona/"},
 	},
 	{
-		"Devfile", "commands on start", "https://devfile.io/docs/2.3.0/adding-event-bindings",
+		"Devfile", "startup commands", "https://devfile.io/docs/2.3.0/adding-event-bindings",
 		[]string{"devfile.yaml", ".devfile.yaml"},
 	},
 	{
-		"Firebase Studio", "hooks on start, rules of the agent",
+		"Firebase Studio", "startup hooks, agent rules",
 		"https://firebase.google.com/docs/studio/customize-workspace",
 		[]string{"**/.idx/"},
 	},
@@ -31,7 +31,7 @@ var tools = []Row{
 		[]string{".replit", "replit.nix", "replit.md"},
 	},
 	{
-		"CodeSandbox", "tasks on start", "https://codesandbox.io/docs/learn/environment/tasks",
+		"CodeSandbox", "startup tasks", "https://codesandbox.io/docs/learn/environment/tasks",
 		[]string{".codesandbox/"},
 	},
 	{
@@ -41,7 +41,7 @@ var tools = []Row{
 
 	// editors
 	{
-		"VS Code", "tasks, debuggers, paths of programs, MCP servers",
+		"VS Code", "tasks, debuggers, program paths, MCP servers",
 		"https://code.visualstudio.com/docs/debugtest/tasks",
 		[]string{"**/.vscode/", "**/*.code-workspace"},
 	},
@@ -51,7 +51,7 @@ var tools = []Row{
 		[]string{"**/.vs/", "**/tasks.vs.json", "**/launch.vs.json"},
 	},
 	{
-		"JetBrains IDEs", "run configurations, watchers, rules of the assistant",
+		"JetBrains IDEs", "run configurations, watchers, assistant rules",
 		"https://www.jetbrains.com/help/idea/run-debug-configuration.html",
 		[]string{"**/.idea/", "**/.run/", "**/.fleet/", "**/.aiassistant/"},
 	},
@@ -59,11 +59,11 @@ var tools = []Row{
 		"Zed", "tasks, debuggers, language servers", "https://zed.dev/docs/tasks", []string{"**/.zed/", "**/.rules"},
 	},
 	{
-		"Vim, Neovim", "commands with the option exrc", "https://neovim.io/doc/user/options.html#'exrc'",
+		"Vim, Neovim", "commands, if the option exrc is set", "https://neovim.io/doc/user/options.html#'exrc'",
 		[]string{"**/.nvim.lua", "**/.nvimrc", "**/.exrc", "**/.vimrc", "**/_vimrc"},
 	},
 	{
-		"Emacs", "variables and code of a directory",
+		"Emacs", "per-directory variables and code",
 		"https://www.gnu.org/software/emacs/manual/html_node/emacs/Directory-Variables.html",
 		[]string{"**/.dir-locals.el", "**/.dir-locals-2.el"},
 	},
@@ -75,14 +75,14 @@ var tools = []Row{
 		"Helix", "language servers", "https://docs.helix-editor.com/languages.html", []string{"**/.helix/"},
 	},
 	{
-		"GDB, LLDB", "commands on start",
+		"GDB, LLDB", "startup commands",
 		"https://sourceware.org/gdb/current/onlinedocs/gdb.html/Init-File-in-the-Current-Directory.html",
 		[]string{"**/.gdbinit", "**/.lldbinit"},
 	},
 
 	// hooks of git
 	{
-		"Git hooks", "hooks of core.hooksPath", "https://git-scm.com/docs/githooks",
+		"Git hooks", "hooks in core.hooksPath", "https://git-scm.com/docs/githooks",
 		[]string{".githooks/", ".git-hooks/", ".hooks/"},
 	},
 	{
@@ -108,7 +108,7 @@ var tools = []Row{
 		[]string{"**/.simple-git-hooks.*", "**/simple-git-hooks.*"},
 	},
 	{
-		"lint-staged", "commands at a commit", "https://github.com/lint-staged/lint-staged#configuration",
+		"lint-staged", "commands run on commit", "https://github.com/lint-staged/lint-staged#configuration",
 		[]string{"**/.lintstagedrc*", "**/lint-staged.config.*"},
 	},
 	{
@@ -130,19 +130,19 @@ var tools = []Row{
 		[]string{"**/devenv.nix", "**/devenv.yaml"},
 	},
 	{
-		"Devbox", "hooks of the shell", "https://www.jetify.com/docs/devbox/configuration/", []string{"**/devbox.json"},
+		"Devbox", "shell hooks", "https://www.jetify.com/docs/devbox/configuration/", []string{"**/devbox.json"},
 	},
 	{
-		"Flox", "hooks of the shell", "https://flox.dev/docs/reference/command-reference/manifest.toml/",
+		"Flox", "shell hooks", "https://flox.dev/docs/reference/command-reference/manifest.toml/",
 		[]string{"**/.flox/"},
 	},
 	{
-		"npm, pnpm", "registries, the shell of scripts, hooks of the resolution",
+		"npm, pnpm", "registries, the shell for scripts, resolution hooks",
 		"https://docs.npmjs.com/cli/configuring-npm/npmrc",
 		[]string{"**/.npmrc", "**/.pnpmfile.{cjs,mjs}"},
 	},
 	{
-		"Yarn", "the program yarn itself, plugins", "https://yarnpkg.com/configuration/yarnrc",
+		"Yarn", "the yarn program itself, plugins", "https://yarnpkg.com/configuration/yarnrc",
 		[]string{"**/.yarnrc.yml", "**/.yarnrc", "**/.yarn/releases/", "**/.yarn/plugins/"},
 	},
 	{
@@ -154,7 +154,7 @@ var tools = []Row{
 		[]string{"**/.cargo/config.toml", "**/.cargo/config"},
 	},
 	{
-		"Maven", "extensions, options of the JVM, the wrapper", "https://maven.apache.org/configure.html",
+		"Maven", "extensions, JVM options, the wrapper", "https://maven.apache.org/configure.html",
 		[]string{"**/.mvn/"},
 	},
 	{
@@ -162,7 +162,7 @@ var tools = []Row{
 		[]string{"**/gradle/wrapper/"},
 	},
 	{
-		"NuGet", "sources of packages", "https://learn.microsoft.com/en-us/nuget/reference/nuget-config-file",
+		"NuGet", "package sources", "https://learn.microsoft.com/en-us/nuget/reference/nuget-config-file",
 		[]string{"**/nuget.config"},
 	},
 	{
@@ -202,7 +202,7 @@ var reviews = []Row{
 		[]string{".github/dependabot.yml", ".github/dependabot.yaml"},
 	},
 	{
-		"Renovate", "updates, merges of updates", "https://docs.renovatebot.com/configuration-options/",
+		"Renovate", "updates and their merges", "https://docs.renovatebot.com/configuration-options/",
 		[]string{"{.github/,.gitlab/,}renovate.{json,json5,jsonc}", ".renovaterc*"},
 	},
 	{
@@ -214,16 +214,16 @@ var reviews = []Row{
 		[]string{".kodiak.toml", ".github/.kodiak.toml"},
 	},
 	{
-		"CodeRabbit", "instructions of the reviewer", "https://docs.coderabbit.ai/reference/configuration",
+		"CodeRabbit", "the reviewer's instructions", "https://docs.coderabbit.ai/reference/configuration",
 		[]string{".coderabbit.yaml", ".coderabbit.yml"},
 	},
 	{
-		"PR-Agent", "instructions of the reviewer",
+		"PR-Agent", "the reviewer's instructions",
 		"https://qodo-merge-docs.qodo.ai/usage-guide/configuration_options/",
 		[]string{".pr_agent.toml"},
 	},
 	{
-		"Greptile", "instructions of the reviewer", "https://www.greptile.com/docs/code-review/greptile-json-reference",
+		"Greptile", "the reviewer's instructions", "https://www.greptile.com/docs/code-review/greptile-json-reference",
 		[]string{"**/greptile.json", "**/.greptile/"},
 	},
 }

@@ -10,7 +10,7 @@ var Deny = []Row{
 		[]string{".github/workflows/"},
 	},
 	{
-		"GitHub Actions", "steps of jobs that use a local action",
+		"GitHub Actions", "steps in jobs that use a local action",
 		"https://docs.github.com/en/actions/reference/workflows-and-actions/metadata-syntax",
 		[]string{".github/actions/", "**/action.yml", "**/action.yaml"},
 	},
@@ -57,7 +57,7 @@ var Deny = []Row{
 		[]string{"bamboo-specs/"},
 	},
 	{
-		"Buildkite", "steps and hooks of the agent", "https://buildkite.com/docs/agent/cli/reference/pipeline",
+		"Buildkite", "the agent's steps and hooks", "https://buildkite.com/docs/agent/cli/reference/pipeline",
 		[]string{".buildkite/", "buildkite/", "buildkite.{yml,yaml,json}"},
 	},
 	{
@@ -94,7 +94,7 @@ var Deny = []Row{
 		[]string{".teamcity/", ".teamcity.yml"},
 	},
 	{
-		"Pipelines as Code", "pipelines of Tekton in the cluster",
+		"Pipelines as Code", "Tekton pipelines in the cluster",
 		"https://pipelinesascode.com/docs/guide/authoringprs/",
 		[]string{".tekton/"},
 	},
@@ -115,11 +115,11 @@ var Deny = []Row{
 		[]string{"**/*.gocd.yaml", "**/*.gocd.json", "**/*.gopipeline.json"},
 	},
 	{
-		"Prow", "jobs of the cluster", "https://docs.prow.k8s.io/docs/inrepoconfig/",
+		"Prow", "jobs in the cluster", "https://docs.prow.k8s.io/docs/inrepoconfig/",
 		[]string{".prow.yaml", ".prow/"},
 	},
 	{
-		"OpenShift CI", "the image of the jobs", "https://docs.ci.openshift.org/docs/architecture/ci-operator/",
+		"OpenShift CI", "the jobs' image", "https://docs.ci.openshift.org/docs/architecture/ci-operator/",
 		[]string{".ci-operator.yaml"},
 	},
 	{
@@ -190,7 +190,7 @@ var Deny = []Row{
 		[]string{"**/buildspec*.{yml,yaml}"},
 	},
 	{
-		"AWS CodeDeploy", "hooks of deployments",
+		"AWS CodeDeploy", "deployment hooks",
 		"https://docs.aws.amazon.com/codedeploy/latest/userguide/reference-appspec-file.html",
 		[]string{"**/appspec.{yml,yaml,json}"},
 	},
@@ -205,7 +205,7 @@ var Deny = []Row{
 		[]string{"**/apprunner.yaml"},
 	},
 	{
-		"AWS Elastic Beanstalk", "commands and hooks of deployments",
+		"AWS Elastic Beanstalk", "deployment commands and hooks",
 		"https://docs.aws.amazon.com/elasticbeanstalk/latest/dg/ebextensions.html",
 		[]string{"**/.ebextensions/", "**/.platform/", "**/Buildfile"},
 	},
@@ -224,7 +224,7 @@ var Deny = []Row{
 		[]string{"**/wrangler.{toml,json,jsonc}"},
 	},
 	{
-		"Render", "builds and commands before deployments", "https://render.com/docs/blueprint-spec",
+		"Render", "builds and pre-deployment commands", "https://render.com/docs/blueprint-spec",
 		[]string{"**/render.yaml"},
 	},
 	{
@@ -232,7 +232,7 @@ var Deny = []Row{
 		[]string{"**/fly.toml"},
 	},
 	{
-		"Railway", "builds and commands before deployments", "https://docs.railway.com/reference/config-as-code",
+		"Railway", "builds and pre-deployment commands", "https://docs.railway.com/reference/config-as-code",
 		[]string{"**/railway.json", "**/railway.toml"},
 	},
 	{
@@ -240,7 +240,7 @@ var Deny = []Row{
 		[]string{"**/Procfile", "**/heroku.yml"},
 	},
 	{
-		"DigitalOcean App Platform", "builds and jobs of deployments",
+		"DigitalOcean App Platform", "builds and deployment jobs",
 		"https://docs.digitalocean.com/products/app-platform/reference/app-spec/",
 		[]string{".do/"},
 	},
@@ -253,7 +253,7 @@ var Deny = []Row{
 		[]string{"captain-definition"},
 	},
 	{
-		"Docker Hub", "hooks of automated builds",
+		"Docker Hub", "hooks in automated builds",
 		"https://docs.docker.com/docker-hub/repos/manage/builds/advanced/",
 		[]string{
 			"hooks/{post_checkout,pre_build,build,post_build,pre_test,test,post_test,pre_push,push,post_push}",
@@ -276,13 +276,13 @@ var Deny = []Row{
 		[]string{"digger.yml", "digger.yaml"},
 	},
 	{
-		"Spacelift", "hooks of runs",
+		"Spacelift", "hooks for runs",
 		"https://docs.spacelift.io/concepts/configuration/runtime-configuration",
 		[]string{".spacelift/"},
 	},
 
 	{
-		"Git submodules", "addresses of the code that builds fetch", "https://git-scm.com/docs/gitmodules",
+		"Git submodules", "addresses from which builds fetch code", "https://git-scm.com/docs/gitmodules",
 		[]string{".gitmodules"},
 	},
 }

@@ -17,9 +17,9 @@ const intro = `# Protected paths
 
 <!-- Made from the tables of this package: go test ./internal/secrets/protected -update -->
 
-~@default~ in ~scope.deny~ and ~scope.ask~ stands for these globs. A file is protected in any case, at any path
-that leads to it through a symbolic link, and as a link in place of its directory. To add or permit paths, write for
-example ~deny = ["@default", "infra/", "!netlify.toml"]~.
+~@default~ in ~scope.deny~ and ~scope.ask~ stands for these globs. A file is protected regardless of case,
+also at paths that reach it through a symbolic link, and if a link replaces its directory. To add or permit paths,
+write, for example, ~deny = ["@default", "infra/", "!netlify.toml"]~.
 `
 
 func readme() string {

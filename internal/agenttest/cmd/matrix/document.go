@@ -33,14 +33,14 @@ func retryRight(r trial.Result) bool {
 	})
 }
 
-const head = `# Agents on the stand-in for providers
+const head = `# Agents on the fake provider
 
-Written by ` + "`make agents`" + `, which runs every known agent that is installed against every case of the stand-in
-([decision](../decisions/0024-provider-stand-in.md)). ` + "`bin/providersim --list`" + ` describes the cases. The agents run as they
-do under a worker. ` + "`make agents-install`" + ` builds some agents from source. A cell shows the reason of the run, and the
-number of requests with tools. If a run fails, requests after the first are the agent's retries. A silent retry ends at
-the case's time limit. Some cases have several correct reasons. A run that survives a failure counts as right. The
-rules pass these cases in tests, so these figures measure the agents.
+Written by ` + "`make agents`" + `, which runs every known agent that is installed against every case of the fake provider
+([decision](../decisions/0024-provider-stand-in.md)). ` + "`bin/providersim --list`" + ` describes the cases. The agents run as
+they do under a worker. ` + "`make agents-install`" + ` builds some agents from source. Each cell shows the run's reason or
+` + "`succeeded`" + `, and the number of requests with tools. If a run fails, requests after the first are the agent's retries. A
+silent retry ends at the case's time limit. Some cases have several correct reasons. A run that survives a failure
+counts as correct. The rules pass these cases in tests, so these figures measure the agents.
 
 The last event of a stream shows that the stream is complete ([agents](agents.md)). crush and opencode-go print text
 without such an event.
@@ -51,7 +51,7 @@ without such an event.
 func document(agents []installed, limit, took time.Duration) string {
 	var b strings.Builder
 	b.WriteString(head)
-	fmt.Fprintf(&b, "The time limit of a case was %.0f s. The run took %.0f s.\n\n", limit.Seconds(), took.Seconds())
+	fmt.Fprintf(&b, "Each case had a time limit of %.0f s. The run took %.0f s.\n\n", limit.Seconds(), took.Seconds())
 	b.WriteString("| agent | version | cases | reason correct | retry decision correct | survived / survivable |\n" +
 		"|---|---|---:|---:|---:|---:|\n")
 	for _, a := range agents {
