@@ -20,6 +20,7 @@ import (
 	"retake/internal/container"
 	"retake/internal/director/disk"
 	"retake/internal/fsm"
+	"retake/internal/github/api"
 	"retake/internal/github/githubtest"
 	"retake/internal/patience"
 	"retake/internal/secrets/redact"
@@ -37,6 +38,7 @@ type harness struct {
 	logs     *observer.ObservedLogs
 	log      *zap.Logger
 	token    string
+	app      *api.App                           // replaces the token, unless nil
 	diskUse  func(dir string) (disk.Use, error) // nil reads the real disk
 	whole    time.Duration                      // see Options.wholeEvery
 	comments time.Duration                      // see Options.commentsEvery
@@ -169,6 +171,9 @@ func (s *harness) options() Options {
 		ConfigFile:    s.file,
 		Hangups:       s.hangups,
 		HideInLog:     s.hideInLog,
+	}
+	if s.app != nil {
+		o.Token, o.Login, o.Rights = s.app.Token, s.app.Login, s.app.Rights
 	}
 	if s.noWebhooks {
 		o.WebhookSecret = nil

@@ -17,7 +17,7 @@ func getUser(c *call) reply {
 }
 
 func getRateLimit(c *call) reply {
-	b, limit := c.gate.budgetOf(c.user.login), c.opts.RateLimit
+	b, limit := c.gate.budgetOf(c.gate.apps.caller(c.r).budget), c.opts.RateLimit
 	core := object{"limit": limit, "used": b.Used, "remaining": max(0, limit-b.Used), "reset": b.Reset.Unix()}
 	return ok(object{"resources": object{"core": core, "search": core}, "rate": core})
 }

@@ -9,14 +9,14 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/golang-jwt/jwt/v4"
 )
 
-// App is a GitHub App with one installation. It writes as "<Slug>[bot]".
+// App is an installation of a GitHub App. It writes as "<Slug>[bot]", like all installations of the App. Each
+// installation has its own limits.
 type App struct {
 	ID, InstallationID int64
 	Slug               string
@@ -39,7 +39,8 @@ type apps struct {
 	apps []*app
 }
 
-// AddApp installs an App. Like a user, the App's account gets its rights in a repository from AddRepo.
+// AddApp installs an App, which may already have other installations. Like a user, the App's account gets its rights in
+// a repository from AddRepo.
 func (s *apps) AddApp(a App) {
 	s.mu.Lock()
 	defer s.unlock()
@@ -47,7 +48,7 @@ func (s *apps) AddApp(a App) {
 	s.apps = append(s.apps, &app{App: a, tokens: map[string]time.Time{}})
 }
 
-// Minted counts the tokens that the App's installation has requested.
+// Minted counts the tokens that the App's installations have requested.
 func (s *apps) Minted(slug string) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,14 +60,16 @@ func (s *apps) Minted(slug string) (n int) {
 	return n
 }
 
-// ownerOf finds the account of a minted token. s.mu is held.
-func (s *apps) ownerOf(token string) *user {
-	for _, a := range s.apps {
-		if end, ok := a.tokens[token]; ok && s.opts.Now().Before(end) {
-			return s.users[a.Slug+"[bot]"]
-		}
+// installationOf finds the installation with a valid minted token, or nil. s.mu is held.
+func (s *apps) installationOf(token string) *app {
+	at := slices.IndexFunc(s.apps, func(a *app) bool {
+		end, ok := a.tokens[token]
+		return ok && s.opts.Now().Before(end)
+	})
+	if at < 0 {
+		return nil
 	}
-	return nil
+	return s.apps[at]
 }
 
 // isApps reports whether a path takes requests that an App signs with its key.
@@ -76,14 +79,18 @@ func isApps(path string) bool {
 
 // answerApp answers requests that an App signs with its key. s.mu is held.
 func (s *apps) answerApp(w http.ResponseWriter, r *http.Request) {
-	a := s.appOf(r)
-	if a == nil {
+	installed := s.installed(r)
+	if len(installed) == 0 {
 		fail(w, http.StatusUnauthorized, "A JSON web token could not be decoded")
 		return
 	}
-	to := linksOf(r)
-	switch path := strings.TrimPrefix(r.URL.Path, APIPath+"app"); {
+	to, path := linksOf(r), strings.TrimPrefix(r.URL.Path, APIPath+"app")
+	at := slices.IndexFunc(installed, func(a *app) bool {
+		return path == "/installations/"+itoa(a.InstallationID)+"/access_tokens"
+	})
+	switch {
 	case r.Method == http.MethodGet && path == "":
+		a := installed[0]
 		writeJSON(w, http.StatusOK, object{
 			"id": a.ID, "slug": a.Slug, "node_id": nodeID("App", a.ID), "owner": to.user(s.user(s.opts.Person)),
 			"name": a.Slug, "description": nil,
@@ -91,10 +98,10 @@ func (s *apps) answerApp(w http.ResponseWriter, r *http.Request) {
 			"updated_at":  "2020-01-01T00:00:00Z",
 			"permissions": object{"issues": "write", "contents": "write"}, "events": []string{},
 		})
-	case r.Method == http.MethodPost && path == "/installations/"+strconv.FormatInt(a.InstallationID, 10)+
-		"/access_tokens":
+	case r.Method == http.MethodPost && at >= 0:
+		a := installed[at]
 		a.made++
-		token, end := "ghs_"+a.Slug+"_"+strconv.Itoa(a.made), s.now().Add(tokenLife)
+		token, end := "ghs_"+a.Slug+"_"+itoa(a.InstallationID)+"_"+itoa(a.made), s.now().Add(tokenLife)
 		a.tokens[token] = end
 		writeJSON(w, http.StatusCreated, object{
 			"token": token, "expires_at": end.Format(time.RFC3339),
@@ -105,22 +112,19 @@ func (s *apps) answerApp(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// appOf returns the App that signed a request, or nil. As on GitHub, the signed token must expire within ten minutes.
-func (s *apps) appOf(r *http.Request) *app {
+// installed returns the installations of the App that signed a request. As on GitHub, the signed token must expire
+// within ten minutes.
+func (s *apps) installed(r *http.Request) []*app {
 	_, raw, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	at := slices.IndexFunc(s.apps, func(a *app) bool {
+	return slices.DeleteFunc(slices.Clone(s.apps), func(a *app) bool {
 		claims := &jwt.RegisteredClaims{}
 		_, err := jwt.NewParser(jwt.WithValidMethods([]string{"RS256"}), jwt.WithoutClaimsValidation()).
 			ParseWithClaims(raw, claims, func(*jwt.Token) (any, error) { return a.Key, nil })
 		now := s.opts.Now()
-		return err == nil && claims.Issuer == strconv.FormatInt(a.ID, 10) && claims.ExpiresAt != nil &&
-			now.Before(claims.ExpiresAt.Time) &&
-			claims.ExpiresAt.Before(now.Add(10*time.Minute+time.Second))
+		return err != nil || claims.Issuer != itoa(a.ID) || claims.ExpiresAt == nil ||
+			!now.Before(claims.ExpiresAt.Time) ||
+			!claims.ExpiresAt.Before(now.Add(10*time.Minute+time.Second))
 	})
-	if at < 0 {
-		return nil
-	}
-	return s.apps[at]
 }
 
 // Webhook returns a request as GitHub posts it to a URL, signed with a secret.
@@ -138,16 +142,27 @@ func Webhook(ctx context.Context, url, event, delivery, body, secret string) (*h
 	return r, nil
 }
 
-// byToken finds the user of a request by its Authorization header (Bearer, token or Basic).
-func (s *apps) byToken(r *http.Request) *user {
+// caller is the sender of a request.
+type caller struct {
+	user   *user  // nil if the credential is unknown
+	budget string // the limits that the request uses: one per user, and per installation of an App
+	text   string // the budget's owner, in GitHub's error messages
+}
+
+// caller finds the sender of a request by its Authorization header (Bearer, token or Basic). s.mu is held.
+func (s *apps) caller(r *http.Request) caller {
 	_, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if _, password, ok := r.BasicAuth(); ok {
 		token = password
 	}
 	for _, u := range s.users {
 		if u.token != "" && u.token == token {
-			return u
+			return caller{u, u.login, "user ID " + itoa(u.id)}
 		}
 	}
-	return s.ownerOf(token)
+	if a := s.installationOf(token); a != nil {
+		id := itoa(a.InstallationID)
+		return caller{s.users[a.Slug+"[bot]"], "installation " + id, "installation ID " + id}
+	}
+	return caller{}
 }

@@ -79,7 +79,6 @@ type gate struct {
 	api       http.Handler
 	requests  []Request
 	count     int
-	underWay  int // number of requests in progress
 	throttled int // number of requests that secondary limits refused
 	faults    []*Fault
 }
@@ -138,23 +137,24 @@ func (f *Fault) name() string {
 	return "delay"
 }
 
-// budget counts the requests of one user.
+// budget counts the requests of one user, or of one installation of an App.
 type budget struct {
-	Used   int       `json:"used"`
-	Reset  time.Time `json:"reset"`
-	Closed time.Time `json:"closed,omitzero"` // a request before this time is a violation
-	spent  spending  // requests that count against the secondary limits
+	Used     int       `json:"used"`
+	Reset    time.Time `json:"reset"`
+	Closed   time.Time `json:"closed,omitzero"` // a request before this time is a violation
+	spent    spending  // requests that count against the secondary limits
+	underWay int       // number of requests in progress
 }
 
-// budgetOf returns the budget of a user, renewed if its hour is over. s.mu is held.
-func (s *gate) budgetOf(login string) *budget {
-	b := s.budgets[login]
+// budgetOf returns a budget by the name in caller, renewed if its hour is over. s.mu is held.
+func (s *gate) budgetOf(name string) *budget {
+	b := s.budgets[name]
 	if b == nil {
 		b = &budget{}
-		s.budgets[login] = b
+		s.budgets[name] = b
 	}
 	if now := s.opts.Now(); !now.Before(b.Reset) {
-		b.Used, b.Reset = 0, now.Truncate(time.Second).Add(time.Hour)
+		b.Used, b.Reset = 0, now.Truncate(time.Second).Add(s.opts.Hour)
 	}
 	return b
 }
@@ -176,7 +176,7 @@ func (s *gate) noteLimit(b *budget, status int, h http.Header) {
 		return
 	}
 	now := s.opts.Now()
-	until := now.Add(time.Minute)
+	until := now.Add(s.opts.Hour / 60)
 	if n, err := strconv.Atoi(h.Get("Retry-After")); err == nil {
 		until = now.Add(time.Duration(n) * time.Second)
 	} else if at, err := http.ParseTime(h.Get("Retry-After")); err == nil {
@@ -194,19 +194,19 @@ func (s *gate) noteLimit(b *budget, status int, h http.Header) {
 func (s *gate) serveAPI(w http.ResponseWriter, r *http.Request) {
 	path := "/" + strings.TrimPrefix(strings.TrimPrefix(r.URL.RequestURI(), APIPath), "/api/")
 	s.mu.Lock()
-	u := s.apps.byToken(r)
+	from := s.apps.caller(r)
 	entry := Request{N: s.count, At: s.opts.Now().UTC(), Method: r.Method, Path: path}
 	s.count++
-	s.underWay++
-	defer func() {
-		s.mu.Lock()
-		s.underWay--
-		s.mu.Unlock()
-	}()
 	var b *budget
-	if u != nil {
-		entry.User = u.login
-		b = s.budgetOf(u.login)
+	if from.user != nil {
+		entry.User = from.user.login
+		b = s.budgetOf(from.budget)
+		b.underWay++
+		defer func() {
+			s.mu.Lock()
+			b.underWay--
+			s.mu.Unlock()
+		}()
 		if s.opts.Now().Before(b.Closed) {
 			entry.DuringLimit = true
 			s.late++
@@ -226,7 +226,7 @@ func (s *gate) serveAPI(w http.ResponseWriter, r *http.Request) {
 	}
 	out := newRecorder()
 	if f == nil || f.Status == 0 && !f.CutBefore {
-		s.answer(out, r, u, b)
+		s.answer(out, r, from, b)
 	} else {
 		refuse(out, f)
 	}
@@ -263,7 +263,7 @@ func (s *gate) finish(out *recorder, b *budget, entry Request) {
 		s.noteLimit(b, out.status, out.Header())
 		if strings.Contains(out.body.String(), "secondary rate limit") && out.status == http.StatusForbidden &&
 			out.Header().Get("Retry-After") == "" {
-			b.Closed = s.opts.Now().Add(time.Minute)
+			b.Closed = s.opts.Now().Add(s.opts.Hour / 60)
 		}
 	}
 	s.requests = append(s.requests, entry)
@@ -273,14 +273,14 @@ func (s *gate) finish(out *recorder, b *budget, entry Request) {
 }
 
 // answer answers a request to which no fault applies.
-func (s *gate) answer(out *recorder, r *http.Request, u *user, b *budget) {
+func (s *gate) answer(out *recorder, r *http.Request, from caller, b *budget) {
 	if isApps(r.URL.Path) {
 		s.mu.Lock()
 		defer s.unlock()
 		s.apps.answerApp(out, r)
 		return
 	}
-	if u == nil {
+	if from.user == nil {
 		fail(out, http.StatusUnauthorized, "Bad credentials")
 		return
 	}
@@ -292,12 +292,12 @@ func (s *gate) answer(out *recorder, r *http.Request, u *user, b *budget) {
 	}
 	s.mu.Unlock()
 	if which != "" {
-		limit := SecondaryLimit(http.StatusForbidden, time.Minute)
+		limit := SecondaryLimit(http.StatusForbidden, s.opts.Hour/60)
 		refuse(out, &limit)
 		return
 	}
 	if spent {
-		fail(out, http.StatusForbidden, "API rate limit exceeded for user ID "+itoa(u.id)+".")
+		fail(out, http.StatusForbidden, "API rate limit exceeded for "+from.text+".")
 		return
 	}
 	s.api.ServeHTTP(out, r)

@@ -121,7 +121,7 @@ func (s *store) commitOf(fullName, branch string) (string, bool) {
 func (s *gate) serveGit(w http.ResponseWriter, r *http.Request) {
 	name, path, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), ".git/")
 	s.mu.Lock()
-	repo, u := s.repos[strings.ToLower(name)], s.apps.byToken(r)
+	repo, u := s.repos[strings.ToLower(name)], s.apps.caller(r).user
 	allowed := repo != nil && u != nil && repo.mayWrite(u)
 	s.mu.Unlock()
 	if s.gitFault(w, r) {

@@ -22,7 +22,7 @@ const (
 	concurrent      = 100
 )
 
-// spending counts a credential's usage against these limits.
+// spending counts the use of these limits.
 type spending struct{ rest, graphQL, minute, hour []spent }
 
 type spent struct {
@@ -53,7 +53,7 @@ func (s *gate) secondary(b *budget, r *http.Request) (which string) {
 	if !s.opts.Limits {
 		return ""
 	}
-	now, points := s.opts.Now(), readPoints
+	now, hour, points := s.opts.Now(), s.opts.Hour, readPoints
 	write := r.Method != http.MethodGet && r.Method != http.MethodHead && !isQuery(r)
 	if write {
 		points = writePoints
@@ -64,17 +64,17 @@ func (s *gate) secondary(b *budget, r *http.Request) (which string) {
 			which = name
 		}
 	}
-	if s.underWay > concurrent {
+	if b.underWay > concurrent {
 		which = "concurrent requests"
 	}
 	if r.URL.Path == GraphQLPath {
-		count(&b.spent.graphQL, time.Minute, points, graphQLPoints, "points of GraphQL")
+		count(&b.spent.graphQL, hour/60, points, graphQLPoints, "points of GraphQL")
 	} else {
-		count(&b.spent.rest, time.Minute, points, restPoints, "points")
+		count(&b.spent.rest, hour/60, points, restPoints, "points")
 	}
 	if content := contentOf(r); content > 0 {
-		count(&b.spent.minute, time.Minute, content, contentByMinute, "content of a minute")
-		count(&b.spent.hour, time.Hour, content, contentByHour, "content of an hour")
+		count(&b.spent.minute, hour/60, content, contentByMinute, "content of a minute")
+		count(&b.spent.hour, hour, content, contentByHour, "content of an hour")
 	}
 	if which != "" {
 		s.throttled++

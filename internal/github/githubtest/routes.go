@@ -176,7 +176,7 @@ func routes(g *gate) http.Handler {
 			} else {
 				defer g.unlock()
 			}
-			c := &call{store: g.store, gate: g, w: w, r: r, to: linksOf(r), user: g.apps.byToken(r)}
+			c := &call{store: g.store, gate: g, w: w, r: r, to: linksOf(r), user: g.apps.caller(r).user}
 			a := c.prepare(route.needs)
 			if a.status == 0 {
 				a = route.handle(c)

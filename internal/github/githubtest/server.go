@@ -19,6 +19,7 @@ type Options struct {
 	Person    string           // login that acts on the pages, created on first use; default "octocat"
 	RateLimit int              // requests per hour and user; default 5000
 	Limits    bool             // enforce GitHub's secondary limits; see limits.go
+	Hour      time.Duration    // period of the hourly limits, and 60 times that of the others; default one hour
 	// StateFile keeps the state across restarts; see Open.
 	StateFile string
 	// StateLost is called if the server cannot write the state file. The default panics.
@@ -44,7 +45,7 @@ type store struct {
 	repos   map[string]*repo // by lower-case owner/name
 	events  []Event
 	late    int                // requests sent during a limit
-	budgets map[string]*budget // by login
+	budgets map[string]*budget // by the name in caller
 	rules   []checkRule
 	due     []dueHead // heads that the check rules have not processed
 	moved   bool      // a branch has moved since the state file was written
@@ -60,6 +61,9 @@ func New(o Options) *Server {
 	}
 	if o.RateLimit == 0 {
 		o.RateLimit = 5000
+	}
+	if o.Hour == 0 {
+		o.Hour = time.Hour
 	}
 	if o.StateLost == nil {
 		o.StateLost = func(err error) { panic(err) }
