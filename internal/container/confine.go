@@ -1,23 +1,17 @@
 package container
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
 	apicontainer "github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
-	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/api/types/network"
-	"github.com/docker/docker/pkg/stdcopy"
 	"go.uber.org/zap"
 
 	"retake/internal/container/fence"
@@ -60,16 +54,18 @@ type fenceState struct {
 	nameservers []netip.Addr
 	rules       rules  // installed
 	keeping     bool   // set while a goroutine checks the rules
-	network     string // the network's id, or "" if no rules are installed
-	bridge      string // the network's interface
+	network     string // id, or "" if no rules are installed
+	bridge      string // of network, or of a wall that did not stand
+	tried       wall
 	at          time.Time
 	warned      bool
 }
 
 // Confine limits the addresses that workers can reach from now on. A short-lived container in the host's network
-// installs the rules in the kernel of the daemon's host, so access to the daemon suffices. Starting an attempt renews
-// them. Errors: ErrNetwork if the kernel refuses, ErrDaemon. After an error, attempts do not start if e.Closed is set,
-// and start without rules otherwise.
+// installs the rules in the kernel of the daemon's host, so access to the daemon suffices. Each start of an attempt
+// renews them. Two containers of the network then try to reach this host and each other. Errors: ErrNetwork if the
+// kernel refuses the rules or a trial succeeds, ErrDaemon. After an error, attempts do not start if e.Closed is
+// set, and start without rules otherwise.
 func (d *Docker) Confine(ctx context.Context, e Egress) error {
 	f := d.firewall
 	f.mu.Lock()
@@ -97,7 +93,7 @@ func (d *Docker) RemoveRules(ctx context.Context, image, workerBinary string) er
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.state.egress = &Egress{Image: image, WorkerBinary: workerBinary}
-	_, err := f.handOver(ctx, nil)
+	_, err := f.handOver(ctx, fence.Task{})
 	return err
 }
 
@@ -179,7 +175,8 @@ func (f *firewall) resolvers() []string {
 	return nil
 }
 
-// install replaces the rules. The caller must hold f.mu.
+// install replaces the rules, and tries them if this process has not tried the same wall, or if the kernel had lost the
+// rules. The caller must hold f.mu.
 func (f *firewall) install(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, f.limits.operation)
 	defer cancel()
@@ -193,27 +190,17 @@ func (f *firewall) install(ctx context.Context) error {
 		if err != nil {
 			return refused(f.doing(), "%w", err)
 		}
-		done, err := f.handOver(ctx, batches)
-		switch {
-		case err != nil:
+		s.bridge = r.bridge
+		done, err := f.raise(ctx, r, batches)
+		if err != nil {
 			return err
-		case done.Used < 0:
-			return &Error{
-				Kind: ErrNetwork, Doing: f.doing(), Cause: errors.New(done.Why),
-				Next: "the kernel of the engine's host needs nf_tables with the families inet and bridge (modprobe " +
-					"nf_tables, nf_tables_bridge)",
-			}
 		}
 		asked := addresses(done.Nameservers)
 		if !r.closed && !slices.Equal(asked, r.nameservers) {
 			s.nameservers = asked
 			continue
 		}
-		if s.at.IsZero() {
-			f.log.Info("firewall of the workers' network activated", zap.String("network", f.net.name),
-				zap.Bool("public_addresses", !r.closed), zap.Int("by", done.Used))
-		}
-		s.network, s.bridge, s.rules, s.at = id, r.bridge, r, time.Now()
+		s.network, s.rules, s.at, s.warned = id, r, time.Now(), false
 		return nil
 	}
 }
@@ -259,7 +246,7 @@ func (f *firewall) rules(ctx context.Context, id string) (r rules, workers int, 
 			workers++
 			continue
 		}
-		if c.NetworkSettings == nil {
+		if c.Labels[LabelFence] != "" || c.NetworkSettings == nil { // a trial's container is not a relay
 			continue
 		}
 		for _, n := range c.NetworkSettings.Networks {
@@ -292,7 +279,7 @@ func (f *firewall) takeDown(ctx context.Context, bridges ...string) (err error) 
 		}
 		batch, failed := rules{fleet: f.fleet, bridge: b}.removal()
 		if failed == nil {
-			_, failed = f.handOver(ctx, [][]byte{batch})
+			_, failed = f.handOver(ctx, fence.Task{Batches: [][]byte{batch}})
 		}
 		err = errors.Join(err, failed)
 	}
@@ -300,78 +287,7 @@ func (f *firewall) takeDown(ctx context.Context, bridges ...string) (err error) 
 	return err
 }
 
-// handOver passes rules to the kernel. It runs the program of package fence in a container in the host's network, with
-// only the necessary capability, and then removes the container. The caller must hold f.mu.
-func (f *firewall) handOver(ctx context.Context, batches [][]byte) (done fence.Done, err error) {
-	e := f.state.egress
-	p, err := f.programs.of(Spec{AttemptID: f.doing(), WorkerBinary: e.WorkerBinary})
-	if err != nil {
-		return done, err
-	}
-	config := &apicontainer.Config{
-		Image: e.Image, Entrypoint: append([]string{WorkerPath, fence.Command}, fence.Args(batches...)...), User: "0:0",
-		WorkingDir:  "/",
-		Healthcheck: &apicontainer.HealthConfig{Test: []string{"NONE"}},
-		// Override the image's labels, because this container is not a worker.
-		Labels: map[string]string{LabelFence: f.fleet, LabelFleet: "", LabelAttempt: ""},
-	}
-	host := &apicontainer.HostConfig{
-		NetworkMode: "host", UsernsMode: "host", // in a user namespace, NET_ADMIN excludes the host's network
-		CapDrop: []string{"ALL"}, CapAdd: []string{"NET_ADMIN"}, SecurityOpt: []string{"no-new-privileges"},
-		LogConfig: apicontainer.LogConfig{Type: "json-file"}, Resources: apicontainer.Resources{Memory: 64 << 20},
-		Mounts: []mount.Mount{p.mount(f.fleet, true)},
-	}
-	f.sweep(ctx)
-	made, err := f.createAside(ctx, config, host)
-	if cerrdefs.IsNotFound(err) {
-		if err := f.pull(ctx, e.Image); err != nil {
-			return done, err
-		}
-		made, err = f.createAside(ctx, config, host)
-	}
-	if err != nil {
-		return done, failure(f.doing(), err)
-	}
-	defer func() {
-		if failed := f.removeAside(ctx, made.ID, apicontainer.RemoveOptions{Force: true}); failed != nil {
-			f.log.Warn("container of the firewall not removed; the next one will remove it",
-				zap.String("container", made.ID), zap.Error(failed))
-		}
-	}()
-	if err := f.programs.provide(ctx, e.Image, p); err != nil {
-		return done, err
-	}
-	return f.runFence(ctx, made.ID)
-}
-
-// runFence starts the created container and reads its output.
-func (f *firewall) runFence(ctx context.Context, id string) (done fence.Done, err error) {
-	ended, failed := f.api.ContainerWait(ctx, id, apicontainer.WaitConditionNextExit)
-	if err := f.api.ContainerStart(ctx, id, apicontainer.StartOptions{}); err != nil {
-		return done, failure(f.doing(), err)
-	}
-	select {
-	case err := <-failed:
-		return done, failure(f.doing(), err)
-	case <-ended:
-	}
-	log, err := f.api.ContainerLogs(ctx, id, apicontainer.LogsOptions{ShowStdout: true, ShowStderr: true})
-	if err != nil {
-		return done, failure(f.doing(), err)
-	}
-	defer log.Close()
-	var stdout, stderr bytes.Buffer
-	if _, err := stdcopy.StdCopy(&stdout, &stderr, log); err != nil {
-		return done, failure(f.doing(), err)
-	}
-	if err := json.Unmarshal(stdout.Bytes(), &done); err != nil {
-		said := strings.TrimSpace(stdout.String() + " " + stderr.String())
-		return done, failure(f.doing(), fmt.Errorf("%w: %s", err, said))
-	}
-	return done, nil
-}
-
-// sweep removes the firewall's containers and the helpers that a killed process left behind.
+// sweep removes the firewall's containers and the file helpers that a killed process left behind.
 func (f *firewall) sweep(ctx context.Context) {
 	for _, label := range []string{LabelFence, labelHelper} {
 		old, err := f.api.ContainerList(ctx,

@@ -17,3 +17,17 @@ func (d *Docker) CheckFenceOften() { d.limits.fence = 50 * time.Millisecond }
 func (d *Docker) AwaitBrokenStreams(attemptID string) {
 	<-d.attempts.entry(attemptID).state.streams.done
 }
+
+// AgeFence makes the installed rules so old that the next start renews them.
+func (d *Docker) AgeFence() {
+	d.firewall.mu.Lock()
+	defer d.firewall.mu.Unlock()
+	d.firewall.state.at = time.Now().Add(-fenceAge)
+}
+
+// FenceBridge returns the bridge that the rules name.
+func (d *Docker) FenceBridge() string {
+	d.firewall.mu.Lock()
+	defer d.firewall.mu.Unlock()
+	return d.firewall.state.bridge
+}

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"retake/internal/container/fence"
 )
 
 // TestWhoIsInterruptedLeavesNothing: an interrupted call removes its container, because an engine creates the container
@@ -16,7 +18,7 @@ func TestWhoIsInterruptedLeavesNothing(t *testing.T) {
 		},
 		"the firewall": func(ctx context.Context, d *Docker, s Spec) error {
 			d.firewall.state.egress = &Egress{Image: s.Image, WorkerBinary: s.WorkerBinary}
-			_, err := d.firewall.handOver(ctx, nil)
+			_, err := d.firewall.handOver(ctx, fence.Task{})
 			return err
 		},
 	} {

@@ -135,9 +135,10 @@ func lookEgress(ctx context.Context, e *exam) {
 	open, err := e.Config.Containers.EgressOpen(), e.engine.Confine(ctx)
 	switch {
 	case err == nil && open:
-		e.ok("workers reach public addresses, but not other containers, private networks or this machine")
+		e.ok("workers reach public addresses, but not other containers, private networks or this machine " +
+			"(tried from a container)")
 	case err == nil:
-		e.ok("workers reach only the bus, containers.reachable and containers.egress: " +
+		e.ok("workers reach only the bus, containers.reachable and containers.egress (tried from a container): " +
 			strings.Join(e.Config.Containers.Egress, ", "))
 	case open:
 		e.warn("workers reach other containers, services of this machine and private networks: "+err.Error(), "")

@@ -1,6 +1,6 @@
-// Package fence passes firewall rules to the kernel, from a short-lived container in the host's network. The
-// worker's program runs it as a command, like package probe. It does not interpret the rules, which come from its
-// caller.
+// Package fence passes firewall rules to the kernel, from a short-lived container in the host's network, and tries them
+// from containers on the workers' network. The worker's program runs it as a command, like package probe. It does not
+// interpret the rules, which come from its caller.
 //
 // The kernel applies a batch completely or not at all. The package imports only the standard library.
 package fence
@@ -11,8 +11,10 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"strings"
 	"syscall"
@@ -26,30 +28,79 @@ const Command = "fence"
 // removed.
 const TablePrefix = "retake-"
 
-// Done is the JSON output of Main.
-type Done struct {
-	Used        int      `json:"used"`                  // index of the batch that the kernel accepted, or -1
-	Why         string   `json:"why,omitempty"`         // error of the first batch, if the kernel refused all of them
-	Nameservers []string `json:"nameservers,omitempty"` // from this machine's resolv.conf
+// Task lists the steps of Main in their order.
+type Task struct {
+	Batches [][]byte // alternative batches of netlink messages in wire format, best first
+	Bridge  string   // interface that the rules name, or empty
+	Table   string   // table of the rules, which must exist in both families afterwards, or empty
+	Listen  string   // HOST:PORT to listen on for a trial, for at most TrialLimit; or empty
+	Renewal bool     // listen only if the table was missing before
+	Dial    []string // addresses that a trial dials, ADDRESS:PORT
 }
 
-// Args returns the arguments that follow Command. Main tries the batches in order, until the kernel accepts one. A
-// batch consists of netlink messages in wire format.
-func Args(batches ...[]byte) (args []string) {
-	for _, b := range batches {
+// Done is the JSON output of Main, in one line.
+type Done struct {
+	Used        int               `json:"used"`                  // index of the accepted batch, or -1
+	Why         string            `json:"why,omitempty"`         // error of the first batch, if all were refused
+	Nameservers []string          `json:"nameservers,omitempty"` // from this machine's resolv.conf
+	Missing     string            `json:"missing,omitempty"`     // a bridge or table that does not exist
+	Listening   string            `json:"listening,omitempty"`   // ADDRESS:PORT until the process ends
+	Dialled     map[string]Answer `json:"dialled,omitempty"`     // by address
+}
+
+// Args returns the arguments that follow Command.
+func (t Task) Args() (args []string) {
+	for name, value := range map[string]string{"bridge": t.Bridge, "table": t.Table, "listen": t.Listen} {
+		if value != "" {
+			args = append(args, "-"+name+"="+value)
+		}
+	}
+	if t.Renewal {
+		args = append(args, "-renewal")
+	}
+	for _, a := range t.Dial {
+		args = append(args, "-dial="+a)
+	}
+	for _, b := range t.Batches {
 		args = append(args, base64.StdEncoding.EncodeToString(b))
 	}
 	return args
 }
 
-// Main applies the rules, and prints Done. It returns 0 even if the kernel refused every batch.
+// parse is the inverse of Args.
+func parse(args []string, stderr io.Writer) (t Task, err error) {
+	flags := flag.NewFlagSet("worker "+Command, flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.StringVar(&t.Bridge, "bridge", "", "`interface` that must exist")
+	flags.StringVar(&t.Table, "table", "", "`table` that must exist after the change")
+	flags.StringVar(&t.Listen, "listen", "", "`address` of the listener for a trial")
+	flags.BoolVar(&t.Renewal, "renewal", false, "listen only if the table was missing")
+	flags.Func("dial", "`address` that a trial dials; may be repeated", func(a string) error {
+		t.Dial = append(t.Dial, a)
+		return nil
+	})
+	if err := flags.Parse(args); err != nil {
+		return t, err
+	}
+	for _, text := range flags.Args() {
+		batch, failed := base64.StdEncoding.DecodeString(text)
+		t.Batches, err = append(t.Batches, batch), errors.Join(err, failed)
+	}
+	return t, err
+}
+
+// Main carries out a task, and prints Done. It returns 0 even if the kernel refused every batch, and 2 if the
+// arguments are wrong. If it listens, it returns after TrialLimit.
 func Main(args []string, stdout, stderr io.Writer) int {
+	t, err := parse(args, stderr)
+	if err != nil {
+		fmt.Fprintln(stderr, "worker fence:", err)
+		return 2
+	}
 	done := Done{Used: -1, Nameservers: nameservers("/etc/resolv.conf")}
-	for i, text := range args {
-		batch, err := base64.StdEncoding.DecodeString(text)
-		if err == nil {
-			err = send(batch)
-		}
+	renewed := t.Renewal && hasTable(t.Table)
+	for i, batch := range t.Batches {
+		err := send(batch)
 		if err == nil {
 			done.Used, done.Why = i, ""
 			break
@@ -58,12 +109,28 @@ func Main(args []string, stdout, stderr io.Writer) int {
 			done.Why = err.Error()
 		}
 	}
-	if err := removeStale(TablePrefix); err != nil {
-		fmt.Fprintln(stderr, "worker fence: tables of removed networks:", err)
+	if len(t.Batches) > 0 || len(t.Listen)+len(t.Dial) == 0 { // not in the containers of a trial, which lack the right
+		if err := removeStale(TablePrefix); err != nil {
+			fmt.Fprintln(stderr, "worker fence: tables of removed networks:", err)
+		}
 	}
+	done.Missing = t.missing()
+	if t.Listen != "" && !renewed && done.Missing == "" {
+		l, err := net.Listen("tcp", t.Listen)
+		if err != nil {
+			fmt.Fprintln(stderr, "worker fence:", err)
+			return 2
+		}
+		defer l.Close() // the kernel completes connections without an accept
+		done.Listening = l.Addr().String()
+	}
+	done.Dialled = dial(t.Dial)
 	if err := json.NewEncoder(stdout).Encode(done); err != nil {
 		fmt.Fprintln(stderr, "worker fence:", err)
 		return 2
+	}
+	if done.Listening != "" {
+		time.Sleep(TrialLimit)
 	}
 	return 0
 }
