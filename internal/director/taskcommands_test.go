@@ -62,7 +62,7 @@ func TestOperatorAnswersAQuestion(t *testing.T) {
 	s.until("claimed again", s.labelled(key, "agent-claimed"))
 	s.until("a second attempt", func() bool { return s.runtime.begun() == 2 })
 	s.comment(key, "is working on attempt 2")
-	c := s.comment(key, "Commanded by "+me(t)+" for bob: retry.")
+	c := s.comment(key, "Command by "+me(t)+" for bob: retry.")
 	if !strings.Contains(c.Body, "is working on attempt 2") || len(s.github.Issue(key).Comments) != before {
 		t.Errorf("%d comments, %d before; the claim's says\n%s", len(s.github.Issue(key).Comments), before, c.Body)
 	}
@@ -156,7 +156,7 @@ func TestRepeatedCommandCountsOnce(t *testing.T) {
 			t.Fatalf("answer %+v", a)
 		}
 	}
-	s.comment(key, "Commanded by "+me(t)+": budget.")
+	s.comment(key, "Command by "+me(t)+": budget.")
 	stop := operator.TaskCommand{Command: "release", ID: operator.NewRequestID()}
 	if a := s.command(key, stop); a.Problem != "" || a.Command != "stop" {
 		t.Errorf("answer %+v", a)

@@ -118,7 +118,7 @@ func (a About) Ask() string { return ownWords(a.Reason).Alone }
 var Reasons = []About{
 	{
 		RateLimited, RateLimit, Transient, true, AgentError, OneTask,
-		"a provider refused for now: too many requests",
+		"a provider refused a request because there were too many",
 		presetWords{"github_rate_limited", "rate_limited", "transient", "non-fatal", "transient"},
 	},
 	{
@@ -168,7 +168,7 @@ var Reasons = []About{
 	},
 	{
 		Validation, Agent, Permanent, false, ValidationError, OneRepository,
-		"a check refused the change, or a request or an argument was malformed",
+		"a check rejected the change, or a request or argument was malformed",
 		presetWords{"docker_exit_nonzero", "validation", "permanent", "non-fatal", "tooling"},
 	},
 	{
@@ -183,12 +183,12 @@ var Reasons = []About{
 	},
 	{
 		LintFailed, Agent, Permanent, false, TaskError, OneRepository,
-		"a linter, formatter or type checker refuses the change",
+		"a linter, formatter or type checker rejects the change",
 		presetWords{"build_failed", "validation", "permanent", "non-fatal", "contract_violation"},
 	},
 	{
 		GitConflict, Agent, Permanent, false, TaskError, OneTask,
-		"the change does not merge with the base branch",
+		"the change conflicts with the base branch",
 		presetWords{"docker_exit_nonzero", "validation", "permanent", "non-fatal", "contract_violation"},
 	},
 	{
@@ -228,7 +228,7 @@ var Reasons = []About{
 	},
 	{
 		BusDisconnect, Infrastructure, Transient, true, EnvironmentError, OneHost,
-		"the agent bus was out of reach",
+		"the agent bus was unreachable",
 		presetWords{"agent_bus_disconnect", "network_transient", "transient", "non-fatal", "transient"},
 	},
 	{
@@ -238,7 +238,7 @@ var Reasons = []About{
 	},
 	{
 		ScopeViolation, Human, NeedHuman, false, TaskError, OneTask,
-		"the change leaves the issue's scope",
+		"the change exceeds the issue's scope",
 		presetWords{"docker_exit_nonzero", "validation", "permanent", "non-fatal", "scope_violation"},
 	},
 	{
@@ -258,7 +258,7 @@ var Reasons = []About{
 	},
 	{
 		WorkLost, Infrastructure, Transient, true, SessionError, OneTask,
-		"the stored work of the task is damaged on the director's machine, and cannot be restored",
+		"the task's stored work on the director's machine is damaged and cannot be restored",
 		presetWords{"docker_exit_nonzero", "unknown", "transient", "non-fatal", "unknown"},
 	},
 	{
