@@ -67,7 +67,7 @@ var States = []StateInfo{
 	},
 	{
 		State: Running, Name: "Running", Label: LabelClaimed, Slot: true, Live: true,
-		Means: "the worker said hello, and its heartbeats arrive",
+		Means: "the worker said hello, and its heartbeats are arriving",
 	},
 	{
 		State: Suspect, Name: "Suspect", Label: LabelClaimed, Slot: true, Live: true,
@@ -75,7 +75,7 @@ var States = []StateInfo{
 	},
 	{
 		State: Stopping, Name: "Stopping", Label: LabelClaimed, Slot: true, Live: true,
-		Means: "the attempt is decided; its container must be confirmed gone, or the attempt fenced",
+		Means: "the attempt is ending; its container must be confirmed gone, or the attempt fenced",
 	},
 	{State: Backoff, Name: "Backoff", Label: LabelClaimed, Means: "waiting for the next attempt"},
 	{State: Parked, Name: "Parked", Label: LabelClaimed, Means: "postponed by a person until a given time"},
@@ -243,12 +243,12 @@ var Transitions = []Transition{
 	{From: []State{Running}, On: OnSilent, To: Suspect, Means: "No heartbeat arrived in time, so the worker is " +
 		"being probed", old: "TTL passed"},
 	{
-		From: []State{Suspect}, On: OnSeenAgain, To: Running, Means: "The worker gave a sign of life again",
+		From: []State{Suspect}, On: OnSeenAgain, To: Running, Means: "The worker showed a sign of life again",
 		old: "heartbeat or probe answered",
 	},
 	{
 		From: []State{Suspect}, On: OnStillSilent, To: Stopping, Stop: StopSilent,
-		Means: "The worker stayed silent, and Retake gave it up", old: "second deadline",
+		Means: "The worker stayed silent, and Retake gave up on it", old: "second deadline",
 	},
 	{
 		From: begun, On: OnIncompatible, To: Stopping, Stop: StopNotStarted,
@@ -260,7 +260,7 @@ var Transitions = []Transition{
 	},
 	{
 		From: begun, On: OnContainerEnded, To: Stopping, Stop: StopEnded,
-		Means: "The container ended, and no final report had arrived", old: "container gone",
+		Means: "The container ended before a final report arrived", old: "container gone",
 	},
 	{
 		From: begun, On: OnWatchdog, To: Stopping, Stop: StopWatchdog, Means: "The attempt took too long",
@@ -296,7 +296,7 @@ var Transitions = []Transition{
 		"issue, so a worker is being started", old: "due, slot free, re-read and still ours"},
 	{
 		From: []State{Backoff}, On: OnDeliverAgain, To: Delivering,
-		Means: "The work is done and kept, so Retake delivers it once more",
+		Means: "The work is done and kept, so Retake tries to deliver it again",
 	},
 	{
 		From: []State{Backoff}, On: OnStale, To: Released, Means: "The claim made no progress, and Retake gave it up",

@@ -96,9 +96,9 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_queue_tasks", Kind: Gauge, Help: "Tasks that could start an attempt but are still waiting",
-		Means: "The length of the queue: tasks in Queued without a blocking issue, or in Backoff after their delay " +
-			"without pending effects on GitHub. A paused director, a cooldown, an incident or a label's cap keeps " +
-			"them waiting, just like busy slots.",
+		Means: "The length of the queue: tasks in Queued without a blocking issue, or in Backoff with an expired " +
+			"delay and without pending effects on GitHub. A paused director, a cooldown, an incident or a " +
+			"label's cap keeps them waiting, just like busy slots.",
 	},
 	{
 		Name: "retake_queue_oldest_age_seconds", Kind: Gauge, Help: "Waiting time of the oldest task in the queue",
