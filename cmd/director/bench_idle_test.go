@@ -20,11 +20,12 @@ import (
 const idleFor = 40 * time.Second
 
 // buildPrograms builds the director and the worker into dir.
-func buildPrograms(t *testing.T, dir string) {
+func buildPrograms(t *testing.T, dir string, flags ...string) {
 	t.Helper()
 	for _, name := range []string{"director", "worker"} {
-		build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(dir, name),
-			"retake/cmd/"+name)
+		build := exec.Command("go", append([]string{
+			"build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(dir, name),
+		}, append(flags, "retake/cmd/"+name)...)...)
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)

@@ -37,6 +37,10 @@ var Sections = []Section{
 		Package: "./cmd/director", Test: "TestBenchLabels",
 	},
 	{
+		Name: "backlog", Title: "Backlog: 300 issues labelled at once, 40 workers, GitHub's limits at 1:10",
+		Package: "./cmd/director", Test: "TestBenchBacklog",
+	},
+	{
 		Name: "classification", Title: "Classification: reading the end of an output",
 		Package: "./internal/recovery/classify", Test: "TestBenchClassification",
 	},
