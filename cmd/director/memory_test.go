@@ -22,7 +22,9 @@ func TestMemoryLimitFollowsTheControlGroup(t *testing.T) {
 		want        int64
 		logged      int
 	}{
-		{name: "128 MiB", group: 128 << 20, want: 128 << 20 * 9 / 10, logged: 1},
+		{name: "1 GiB", group: 1 << 30, want: 1<<30 - 1<<30/10, logged: 1},
+		{name: "128 MiB", group: 128 << 20, want: 96 << 20, logged: 1},
+		{name: "32 MiB", group: 32 << 20, want: 16 << 20, logged: 1},
 		{name: "no limit", err: memlimit.ErrNoLimit, want: math.MaxInt64},
 		{name: "no control group", err: errors.New("no cgroup"), want: math.MaxInt64},
 		{name: "set by its user", group: 128 << 20, environment: "64MiB", want: math.MaxInt64},

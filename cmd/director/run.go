@@ -123,10 +123,17 @@ func (r *running) run(cmd *cobra.Command, o *options) error {
 	return err
 }
 
+// forOthers is the least part of a control group's memory that the garbage collector leaves to git, which runs in the
+// director's group, and to the pages of the programs.
+const forOthers = 32 << 20
+
 // limitMemory makes the garbage collector respect the control group's memory limit. Otherwise the kernel might kill a
 // director that could still free garbage. GOMEMLIMIT in the environment takes precedence.
 func limitMemory(log *zap.Logger, group memlimit.Provider) {
-	limit, err := memlimit.Set(memlimit.WithProvider(group))
+	limit, err := memlimit.Set(memlimit.WithRatio(1), memlimit.WithProvider(func() (uint64, error) {
+		all, err := group()
+		return max(all/2, all-min(all, max(all/10, forOthers))), err
+	}))
 	switch {
 	case err != nil:
 		log.Debug("no memory limit found in the control group", zap.Error(err))
