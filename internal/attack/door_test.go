@@ -62,6 +62,12 @@ var doorAttacks = []attack{
 		run: guessTokens,
 	},
 	{
+		name: "streams of one reader", kind: onDoor,
+		does:  "a person opens 205 streams of the page; another signs in, reads and follows a task",
+		holds: "the other person gets pages and streams at once", before: "succeeded: 503",
+		run: fillStreams,
+	},
+	{
 		name: "files of a director with umask 000", kind: onDoor,
 		does: "another user of this machine reads and writes all files below data_dir, adds more, and connects to " +
 			"the operator's socket",

@@ -89,11 +89,8 @@ type Page struct {
 	mux       http.Handler
 	sessions  sessions
 	drawings  drawings
-	streams   chan struct{} // has one element for each browser with an open stream
+	seats     seats
 }
-
-// streamsAtOnce limits the number of open streams.
-const streamsAtOnce = 200
 
 // New returns the page. It serves every path from "/" on.
 func New(o Options) (*Page, error) {
@@ -103,7 +100,6 @@ func New(o Options) (*Page, error) {
 	}
 	p := &Page{
 		options: o, templates: t, sessions: newSessions(), drawings: drawings{all: map[fsm.IssueKey]*drawing{}},
-		streams: make(chan struct{}, streamsAtOnce),
 	}
 	mux := http.NewServeMux()
 	if err := addAssets(mux); err != nil {

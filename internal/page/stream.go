@@ -76,14 +76,14 @@ const errOver = problem("you have signed out, or your session has ended: sign in
 // stream. The context ends when the browser disconnects, and within rightsEvery after the browser loses access. The
 // caller must call leave, which waits for the goroutine that watches the access.
 func (p *Page) events(w http.ResponseWriter, r *http.Request) (out *eventStream, ctx context.Context, leave func()) {
-	select {
-	case p.streams <- struct{}{}:
-	default:
+	ctx, end := context.WithCancelCause(r.Context())
+	free, ok := p.seats.take(p.sessions.sourceOf(r), end)
+	if !ok {
+		end(nil)
 		http.Error(w, "too many viewers; the page still shows its last state", http.StatusServiceUnavailable)
 		return nil, nil, nil
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
-	ctx, end := context.WithCancelCause(r.Context())
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		again := time.NewTicker(rightsEvery)
@@ -102,7 +102,7 @@ func (p *Page) events(w http.ResponseWriter, r *http.Request) (out *eventStream,
 	return &eventStream{w, http.NewResponseController(w)}, ctx, func() {
 		end(nil)
 		watch.Wait()
-		<-p.streams
+		free()
 	}
 }
 
@@ -133,10 +133,10 @@ func (e *eventStream) send(event string, text []byte) error {
 	return errors.Join(err, e.c.Flush())
 }
 
-// sendOver tells the browser that it lost access, if the stream ended for that reason.
+// sendOver tells the browser that it lost its access or its seat, if the stream ended for that reason.
 func (e *eventStream) sendOver(ctx context.Context) {
-	if errors.Is(context.Cause(ctx), errOver) {
-		text, _ := json.Marshal(errOver.Error())
+	if err := farewell(ctx); err != nil {
+		text, _ := json.Marshal(err.Error())
 		_ = e.send("over", text)
 	}
 }

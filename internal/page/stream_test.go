@@ -204,3 +204,62 @@ func TestStreamsEndWithTheSession(t *testing.T) {
 		}
 	}
 }
+
+// TestSeatsAreFair checks that no source can take all seats, and that a full page still serves a new source.
+func TestSeatsAreFair(t *testing.T) {
+	var p seats
+	ended := map[string]int{}
+	take := func(source string) (func(), bool) {
+		return p.take(source, func(error) { ended[source]++ })
+	}
+	for range streamsEach {
+		if _, ok := take("a"); !ok {
+			t.Fatal("a source got fewer seats than its limit")
+		}
+	}
+	if _, ok := take("a"); ok {
+		t.Error("a source got more seats than its limit")
+	}
+	for range streamsAtOnce - streamsEach - 1 {
+		take("b")
+	}
+	leave, _ := take("c")
+	if p.n != streamsAtOnce || len(ended) > 0 {
+		t.Fatalf("%d seats taken, ended %v", p.n, ended)
+	}
+	if _, ok := take("d"); !ok || ended["a"] != 1 || p.n != streamsAtOnce {
+		t.Errorf("a new source at a full page: %v, ended %v, %d taken", ok, ended, p.n)
+	}
+	if _, ok := take("b"); ok {
+		t.Error("a source replaced a stream of one with as many")
+	}
+	leave()
+	leave()
+	if p.n != streamsAtOnce-1 {
+		t.Errorf("%d taken after one left", p.n)
+	}
+}
+
+// TestStreamsOfOneSource checks that the page refuses the streams of one address above its limit.
+func TestStreamsOfOneSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all, _, gone := looking(t, Options{Source: func() Source { return newCounted() }, Open: anyone}, "", "/live",
+			streamsEach+1)
+		time.Sleep(2 * drawEvery)
+		synctest.Wait()
+		over := 0
+		for _, w := range all {
+			if w.events("board") == 0 {
+				over++
+			}
+		}
+		if over != 1 {
+			t.Errorf("%d streams of one source were refused, want 1", over)
+		}
+		select {
+		case <-gone:
+			t.Error("all streams ended")
+		default:
+		}
+	})
+}
