@@ -166,8 +166,8 @@ func (w *hub) tidy(i *issue, own fsm.Label) {
 	w.touch(i)
 }
 
-// poll reads changes since the machine's cursor every half minute. If whole is set, it reads all issues until GitHub
-// has answered once.
+// poll reads changes since the machine's cursor every half minute. If whole is set, it also reads all open issues
+// with our labels, until GitHub has answered once.
 func (w *shell) poll(p *process, whole bool) {
 	if p.dead || p == w.directors.stale || w.bad != nil {
 		return
@@ -192,7 +192,8 @@ func (w *shell) ask(p *process, repo string, whole bool) {
 	seen := fsm.IssuesSeen{Repo: repo, Cursor: cursor, AskedAt: w.wall(p)}
 	newest := since
 	for _, i := range w.hub.issues {
-		if i.key.Repo() == repo && (whole || cursor == "" || i.changed >= since) {
+		listed := i.open && i.labels&(taskLabel|claimedLabel|blockedLabel) != 0 && (whole || cursor == "")
+		if i.key.Repo() == repo && (listed || cursor != "" && i.changed >= since) {
 			seen.Issues = append(seen.Issues, w.hub.viewOf(i))
 			newest = max(newest, i.changed)
 		}

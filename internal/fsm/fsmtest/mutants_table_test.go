@@ -179,6 +179,13 @@ var durableMutants = []mutant{
 		false,
 	},
 	{
+		"the cursor passes an undecided issue", "fsm/intake.go",
+		"	if !m.readUndecided(b) && b.Cursor != m.Cursor(b.Repo) {",
+		"	if _ = m.readUndecided(b); b.Cursor != m.Cursor(b.Repo) {",
+		[]string{endsSomewhere},
+		false,
+	},
+	{
 		"half a claim is ignored", "fsm/intake.go",
 		"case v.Key.valid() && v.Open && v.has(LabelClaimed):",
 		"case v.Key.valid() && v.Open && v.has(LabelClaimed) && !v.has(LabelTask):",
