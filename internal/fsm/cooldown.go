@@ -137,7 +137,7 @@ func (m *recorder) limitStated(t *Task, resource string, until time.Time, text s
 	s.Stated = Stated{Task: t.Key, Attempt: t.Attempt, At: m.now, Until: later(until, was), Text: text}
 	day := m.dayOf(t.Key)
 	if s.From != day.from {
-		s.From, s.Alone = day.from, 0
+		s.From, s.Alone, s.AloneUntil = day.from, 0, time.Time{}
 	}
 	closed := later(m.now, m.closed(resource).Until)
 	to, by, charge := closed, []Stated(nil), time.Duration(0)

@@ -122,6 +122,31 @@ func TestEvidenceCoversNoTime(t *testing.T) {
 	}
 }
 
+// TestANewDayStartsWithoutTheOldDeadline checks that a deadline of the day before does not cover time of the new day.
+// The second statement about the first model only remains as evidence.
+func TestANewDayStartsWithoutTheOldDeadline(t *testing.T) {
+	f, k := runningFleet(t, 1)
+	f.m.cfg.Watchdog = 48 * time.Hour
+	states := func(model string, wait time.Duration) {
+		f.step(LimitReported{Worker: f.m.Task(k[0]).AttemptID(), Resource: model, Until: f.now.Add(wait), Text: "429"})
+	}
+	states("model.a", 2*time.Second)
+	f.now = f.now.Add(24*time.Hour - 5*time.Minute)
+	states(claude, 2*time.Hour)
+	f.step(CooldownReported{Resource: claude, Until: f.now.Add(4 * time.Hour), Why: "429"})
+	f.now = f.now.Add(6 * time.Minute)
+	states(claude, 20*time.Hour)
+	closed := time.Duration(0)
+	for range 10 {
+		states("model.b", 20*time.Hour)
+		closed += max(0, min(f.m.closed("model.b").Until.Sub(f.now), 4*time.Minute))
+		f.now = f.now.Add(4 * time.Minute)
+	}
+	if closed > 15*time.Minute+time.Second || closed < 14*time.Minute {
+		t.Errorf("one task closed a model for %s of a day", closed)
+	}
+}
+
 // TestAVerdictClosesForACap checks that the report at an attempt's end also counts as one task's statement, for any
 // resource of the policy.
 func TestAVerdictClosesForACap(t *testing.T) {
