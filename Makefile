@@ -98,6 +98,8 @@ nightly: ## Run the long searches that `make test` skips: all worlds, all mutant
 	RETAKE_NIGHTLY=1 $(GO) test -count=1 -timeout 60m -run TestLargeRepositories ./internal/workspace
 	RETAKE_NIGHTLY=1 $(GO) test -count=1 -timeout 60m -run "TestAsksTwentyDrawnFailures|TestAsksNameTheProfilesOwn" ./internal/director
 	RETAKE_NIGHTLY=1 CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 60m $(BUILT) ./internal/director
+	$(MAKE) bench ONLY=backlog
+	$(MAKE) chaos SWEEP=1 ROUNDS=20 RUNTIME=processes BUS=embedded TTL=3,90
 
 sim: ## Let the simulator try to break the core: SEED=7 STEPS=20000000; WORLD=n replays one world, EXPLORE=100000 searches small ones
 	$(GO) run ./internal/fsm/fsmtest/cmd/sim $(if $(SEED),-seed $(SEED)) $(if $(STEPS),-steps $(STEPS)) $(if $(WORLD),-world $(WORLD)) $(if $(EXPLORE),-explore $(EXPLORE))
@@ -133,12 +135,12 @@ attacks: ## Attack a running director, and print for each attack whether the def
 
 .PHONY: chaos
 ROUNDS ?= 15
-chaos: ## Inject faults into a running director, and check the result from outside (ROUNDS=200 SEED=7 RUNTIME=processes BUS=joined,cluster TTL=3,90 ONLY=killed). CRASHPOINTS=1 kills it at every crash point instead
+chaos: ## Inject faults into a running director, and check the result from outside (ROUNDS=200 SEED=7 RUNTIME=processes BUS=joined,cluster TTL=3,90 ONLY=killed). CRASHPOINTS=1 kills it at every crash point instead, SWEEP=1 slows it down in many ways, ROUNDS times each
 	$(STATIC) -o $(BIN)/director ./cmd/director
 	$(STATIC) -o $(BIN)/worker ./cmd/worker
 	$(STATIC) -o $(BIN)/chaos ./internal/chaos/cmd/chaos
 	$(if $(CRASHPOINTS),$(STATIC) -tags crashpoints -o $(BIN)/director-crashpoints ./cmd/director)
-	$(BIN)/chaos $(if $(CRASHPOINTS),-crashpoints -director $(BIN)/director-crashpoints,-rounds $(ROUNDS)) $(if $(SEED),-seed $(SEED)) $(if $(RUNTIME),-runtime $(RUNTIME)) $(if $(BUS),-bus $(BUS)) $(if $(TTL),-ttl $(TTL)) $(if $(ONLY),-only '$(ONLY)') -keep $(BIN)/chaos-logs
+	$(BIN)/chaos $(if $(CRASHPOINTS),-crashpoints -director $(BIN)/director-crashpoints,-rounds $(ROUNDS)) $(if $(SWEEP),-sweep) $(if $(SEED),-seed $(SEED)) $(if $(RUNTIME),-runtime $(RUNTIME)) $(if $(BUS),-bus $(BUS)) $(if $(TTL),-ttl $(TTL)) $(if $(ONLY),-only '$(ONLY)') -keep $(BIN)/chaos-logs
 
 .PHONY: agents agents-install
 AGENTS_DIR := $(or $(RETAKE_AGENTS_DIR),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/retake/agents)

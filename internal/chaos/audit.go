@@ -48,6 +48,7 @@ func (w auditor) audit(ctx context.Context, t *table, stuck []string) error {
 		t.bad("attempts run twice", r.issue+" "+r.attempt)
 	}
 	w.auditSlow(t, runs)
+	w.auditSilent(t, runs)
 	t.more("attempts", len(attempts(runs)))
 	w.auditLimits(t)
 	for _, f := range w.wrong {

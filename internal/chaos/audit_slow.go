@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -53,6 +54,26 @@ func (w auditor) auditSlow(t *table, runs []*agentRun) {
 		if i < 0 || !w.harmedSince(runs[i]) {
 			t.bad("living workers suspected", fmt.Sprintf("%s, attempt %d at %s", s.issue, s.number,
 				s.at.Format(time.TimeOnly)))
+		}
+	}
+}
+
+// auditSilent measures the time until the director noticed each silenced worker, and counts late discoveries. A worker
+// that has finished its work is not silent, because its report may already be on its way.
+func (w auditor) auditSilent(t *table, runs []*agentRun) {
+	for _, s := range w.silenced {
+		if slices.ContainsFunc(runs, func(r *agentRun) bool { return r.attempt == s.Attempt && !r.finished.IsZero() }) {
+			continue
+		}
+		took := time.Duration(math.MaxInt64)
+		for _, x := range w.suspected {
+			if x.issue == s.Task && strings.HasSuffix(s.Attempt, fmt.Sprint("-", x.number)) && x.at.After(s.at) {
+				took = min(took, x.at.Sub(s.at))
+			}
+		}
+		t.took(noticed, took)
+		if took > w.ttl+s.within {
+			t.bad("silent workers noticed late", fmt.Sprintf("%s after %v, with a TTL of %v", s.Attempt, took, w.ttl))
 		}
 	}
 }

@@ -21,7 +21,7 @@ type fault struct {
 	without func(w *world) string
 	// throw injects the fault, reverts it, and returns a note about its target. It returns an error only if the
 	// test itself cannot continue.
-	throw func(ctx context.Context, w *world, r *rand.Rand) (note string, err error)
+	throw throw
 }
 
 // faults is the table of all faults.
@@ -31,7 +31,7 @@ var faults = []fault{
 	{"director stopped", 2, always, stopDirector},
 	{"director frozen", 2, always, freezeDirector(time.Second, 9*time.Second)},
 	{"director frozen for long", 1, always, freezeDirector(10*time.Second, time.Minute)},
-	{"director short of processor", 2, always, slowProcessor},
+	{"director short of processor", 2, always, slowProcessor(1, 5)},
 	{"second director, same data", 1, always, secondDirector},
 
 	{"director killed, another leads", 3, needsLease, takeOver((*testbed.Process).Kill)},
@@ -96,7 +96,7 @@ var faults = []fault{
 	{"git: pushes fail", 1, always, failPushes},
 	{"git: answers are lost", 1, always, withWeather(weather{share: 0.5, does: cut, also: isGit})},
 
-	{"disk slow", 2, needsDisk, slowDisk},
+	{"disk slow", 2, needsDisk, slowDisk(200*time.Millisecond, 5*time.Second)},
 	{"disk full", 2, needsDisk, fillDisk},
 	{"disk read-only", 1, needsDisk, readOnly},
 	{"power cut", 3, needsDisk, cutPower},

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"retake/internal/patience"
 	"retake/internal/testbed"
 )
 
@@ -29,6 +31,7 @@ const (
 	occupied   = 4                // running workers before the fault
 	occupyTime = 10 * time.Second // maximum time until these workers run
 	starting   = 3                // further workers, which start during the fault
+	noticeTime = 2 * time.Second  // time after a TTL until an idle machine has noticed a silent worker
 	blameTime  = 3 * time.Second  // time after a slow period in which the director may still wrongly stop a worker
 )
 
@@ -88,8 +91,11 @@ func wasSlow(w *world, since time.Time) {
 	w.slow = append(w.slow, slow{since, time.Now()})
 }
 
+// throw injects a fault, as in fault.throw.
+type throw func(ctx context.Context, w *world, r *rand.Rand) (note string, err error)
+
 // freezeDirector stops the director for a while, as a suspended machine does.
-func freezeDirector(least, most time.Duration) func(context.Context, *world, *rand.Rand) (string, error) {
+func freezeDirector(least, most time.Duration) throw {
 	return func(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 		d := between(r, least, most)
 		if suspect := min(w.ttl, most-2*time.Second); suspect > least && r.IntN(2) == 0 {
@@ -105,40 +111,89 @@ func freezeDirector(least, most time.Duration) func(context.Context, *world, *ra
 }
 
 // slowDisk delays each sync of the disk. A joined NATS server uses the same disk.
-func slowDisk(ctx context.Context, w *world, r *rand.Rand) (string, error) {
-	d := between(r, 200*time.Millisecond, 5*time.Second)
-	occupy(ctx, w, r)
-	f, err := os.Open(w.disk.dir)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = f.Close() }()
-	err = whileSlow(ctx, w, r, func() error {
-		if err := unix.IoctlSetInt(int(f.Fd()), ioctlFreeze, 0); err != nil {
-			return fmt.Errorf("freeze the disk: %w", err)
+func slowDisk(least, most time.Duration) throw {
+	return func(ctx context.Context, w *world, r *rand.Rand) (string, error) {
+		d := between(r, least, most)
+		occupy(ctx, w, r)
+		f, err := os.Open(w.disk.dir)
+		if err != nil {
+			return "", err
 		}
-		_ = testbed.Pause(ctx, d)
-		return errors.Join(unix.IoctlSetInt(int(f.Fd()), ioctlThaw, 0), testbed.Pause(ctx, 20*time.Millisecond))
-	})
-	return fmt.Sprintf("each sync waits up to %v", d.Round(time.Millisecond)), err
+		defer func() { _ = f.Close() }()
+		err = whileSlow(ctx, w, r, func() error {
+			if err := unix.IoctlSetInt(int(f.Fd()), ioctlFreeze, 0); err != nil {
+				return fmt.Errorf("freeze the disk: %w", err)
+			}
+			_ = testbed.Pause(ctx, d)
+			return errors.Join(unix.IoctlSetInt(int(f.Fd()), ioctlThaw, 0), testbed.Pause(ctx, 20*time.Millisecond))
+		})
+		return fmt.Sprintf("each sync waits up to %v", d.Round(time.Millisecond)), err
+	}
 }
 
-// slowProcessor uses a control group's quota to give the director a few per cent of a processor. Without permission for
-// that, it repeatedly stops and continues the director instead. The director's own figures do not show these stops.
-func slowProcessor(ctx context.Context, w *world, r *rand.Rand) (string, error) {
-	share, period := 1+r.IntN(5), between(r, 100*time.Millisecond, time.Second)
-	occupy(ctx, w, r)
-	note := fmt.Sprintf("%d %% of each %v", share, period.Round(time.Millisecond))
-	lift, err := limit(w.director.PID(), share, period)
-	if err != nil {
-		runs := max(time.Millisecond, period*time.Duration(share)/100)
-		return note + " by signals: " + err.Error(), whileSlow(ctx, w, r, func() error {
-			w.director.Signal(syscall.SIGSTOP)
-			_ = testbed.Pause(ctx, period-runs)
-			w.director.Signal(syscall.SIGCONT)
-			return testbed.Pause(ctx, runs)
-		})
+// slowProcessor uses a control group's quota to give the director a share of a processor, in per cent. Without
+// permission for that, it repeatedly stops and continues the director instead. The director's own figures do not show
+// these stops.
+func slowProcessor(least, most int) throw {
+	return func(ctx context.Context, w *world, r *rand.Rand) (string, error) {
+		share, period := least+r.IntN(most-least+1), between(r, 100*time.Millisecond, time.Second)
+		occupy(ctx, w, r)
+		note := fmt.Sprintf("%d %% of each %v", share, period.Round(time.Millisecond))
+		lift, err := limit(w.director.PID(), share, period)
+		if err != nil {
+			runs := max(time.Millisecond, period*time.Duration(share)/100)
+			return note + " by signals: " + err.Error(), whileSlow(ctx, w, r, func() error {
+				w.director.Signal(syscall.SIGSTOP)
+				_ = testbed.Pause(ctx, period-runs)
+				w.director.Signal(syscall.SIGCONT)
+				return testbed.Pause(ctx, runs)
+			})
+		}
+		err = whileSlow(ctx, w, r, func() error { return testbed.Pause(ctx, time.Second) })
+		return note + " by a quota", errors.Join(err, lift())
 	}
-	err = whileSlow(ctx, w, r, func() error { return testbed.Pause(ctx, time.Second) })
-	return note + " by a quota", errors.Join(err, lift())
+}
+
+// sweep lists the faults of Options.Sweep.
+var sweep = []fault{
+	{"each sync 0.2 s", 1, needsDisk, slowDisk(200*time.Millisecond, 200*time.Millisecond)},
+	{"each sync 1 s", 1, needsDisk, slowDisk(time.Second, time.Second)},
+	{"each sync 2 s", 1, needsDisk, slowDisk(2*time.Second, 2*time.Second)},
+	{"each sync 5 s", 1, needsDisk, slowDisk(5*time.Second, 5*time.Second)},
+	{"5 % of a processor", 1, always, slowProcessor(5, 5)},
+	{"2 % of a processor", 1, always, slowProcessor(2, 2)},
+	{"1 % of a processor", 1, always, slowProcessor(1, 1)},
+	{"director frozen for 1 s", 1, always, freezeDirector(time.Second, time.Second)},
+	{"director frozen for 5 s", 1, always, freezeDirector(5*time.Second, 5*time.Second)},
+	{"director frozen for 15 s", 1, always, freezeDirector(15*time.Second, 15*time.Second)},
+	{"director frozen for 60 s", 1, always, freezeDirector(time.Minute, time.Minute)},
+	{"a silent worker", 1, always, silenceWorker},
+}
+
+// silent is a worker that a fault has silenced.
+type silent struct {
+	testbed.Worker
+	at     time.Time
+	within time.Duration // maximum time after the TTL until the director notices it: noticeTime on an idle machine
+}
+
+// silenceWorker stops a worker permanently, and waits until the director must have noticed.
+func silenceWorker(ctx context.Context, w *world, r *rand.Rand) (string, error) {
+	occupy(ctx, w, r)
+	v, ok := w.victim(ctx, r)
+	if !ok {
+		return nobody, nil
+	}
+	w.hurt(v.Attempt)
+	if err := w.host.Pause(ctx, v.Attempt); err != nil {
+		return v.Attempt + " had ended", nil //nolint:nilerr // the fault came too late
+	}
+	s := silent{v, time.Now(), patience.For(noticeTime)}
+	err := testbed.Pause(ctx, w.ttl)
+	s.within = max(s.within, patience.For(noticeTime))
+	err = cmp.Or(err, testbed.Pause(ctx, s.within))
+	w.mu.Lock()
+	w.silenced = append(w.silenced, s)
+	w.mu.Unlock()
+	return v.Task + " " + v.Attempt, err
 }

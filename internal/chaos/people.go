@@ -100,8 +100,8 @@ func (w *world) unended() (missing []string) {
 	return missing
 }
 
-// patience is the maximum number of questions that people answer on one issue.
-const patience = 6
+// mostAnswers is the maximum number of questions that people answer on one issue.
+const mostAnswers = 6
 
 // attend plays the people until ctx is done. They answer questions and merge pull requests.
 func (w *world) attend(ctx context.Context) {
@@ -111,7 +111,7 @@ func (w *world) attend(ctx context.Context) {
 			now := w.github.Issue(i.key)
 			asked := len(w.questions(i, now))
 			if slices.Contains(now.Labels, testbed.LabelBlocked) && asked > i.answers &&
-				asked <= patience && (!i.waits || asked > 1 || isReminded(now)) {
+				asked <= mostAnswers && (!i.waits || asked > 1 || isReminded(now)) {
 				w.answer(i, now)
 			}
 			for _, p := range testbed.Pulls(all, i.key) {

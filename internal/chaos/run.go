@@ -26,6 +26,8 @@ type Options struct {
 	// TTL lists heartbeat TTLs in seconds. All rounds run with each of them. The default is shortestTTL.
 	TTL  string
 	Only string // selects faults by parts of their names: "disk,power" keeps only these, "!disk,!power" drops them
+	// Sweep injects each fault that slows the director down, each in Rounds rounds, instead of random faults.
+	Sweep bool
 	// Crash kills the director at every crash point instead of running rounds. Director must be built with the tag
 	// crashpoints.
 	Crash    bool
@@ -97,6 +99,9 @@ func (o Options) command() string {
 	if o.Crash {
 		c = fmt.Sprintf("make chaos CRASHPOINTS=1 SEED=%d", o.Seed)
 	}
+	if o.Sweep {
+		c += " SWEEP=1"
+	}
 	for _, v := range [][2]string{{"RUNTIME", o.Runtime}, {"BUS", o.Bus}, {"TTL", o.TTL}, {"ONLY", o.Only}} {
 		if v[1] != "" {
 			c += fmt.Sprintf(" %s='%s'", v[0], v[1])
@@ -128,6 +133,9 @@ func (o Options) world(ctx context.Context, k kind, n uint64, rounds int, log *e
 	defer people.Wait()
 	defer stop()
 	t = newTable()
+	if o.Sweep {
+		rounds *= len(possible)
+	}
 	if o.Crash {
 		rounds = 0
 		t.before = append(t.before, w.director.RSS())
@@ -136,7 +144,11 @@ func (o Options) world(ctx context.Context, k kind, n uint64, rounds int, log *e
 		}
 	}
 	for i := range rounds {
-		if err := w.round(ctx, rand.New(rand.NewPCG(o.Seed, n<<32|uint64(i))), i, possible, t); err != nil {
+		r, rows := rand.New(rand.NewPCG(o.Seed, n<<32|uint64(i))), possible
+		if o.Sweep {
+			rows = possible[i%len(possible):][:1]
+		}
+		if err := w.round(ctx, r, i, rows, t); err != nil {
 			return t, err
 		}
 	}
@@ -165,7 +177,11 @@ func possible(w *world, o Options) (rows []fault) {
 	if o.Crash {
 		return nil
 	}
-	for _, f := range faults {
+	from := faults
+	if o.Sweep {
+		from = sweep
+	}
+	for _, f := range from {
 		if !wanted(f.name, o.Only) {
 			continue
 		}

@@ -37,6 +37,7 @@ var columns = []struct {
 	{"finished work repeated", true},
 	{"living workers suspected", false}, // not bad, because a busy machine may also silence the worker
 	{"living workers stopped", true},
+	{"silent workers noticed late", true},
 	{"containers left", true},
 	{"networks too many", true},
 	{"budget overruns", true},
@@ -74,6 +75,9 @@ func (t *table) bad(column, detail string) {
 	t.detail = append(t.detail, column+": "+detail)
 }
 
+// noticed is the key of the times until the director noticed silenced workers.
+const noticed = "silent workers: until noticed"
+
 // grown is the maximum growth of a director's memory during a world, in MiB. It is generous, because Go's runtime
 // is slow to return memory to the system.
 const grown = 150
@@ -103,7 +107,7 @@ func (t *table) good() bool {
 func (t *table) print(out io.Writer, took time.Duration) {
 	fmt.Fprintf(out, "\n%-34s %6s %9s %9s\n", "fault", "times", "median", "slowest")
 	var all []time.Duration
-	for _, f := range faults {
+	for _, f := range slices.Concat(faults, sweep) {
 		if d := t.times[f.name]; len(d) > 0 {
 			all = append(all, d...)
 			printTimes(out, f.name, d)
@@ -115,6 +119,9 @@ func (t *table) print(out io.Writer, took time.Duration) {
 	}
 	if len(all) > 0 {
 		printTimes(out, "all: seconds until recovery", all)
+	}
+	if d := t.times[noticed]; len(d) > 0 {
+		printTimes(out, noticed, d)
 	}
 	fmt.Fprintf(out, "\n%-34s %6s\n", "seen from outside", "")
 	for _, c := range columns {

@@ -44,7 +44,8 @@ type world struct {
 	slow      []slow
 	lived     []testbed.Worker // workers that were alive while the director was slow
 	suspected []suspicion      // by the director
-	wrong     []finding        // findings of faults, for the table
+	silenced  []silent
+	wrong     []finding // findings of faults, for the table
 }
 
 // finding is an entry for a column of the table.

@@ -39,6 +39,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	f.StringVar(&o.TTL, "ttl", "", "heartbeat TTLs in seconds, such as 3,15,90; each gets all rounds")
 	f.StringVar(&o.Only, "only", "", "faults to inject: \"disk,power\" selects names with one of these words, "+
 		"\"!disk,!power\" names without them")
+	f.BoolVar(&o.Sweep, "sweep", false, "instead of random faults, inject each fault that slows the director down, "+
+		"--rounds times")
 	f.BoolVar(&o.Crash, "crashpoints", false, "instead of rounds, kill the director at every crash point; --director "+
 		"must be built with the tag crashpoints")
 	f.StringVar(&o.Director, "director", "", "path of the director; by default the one next to this program")
