@@ -224,10 +224,16 @@ func (m *Machine) sawWorker(t *Task, at time.Time) {
 // A container that is gone or has exited ends its attempt. Unknown containers are removed.
 func (l ContainersListed) step(m *Machine) {
 	there := make(map[string]Container, len(l.Containers))
+	var unknown []string
 	for _, c := range l.Containers {
 		there[c.Attempt] = c
-		if _, current := m.Worker(c.Attempt); !current && m.unknownWorker("container "+c.Attempt) {
-			m.emit(nil, Effect{Kind: DoRemove, Worker: c.Attempt})
+		if _, current := m.Worker(c.Attempt); !current {
+			unknown = append(unknown, c.Attempt)
+		}
+	}
+	for _, attempt := range m.unknownWorkers.inTurn(unknown) {
+		if m.unknownWorker(containerOf + attempt) {
+			m.emit(nil, Effect{Kind: DoRemove, Worker: attempt})
 		}
 	}
 	for _, t := range m.hard.Tasks {
@@ -286,92 +292,4 @@ func (r DirectorResumed) step(m *Machine) {
 func (m *recorder) grantGrace() {
 	m.grace = m.now.Add(2 * m.cfg.HeartbeatTTL)
 	m.revisitAll()
-}
-
-// A worker without an attempt may send messages for days, for example on a lost node. The director answers its first
-// message, repeats the answer after a minute, and then less and less often. It remembers at most maxUnknownWorkers of
-// these workers.
-const (
-	fenceEvery        = time.Minute
-	fenceSeldom       = 10 * time.Minute
-	maxUnknownWorkers = 1024
-)
-
-// unknownWorkers limits the answers to workers without an attempt, per worker and in total.
-type unknownWorkers struct {
-	places  []answeredWorker // at most maxUnknownWorkers
-	placeOf map[string]int
-	roomAt  time.Time // earliest time at which a new worker may replace another
-}
-
-type answeredWorker struct {
-	worker string
-	at     time.Time
-	wait   time.Duration // minimum time until the next answer
-}
-
-func (a *answeredWorker) dueAt() time.Time { return a.at.Add(a.wait) }
-
-// answer reports whether to answer a worker now. If the list is full, a new worker replaces the worker that is due
-// first. If no worker is due, the new worker is not answered, and will ask again.
-func (u *unknownWorkers) answer(worker string, now time.Time) bool {
-	i, known := u.placeOf[worker]
-	wait := time.Duration(0)
-	switch {
-	case known && now.Before(u.places[i].dueAt()):
-		return false
-	case known:
-		wait = u.places[i].wait
-	case len(u.places) < maxUnknownWorkers:
-		i, u.places = len(u.places), append(u.places, answeredWorker{})
-	case now.Before(u.roomAt):
-		return false
-	default:
-		i = u.firstDue()
-		if u.roomAt = u.places[i].dueAt(); now.Before(u.roomAt) {
-			return false
-		}
-		delete(u.placeOf, u.places[i].worker)
-	}
-	if u.placeOf == nil {
-		u.placeOf = map[string]int{}
-	}
-	u.placeOf[worker], u.places[i] = i, answeredWorker{worker, now, min(wait+fenceEvery, fenceSeldom)}
-	return true
-}
-
-func (u *unknownWorkers) firstDue() (first int) {
-	for i := range u.places {
-		if u.places[i].dueAt().Before(u.places[first].dueAt()) {
-			first = i
-		}
-	}
-	return first
-}
-
-// unknownWorker reports whether to answer a worker without an attempt now. It then records the answer.
-func (m *recorder) unknownWorker(worker string) bool {
-	answer := m.unknownWorkers.answer(worker, m.now)
-	if answer {
-		m.record(WorkerAnswered{Worker: worker})
-	}
-	return answer
-}
-
-// fenceUnknown tells a worker without an attempt to end, unless it did so recently.
-func (m *recorder) fenceUnknown(worker string, token uint64) {
-	if m.unknownWorker(worker) {
-		m.emit(nil, Effect{Kind: DoFence, Worker: worker, Token: token})
-	}
-}
-
-// fence tells a worker to end because its attempt is over or unknown. The recorded fact delays the message until the
-// append succeeds. So a director that does not know that it was replaced cannot fence its successor's worker.
-func (m *recorder) fence(b ReportReceived) {
-	m.record(WorkerAnswered{Worker: b.Worker})
-	e := Effect{Kind: DoFence, Worker: b.Worker}
-	if b.Report.Persons {
-		e.Unheard = b.Report.Ref.Seq
-	}
-	m.emit(nil, e)
 }

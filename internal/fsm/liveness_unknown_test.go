@@ -69,3 +69,47 @@ func TestUnknownWorkerIsLeftAlone(t *testing.T) {
 		}
 	}
 }
+
+// If more containers stay than the machine remembers, each of them is answered in turn.
+func TestNoUnknownContainerIsHidden(t *testing.T) {
+	m, answered, list := New(testConfig()), map[string]bool{}, ContainersListed{}
+	for i := range 5000 {
+		list.Containers = append(list.Containers, Container{Attempt: "gone" + strconv.Itoa(i) + "-1", Running: true})
+	}
+	for s := 5; s <= 11*60; s += 5 {
+		list.TakenAt = at(s)
+		_, effects := m.Step(Event{At: at(s), Body: list})
+		for _, e := range effects {
+			answered[e.Worker] = true
+		}
+	}
+	if len(answered) != len(list.Containers) {
+		t.Errorf("%d of %d containers were answered", len(answered), len(list.Containers))
+	}
+}
+
+// The machine limits the facts that reports about workers without an attempt cause.
+func TestReportsOfUnknownWorkersAreBounded(t *testing.T) {
+	for name, c := range map[string]struct {
+		persons bool
+		most    int
+	}{
+		"workers": {false, 2 * maxUnknownWorkers}, // at once, and after a minute
+		"people":  {true, unheardAtOnce + int(2*time.Minute/unheardEvery)},
+	} {
+		m, wrote := New(testConfig()), 0
+		for i := range 12_000 {
+			now := at(0).Add(time.Duration(i) * 10 * time.Millisecond)
+			facts, effects := m.Step(Event{At: now, Body: ReportReceived{
+				Worker: "gone" + strconv.Itoa(i%3000) + "-1",
+				Report: Report{Ref: ReportRef{ID: strconv.Itoa(i), Seq: uint64(i + 1)}, Persons: c.persons},
+			}})
+			if wrote += len(facts); len(effects) != len(facts) {
+				t.Fatalf("%s: %d facts and %d effects", name, len(facts), len(effects))
+			}
+		}
+		if wrote > c.most || wrote < unheardAtOnce {
+			t.Errorf("%s: %d facts for 12,000 reports, want at most %d", name, wrote, c.most)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -135,4 +136,135 @@ func (m *recorder) emitFor(t *Task) {
 	t.soft.inFlight = p.Effect.ID
 	m.effects = append(m.effects, t.withTopic(p.Effect))
 	m.index(t)
+}
+
+// A worker without an attempt may send messages for days, for example on a lost node. The director answers its first
+// message, repeats the answer after a minute, and then less and less often. It remembers at most maxUnknownWorkers of
+// these workers.
+const (
+	fenceEvery        = time.Minute
+	fenceSeldom       = 10 * time.Minute
+	maxUnknownWorkers = 1024
+)
+
+// Prefixes of names in unknownWorkers: unknown containers, and the senders of reports.
+const (
+	containerOf = "container "
+	reportOf    = "report of "
+)
+
+// People may report about workers without an attempt, and want an answer to each report. The director answers
+// unheardAtOnce reports, and then one every unheardEvery. Further reports get no answer.
+const (
+	unheardAtOnce = 100
+	unheardEvery  = 10 * time.Second
+)
+
+// unknownWorkers limits the answers to workers without an attempt, per worker and in total.
+type unknownWorkers struct {
+	places  []answeredWorker // at most maxUnknownWorkers
+	placeOf map[string]int
+	roomAt  time.Time // earliest time at which a new worker may replace another
+	last    string    // last answered worker
+
+	unheardUntil time.Time // end of the time that the answers to people's reports have used up
+}
+
+type answeredWorker struct {
+	worker string
+	at     time.Time
+	wait   time.Duration // minimum time until the next answer
+}
+
+func (a *answeredWorker) dueAt() time.Time { return a.at.Add(a.wait) }
+
+// answer reports whether to answer a worker now. If the list is full, a new worker replaces the worker that is due
+// first. If no worker is due, the new worker is not answered, and will ask again.
+func (u *unknownWorkers) answer(worker string, now time.Time) bool {
+	i, known := u.placeOf[worker]
+	wait := time.Duration(0)
+	switch {
+	case known && now.Before(u.places[i].dueAt()):
+		return false
+	case known:
+		wait = u.places[i].wait
+	case len(u.places) < maxUnknownWorkers:
+		i, u.places = len(u.places), append(u.places, answeredWorker{})
+	case now.Before(u.roomAt):
+		return false
+	default:
+		i = u.firstDue()
+		if u.roomAt = u.places[i].dueAt(); now.Before(u.roomAt) {
+			return false
+		}
+		wait = u.places[i].wait // a full list gets answers less and less often
+		delete(u.placeOf, u.places[i].worker)
+	}
+	if u.placeOf == nil {
+		u.placeOf = map[string]int{}
+	}
+	u.placeOf[worker], u.places[i] = i, answeredWorker{worker, now, min(wait+fenceEvery, fenceSeldom)}
+	u.last = worker
+	return true
+}
+
+// inTurn returns unknown containers in the order in which they may be answered. If there are more containers than
+// entries, it begins after the last answered container. Otherwise the first containers would keep all entries.
+func (u *unknownWorkers) inTurn(containers []string) []string {
+	if len(containers) <= maxUnknownWorkers {
+		return containers
+	}
+	slices.Sort(containers)
+	next, _ := slices.BinarySearch(containers, strings.TrimPrefix(u.last, containerOf)+"\x00")
+	return slices.Concat(containers[next:], containers[:next])
+}
+
+// unheard reports whether to answer another person's report now.
+func (u *unknownWorkers) unheard(now time.Time) bool {
+	from := later(u.unheardUntil, now)
+	if from.Sub(now) > (unheardAtOnce-1)*unheardEvery {
+		return false
+	}
+	u.unheardUntil = from.Add(unheardEvery)
+	return true
+}
+
+func (u *unknownWorkers) firstDue() (first int) {
+	for i := range u.places {
+		if u.places[i].dueAt().Before(u.places[first].dueAt()) {
+			first = i
+		}
+	}
+	return first
+}
+
+// unknownWorker reports whether to answer a worker without an attempt now. It then records the answer.
+func (m *recorder) unknownWorker(worker string) bool {
+	answer := m.unknownWorkers.answer(worker, m.now)
+	if answer {
+		m.record(WorkerAnswered{Worker: worker})
+	}
+	return answer
+}
+
+// fenceUnknown tells a worker without an attempt to end, unless it did so recently.
+func (m *recorder) fenceUnknown(worker string, token uint64) {
+	if m.unknownWorker(worker) {
+		m.emit(nil, Effect{Kind: DoFence, Worker: worker, Token: token})
+	}
+}
+
+// fence tells a worker to end because its attempt is over or unknown. The recorded fact delays the message until the
+// append succeeds. So a director that does not know that it was replaced cannot fence its successor's worker.
+func (m *recorder) fence(b ReportReceived) {
+	e, answer := Effect{Kind: DoFence, Worker: b.Worker}, false
+	if b.Report.Persons {
+		e.Unheard, answer = b.Report.Ref.Seq, m.unknownWorkers.unheard(m.now)
+	} else {
+		answer = m.unknownWorkers.answer(reportOf+b.Worker, m.now)
+	}
+	if answer {
+		m.record(WorkerAnswered{Worker: b.Worker})
+		m.emit(nil, e)
+	}
 }

@@ -10,7 +10,7 @@ var attemptMutants = []mutant{
 		false,
 	},
 	{
-		"an unknown worker gets an answer each time", "fsm/liveness.go",
+		"an unknown worker gets an answer each time", "fsm/recorder.go",
 		"case known && now.Before(u.places[i].dueAt()):", "case known && now.Before(u.places[i].at):",
 		[]string{"UnknownWorkersAreLeftAlone"},
 		false,
