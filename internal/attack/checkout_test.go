@@ -350,7 +350,7 @@ func (b *battle) secret() (string, error) {
 // unspoilt checks that the secret is unchanged, and that no pushed object contains it.
 func (b *battle) unspoilt(secret string) error {
 	if text, err := os.ReadFile(secret); err != nil || string(text) != secretText {
-		return fmt.Errorf("the secret is %q, %w", text, err)
+		return fmt.Errorf("the secret is %q (%v)", text, err) //nolint:errorlint // err may be nil
 	}
 	_, number, _ := strings.Cut(b.me.Task, "#")
 	refs, _ := b.git("for-each-ref", "--format=%(refname)", "refs/heads/retake/"+number+"-*")

@@ -3,6 +3,7 @@ package attack
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"retake/internal/bus"
@@ -152,12 +154,29 @@ func (p *played) report(r wire.Payload) error {
 
 // succeed does some work, reports it, and ends.
 func (p *played) succeed() error {
-	err := os.WriteFile(filepath.Join(p.Checkout, "work.txt"), []byte("done by "+p.id+"\n"), 0o644)
+	err := p.write("work.txt", "done by "+p.id+"\n")
 	if err == nil {
 		err = p.report(p.result())
 	}
 	p.end(0)
 	return err
+}
+
+// write writes a file of the checkout. It does not follow a link, because an attack may swap files with links to a
+// secret.
+func (p *played) write(name, text string) error {
+	for {
+		f, err := os.OpenFile(filepath.Join(p.Checkout, name),
+			os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o644)
+		if errors.Is(err, syscall.ELOOP) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		_, err = f.WriteString(text)
+		return errors.Join(err, f.Close())
+	}
 }
 
 // end simulates the end of the container.
