@@ -75,20 +75,14 @@ var checkoutAttacks = []attack{
 	{
 		name: "folders that turn into links", kind: onCheckout,
 		does:  "swaps .retake, a file and a folder with links to a secret as fast as it can, during the delivery",
-		holds: "the secret is neither pushed nor changed", before: "held",
+		holds: "the director does not push or change the secret", before: "held",
 		run: func(b *battle) error {
 			secret, err := b.secret()
 			if err != nil {
 				return err
 			}
-			var wg sync.WaitGroup
-			defer wg.Wait()
-			wg.Go(func() {
-				said, _ := b.agent("swap", "8", secret)
-				b.note("%s", strings.TrimSpace(said))
-			})
-			time.Sleep(200 * time.Millisecond)
-			return errors.Join(b.leave(""), b.unspoilt(secret))
+			end := b.meanwhile("real", "swap", "8", secret)
+			return errors.Join(b.leave(""), end(), b.unspoilt(secret))
 		},
 	},
 	{
@@ -229,11 +223,8 @@ var checkoutAttacks = []attack{
 		does:  "continues to make files and folders while its work is collected",
 		holds: "decided; the folder goes away once it ends", before: "held",
 		run: func(b *battle) error {
-			var wg sync.WaitGroup
-			defer wg.Wait()
-			wg.Go(func() { _, _ = b.agent("grow", "8") })
-			time.Sleep(200 * time.Millisecond)
-			return b.leave("")
+			end := b.meanwhile("grown", "grow", "8")
+			return errors.Join(b.leave(""), end())
 		},
 	},
 	{
@@ -285,6 +276,22 @@ func (b *battle) agent(args ...string) (string, error) {
 		err = fmt.Errorf("the agent did not carry out the attack: %w: %s", err, out)
 	}
 	return string(out), err
+}
+
+// meanwhile starts an action of the agent, and waits until the action creates the file sign. end waits for the action's
+// end, and returns its error.
+func (b *battle) meanwhile(sign string, args ...string) (end func() error) {
+	done := make(chan error, 1)
+	go func() {
+		said, err := b.agent(args...)
+		b.note("%s", strings.TrimSpace(said))
+		done <- err
+	}()
+	begun := until("the agent begins", longest, func() bool {
+		_, err := os.Lstat(filepath.Join(b.me.Checkout, sign))
+		return err == nil
+	})
+	return func() error { return errors.Join(begun, <-done) }
 }
 
 // leave runs the agent's actions in its checkout, reports a success, and starts another worker. It waits until the
