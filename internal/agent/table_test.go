@@ -76,7 +76,7 @@ func TestFaults(t *testing.T) {
 			"it as a separate argument",
 		"[[agent]]\nname = \"codex\"\nargs = [\"{prompt}\", \"{modul}\"]": "{modul}: unknown placeholder",
 		"[[agent]]\nname = \"codex\"\nargs = 5":                           "3:1: agent[0].args: got 5, want a list",
-		"[[agent]]\nname = 5":                                             "2:1: agent[0].name: got 5, want a text",
+		"[[agent]]\nname = 5":                                             "2:1: agent[0].name: got 5, want a string",
 		"agent = 1":                                                       "1:1: agent: got 1, want [[agent]]",
 		"[[agent]\n":                                                      "not TOML: ",
 		head + "model_args = [\"-m\"]":                                    "agent[0].model_args: {model} is missing",
@@ -105,7 +105,7 @@ func TestFaults(t *testing.T) {
 			"work tree, want a glob",
 		head + "state_paths = [\"**\"]":  "agent[0].state_paths: \"**\": the glob matches all paths or none",
 		head + "state_paths = [\"~/x\"]": "\"~/x\": the glob is not relative to the work tree",
-		head + "state_paths = \".x\"":    "agent[0].state_paths: got a text, want a list",
+		head + "state_paths = \".x\"":    "agent[0].state_paths: got a string, want a list",
 		head + "log_paths = [\"/var/x.log\"]": "agent[0].log_paths: \"/var/x.log\": want a glob below ~/ or " +
 			"relative to the work tree",
 		head + "log_paths = [\"~/../x\"]":             "agent[0].log_paths: \"~/../x\": want a glob below ~/",

@@ -92,7 +92,7 @@ func (c Config) Notes() (notes []string) {
 		}
 		if !slices.ContainsFunc(profile.Keys, c.offers) {
 			notes = append(notes, fmt.Sprintf("stage[%d].agent: %s gets none of %s: name one in "+
-				"containers.env_passthrough or containers.proxied_keys, unless its login is in the image or on a mount",
+				"containers.env_passthrough or containers.proxied_keys, unless its login is in the image or a mount",
 				i, s.Agent, strings.Join(profile.Keys, ", ")))
 		}
 	}

@@ -46,7 +46,7 @@ func TestMounts(t *testing.T) {
 		"/a:/retake/x":                         "cover /retake",
 		"/a:/":                                 "cover /",
 		"/a:/etc":                              "cover /etc",
-		"/a:/proc/x":                           "cover a part of /proc",
+		"/a:/proc/x":                           "cover part of /proc",
 		"/a:/workspace":                        "overlaps the checkout",
 		"/a:/workspace/sub":                    "overlaps the checkout",
 		dir + ":/x":                            "director.data_dir",

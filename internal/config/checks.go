@@ -31,10 +31,10 @@ var (
 )
 
 const (
-	modelWant = "a model's name of at most 200 characters without blanks; may be empty"
+	modelWant = "a model name of at most 200 characters without spaces; may be empty"
 	fileWant  = "the path of a file; may be empty"
 	globWant  = "a glob such as \".mine/\", optionally prefixed with !"
-	labelWant = "1 to 50 characters, no comma, no leading or trailing blanks"
+	labelWant = "1 to 50 characters without commas or leading or trailing spaces"
 )
 
 func notBlank(s string) bool { return strings.TrimSpace(s) != "" }

@@ -10,7 +10,7 @@ import (
 var fleetKeys = []row{
 	{
 		key: "director.interval_seconds", def: "60", unit: "seconds", min: 0.1, max: 3600,
-		doc: "Time between two rounds of housekeeping. The director reacts to events immediately.",
+		doc: "Time between housekeeping rounds. The director reacts to events immediately.",
 		at:  func(c *Config) any { return &c.Director.Interval },
 	},
 	{
@@ -183,7 +183,7 @@ var fleetKeys = []row{
 	},
 	{
 		key: "containers.workdir", def: `"/workspace"`, check: validWorkdir,
-		want: "an absolute path in the container without a colon, outside of the system's directories and of /retake",
+		want: "an absolute path in the container without a colon, outside system directories and /retake",
 		doc:  "Path of the checkout in the container.",
 		at:   func(c *Config) any { return &c.Containers.Workdir },
 	},
@@ -203,7 +203,7 @@ var fleetKeys = []row{
 	},
 	{
 		key: "containers.user", def: `"1000:1000"`, check: validUser,
-		want: `"uid:gid" in numbers, neither of them 0 (root)`,
+		want: `numeric "uid:gid", neither of them 0 (root)`,
 		doc:  "User and group that workers run as and that own their checkouts. Never root.",
 		at:   func(c *Config) any { return &c.Containers.User },
 	},
@@ -233,7 +233,7 @@ var fleetKeys = []row{
 	},
 	{
 		key: "containers.scratch", def: "[]", check: validWorkdir,
-		want: "an absolute path in the container without a colon, outside of the system's directories and of /retake",
+		want: "an absolute path in the container without a colon, outside system directories and /retake",
 		doc:  "Writable directories in the container, initially empty, in memory that counts against `memory`.",
 		at:   func(c *Config) any { return &c.Containers.Scratch },
 	},
@@ -246,7 +246,7 @@ var fleetKeys = []row{
 	{
 		key: "containers.secrets", def: "[]",
 		check: func(s string) bool { return validVariable(strings.TrimPrefix(s, NoSecret)) },
-		want:  `the name of a variable of env or env_passthrough, optionally prefixed with !`,
+		want:  `the name of a variable in env or env_passthrough, optionally prefixed with !`,
 		doc: "Variables with secret values. The prefix ! marks a variable that is not secret. For all other " +
 			"variables, Retake decides by name and value. Retake never pushes a patch that contains a secret.",
 		at: func(c *Config) any { return &c.Containers.Secrets },
@@ -289,9 +289,9 @@ var fleetKeys = []row{
 
 	{
 		key: "kubernetes.namespace", def: `""`, check: validNamespace,
-		want: "a name of lower case letters, digits and -; may be empty",
-		doc: "Existing namespace for Jobs, pods and Secrets of workers. If empty, the namespace of the kubeconfig or " +
-			"of the director's pod is used.",
+		want: "a name of lower-case letters, digits and -; may be empty",
+		doc: "Existing namespace for the workers' Jobs, pods and Secrets. If empty, the namespace of the kubeconfig " +
+			"or of the director's pod is used.",
 		at: func(c *Config) any { return &c.Kubernetes.Namespace },
 	},
 	{
@@ -305,9 +305,9 @@ var fleetKeys = []row{
 			return s == "" ||
 				imageForm.MatchString(s)
 		}, want: "an image reference such as repo/name:tag; may be empty",
-		doc: "Image that has Retake's `worker` program in its PATH, of the same version as the director. The " +
-			"director's own image works. An init container copies the program into each pod, so containers.image " +
-			"can be any image. Required with containers.runtime = \"kubernetes\".",
+		doc: "Image with Retake's `worker` program in its PATH, in the director's version. The director's own image " +
+			"works. An init container copies the program into each pod, so containers.image can be any image. " +
+			"Required with containers.runtime = \"kubernetes\".",
 		at: func(c *Config) any { return &c.Kubernetes.WorkerImage },
 	},
 	{
@@ -371,7 +371,7 @@ var fleetKeys = []row{
 	},
 	{
 		key: "agent_bus.heartbeat_interval_seconds", def: "15", unit: "seconds", min: 0.1, max: 600,
-		doc: "Time between two heartbeats of a worker.",
+		doc: "Time between a worker's heartbeats.",
 		at:  func(c *Config) any { return &c.AgentBus.HeartbeatInterval },
 	},
 	{

@@ -39,7 +39,7 @@ var workKeys = []row{
 	},
 	{
 		key: "rate_limits.model.max_wait_seconds", def: "900", unit: "seconds", min: 1, max: day,
-		doc: "Longest time per day for which the rate limits that one task reports can close models for other tasks. " +
+		doc: "Longest time per day for which rate limits reported by a single task can close models for other tasks. " +
 			"The same report from a second task extends it.",
 		at: func(c *Config) any { return &c.RateLimits.Model.MaxWait },
 	},
@@ -129,14 +129,14 @@ var workKeys = []row{
 		at: func(c *Config) any { return &c.GitHub.Review },
 	},
 	{
-		key: "github.delete_branch", def: "true", doc: "Remove the branch of a merged pull request, unless " +
-			"people pushed to it later.",
+		key: "github.delete_branch", def: "true", doc: "Delete the branch of a merged pull request, unless people " +
+			"pushed to it later.",
 		at: func(c *Config) any { return &c.GitHub.DeleteBranch },
 	},
 	{
 		key: "github.trusted_authors", def: `["OWNER", "MEMBER", "COLLABORATOR"]`, allowed: associations,
-		doc: "Values of GitHub's author_association. A claim or release marker is valid only if Retake's account " +
-			"wrote it, or such an author who has write access. Answers need only write access.",
+		doc: "Values of GitHub's author_association. A claim or release marker is valid only if its author is " +
+			"Retake's account, or has one of these values and write access. Answers need only write access.",
 		at: func(c *Config) any { return &c.GitHub.TrustedAuthors },
 	},
 	{
@@ -209,8 +209,8 @@ var workKeys = []row{
 	},
 	{
 		key: "scope.allow", def: "{}", check: labelForm.MatchString, reason: faultOfGlob, want: labelWant,
-		doc: "Exceptions from scope.deny and scope.ask for issues with a label: " +
-			"{ \"ci-ok\" = [\".github/workflows/\"] }.",
+		doc: "Exceptions to scope.deny and scope.ask for issues with a label: { \"ci-ok\" = [\".github/workflows/\"] " +
+			"}.",
 		at: func(c *Config) any { return &c.Scope.Allow },
 	},
 	{
@@ -287,8 +287,8 @@ var workKeys = []row{
 
 	{
 		key: "workspace.transport", def: `"mount"`, allowed: []string{"mount", TransportSync},
-		doc: "Transport of checkouts. mount shares a directory of this machine, which must be the engine's machine. " +
-			"sync copies the checkout and its changes over the agent bus, so that workers can run elsewhere " +
+		doc: "How checkouts reach workers. mount shares a directory of this machine, which must be the engine's " +
+			"machine. sync copies the checkout and its changes over the agent bus, so that workers can run elsewhere " +
 			"(DOCKER_HOST, a cluster), and stores checkouts on the bus.",
 		at: func(c *Config) any { return &c.Workspace.Transport },
 	},
@@ -325,18 +325,18 @@ var workKeys = []row{
 	{
 		key: "recovery.max_consecutive_errors", def: "5", unit: "errors", min: -1, max: 100_000,
 		doc: "Number of consecutive errors after which Retake ends a task. If 0 or left out, the preset's bound " +
-			"applies, if any. -1 is unlimited.", at: func(c *Config) any { return &c.Recovery.MaxConsecutiveErrors },
+			"applies, if any. -1 means unlimited.", at: func(c *Config) any { return &c.Recovery.MaxConsecutiveErrors },
 	},
 	{
 		key: "recovery.iteration_budget", def: "50", unit: "iterations", min: -1, max: 1_000_000,
-		doc: "Attempts per task after the first, minus refunds for cache hits. If 0 or left out, the preset's " +
-			"bound applies, if any. -1 is unlimited.",
+		doc: "Attempts per task after the first, minus refunds for cache hits. If 0 or left out, the preset's bound " +
+			"applies, if any. -1 means unlimited.",
 		at: func(c *Config) any { return &c.Recovery.IterationBudget },
 	},
 	{
 		key: "recovery.paid_call_budget", def: "10", unit: "calls", min: -1, max: 1_000_000,
-		doc: "Paid calls per task, including failed runs (see `paid` of `[[stage]]`). An attempt gets the " +
-			"remaining calls. If 0 or left out, the preset's bound applies, if any. -1 is unlimited.",
+		doc: "Paid calls per task, including failed runs (see `paid` of `[[stage]]`). An attempt gets the remaining " +
+			"calls. If 0 or left out, the preset's bound applies, if any. -1 means unlimited.",
 		at: func(c *Config) any { return &c.Recovery.PaidCallBudget },
 	},
 	{
@@ -364,8 +364,8 @@ var workKeys = []row{
 	{
 		key: "telemetry.otlp_endpoint", def: `""`, check: validOTLPEndpoint,
 		want: `an http(s) URL without credentials, query or fragment, such as "http://127.0.0.1:4318"; may be empty`,
-		doc: "OpenTelemetry collector for one trace per task, over HTTP in protobuf, at the path /v1/traces. If " +
-			"empty, tracing is off. See docs/specs/tracing.md.",
+		doc: "OpenTelemetry collector that receives one trace per task, as protobuf over HTTP at the path " +
+			"/v1/traces. If empty, tracing is off. See docs/specs/tracing.md.",
 		at: func(c *Config) any { return &c.Telemetry.OTLPEndpoint },
 	},
 	{

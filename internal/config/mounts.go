@@ -42,7 +42,7 @@ func parseMount(s string) (m Mount, wrong string) {
 	}
 	for _, d := range []string{"/proc", "/sys", "/dev"} {
 		if within(m.Target, d) {
-			return Mount{}, "it would cover a part of " + d + " of the container"
+			return Mount{}, "it would cover part of " + d + " of the container"
 		}
 	}
 	return m, ""
@@ -105,7 +105,8 @@ func wrongMounts(c Config) string {
 		for _, s := range secretPlaces {
 			abs, err := filepath.Abs(s.path)
 			if !m.Volume && s.path != "" && err == nil && overlaps(m.Source, abs) {
-				return "mount of " + shorten(m.Source) + " would show " + s.what + " to workers, want another directory"
+				return "mounting " + shorten(m.Source) + " would expose " + s.what + " to workers, want another " +
+					"directory"
 			}
 		}
 	}

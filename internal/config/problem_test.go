@@ -63,7 +63,7 @@ c.toml:11:1: timeouts.worker_heartbeat_ttl_seconds: a few lost heartbeats must n
 c.toml:12:1: timeouts.issue_claim_stale_seconds: a claim would be released while its attempt may still be running, want timeouts.issue_claim_stale_seconds (1) above timeouts.worker_watchdog_seconds (3600)
 c.toml:15:1: containers.runtime: got "podman", want one of "docker", "kubernetes", "process"
 c.toml:16:1: containers.scale_to_zero_idle_seconds: not supported yet: containers are never idle: each ends with its attempt and is removed; want it removed
-c.toml:17:1: containers.user: got "0:0", want "uid:gid" in numbers, neither of them 0 (root)
+c.toml:17:1: containers.user: got "0:0", want numeric "uid:gid", neither of them 0 (root)
 c.toml:18:1: containers.memory: got "lots", want a size such as "2GiB", from 16MiB to 16TiB
 c.toml:19:20: containers.mounts: element 2: "/var/run/docker.sock:/s": workers must not see the container engine's socket, want "/host/path:/path[:ro|:rw]" or "volume:name:/path[:ro|:rw]"
 c.toml:19:47: containers.mounts: element 3: "/z": bad form, want "/host/path:/path[:ro|:rw]" or "volume:name:/path[:ro|:rw]"
@@ -77,7 +77,7 @@ c.toml:30:1: github.token_env: looks like a secret, want it in the environment o
 c.toml:33:1: recovery.preset: got "cortx", want one of "director", "reviewcat", "gdd", "cortex", "prp", "dispatch"
 c.toml:34:1: recovery.paid_call_budget: got -2, want an integer from -1 to 1000000
 c.toml:38:1: stage[0].agent: no agent "claude", want one of claude-code, cline, codex, continue, copilot, crush, gemini, opencode, opencode-go, pi, qwen
-c.toml:39:1: stage[0].alternative_model: got "-x", want a model's name of at most 200 characters without blanks; may be empty
+c.toml:39:1: stage[0].alternative_model: got "-x", want a model name of at most 200 characters without spaces; may be empty
 c.toml:40:1: stage[0].resource: got "github.write", want model.<provider> in letters, digits, -, _ and dots; may be empty
 c.toml:42:28: stage[0].state_paths: element 2: "/x": the glob is not relative to the work tree, want a glob such as ".mine/", optionally prefixed with !
 c.toml:42:34: stage[0].state_paths: element 3: "**": the glob matches all paths or none, want a glob such as ".mine/", optionally prefixed with !
@@ -148,17 +148,17 @@ var singleProblems = map[string]string{
 	"agent_bus.url = \"nats://hunter2@x\"":   "looks like a secret",
 	"agent_bus.listen_addr = \"localhost\"":  `want "auto" or an IP address`,
 	"containers.workdir = \"workspace\"":     "absolute",
-	"containers.workdir = \"/\"":             "outside of the system's directories",
-	"containers.workdir = \"/retake/x\"": "outside of the system's directories " +
-		"and of /retake",
-	"containers.workdir = \"/proc/x\"": "outside of the system's directories",
+	"containers.workdir = \"/\"":             "outside system directories",
+	"containers.workdir = \"/retake/x\"": "outside system directories " +
+		"and /retake",
+	"containers.workdir = \"/proc/x\"": "outside system directories",
 	"containers.pids = 15":             "from 16",
 	"containers.cpus = 0":              "from 0.01",
 	"containers.oci_runtime = \"-x\"":  "want a name of letters",
 	"containers.oci_runtime = \"runsc\"\ncontainers.runtime = \"process\"": "plain processes do not use " +
 		"a container engine",
-	"containers.user = \"root\"":          "in numbers",
-	"containers.user = \"99999999999:1\"": "in numbers",
+	"containers.user = \"root\"":          "numeric",
+	"containers.user = \"99999999999:1\"": "numeric",
 	"containers.user = \"1000:0\"":        "neither of them 0 (root)",
 	"containers.memory = \"1MiB\"":        "from 16MiB",
 	"containers.memory = 2":               "such as \"2GiB\"",
@@ -167,7 +167,7 @@ var singleProblems = map[string]string{
 	"containers.env = [\"A=1\"]":          "want a table { NAME",
 	"containers.env = { \"A " +
 		"B\" = \"x\" }": `got "A B", want the name of an environment variable`,
-	"containers.env = { A = 1 }":                                           "got 1, want a text",
+	"containers.env = { A = 1 }":                                           "got 1, want a string in quotes",
 	"containers.env = { RETAKE_X = \"1\" }":                                "not beginning with RETAKE_",
 	"containers.env = { MY_API_KEY = \"hunter\" }":                         "want secrets in env_passthrough",
 	"containers.env = { A = \"sk-ant-0123456789abcdef\" }":                 "looks like a secret",
@@ -180,7 +180,7 @@ var singleProblems = map[string]string{
 	"github.repositories = [1]":                                            "element 1: got 1",
 	"github.labels = \"x\"":                                                "want a table: [github.labels]",
 	"github.labels.task = \"\"":                                            "1 to 50 characters",
-	"github.labels.task = \"a,b\"":                                         "no comma",
+	"github.labels.task = \"a,b\"":                                         "without commas",
 	"github.labels.tsk = \"x\"":                                            "did you mean github.labels.task?",
 	"github.base_branch = \"a..b\"":                                        "a branch name",
 	"github.api_url = \"https://hunter2@x/\"":                              "looks like a secret",
@@ -202,7 +202,7 @@ var singleProblems = map[string]string{
 		"caller, remove the key or add rows with caller = \"x\" to recovery.policy_file",
 	"recovery.preset = \"prp\"\n" + codeStage + "caller = \"mcp\"\n[[stage]]\nname = \"VALIDATE\"\nrun = [\"x\"]\n" +
 		"caller = \"cleanup\"\n[[stage]]\nname = \"VALIDATE\"\nrun = [\"y\"]\n": "c.toml:9:1: stage[1].caller: the " +
-		"stages VALIDATE have different callers, want one, because a failure names only VALIDATE",
+		"stages VALIDATE have different callers, want the same caller, because a failure names only VALIDATE",
 	"[policy.sync_man]\nmax_commits_behind = 1":        "unknown key",
 	"[rate_limits.model]\nmax_concurrent_requests = 0": "from 1 to 1000",
 	"[stage]\nname = \"CODE\"": "c.toml:1:2: stage: got a table, " +
@@ -341,8 +341,8 @@ func TestScope(t *testing.T) {
 		`scope.deny = ["/etc"]`:           `scope.deny: element 1: "/etc": the glob is not relative to the work tree`,
 		`scope.deny = ["a", "**"]`:        `element 2: "**": the glob matches all paths or none`,
 		`scope.allow = { "x" = ["[a"] }`:  `scope.allow: "x": element 1: "[a": the glob has an open bracket`,
-		`scope.allow = { "x" = "a" }`:     `scope.allow: "x": got a text, want a list of globs`,
-		`scope.allow = { "a,b" = ["a"] }`: `want 1 to 50 characters, no comma`,
+		`scope.allow = { "x" = "a" }`:     `scope.allow: "x": got a string, want a list of globs`,
+		`scope.allow = { "a,b" = ["a"] }`: `want 1 to 50 characters without commas`,
 		`scope.allow = ["a"]`:             `want a table { "label" = ["glob"] }`,
 		`scope.allow_secrets = ["../x"]`:  `the glob contains . or .. or two slashes`,
 		`scope.max_file_bytes = 0`:        `want an integer from 1 to 104857600`,

@@ -82,7 +82,7 @@ func stageKeys(s *Stage) []row {
 				"a lease.", to: &s.Paid,
 		},
 		{
-			key: "stage.caller", def: `""`, want: "a caller in the rows of the policy; may be empty",
+			key: "stage.caller", def: `""`, want: "a caller named in the policy's rows; may be empty",
 			doc: "Caller that selects the policy's rows for the stage's failures, such as update-check with preset " +
 				"gdd. The default is start for START, agent for CODE, and otherwise stage.",
 			to: &s.Caller,
@@ -95,7 +95,7 @@ func stageKeys(s *Stage) []row {
 		},
 		{
 			key: "stage.timeout_seconds", def: "1800", unit: "seconds", min: 0.1, max: week,
-			doc: "Longest time that the stage may take; at most timeouts.worker_watchdog_seconds.", to: &s.Timeout,
+			doc: "Time limit of the stage; at most timeouts.worker_watchdog_seconds.", to: &s.Timeout,
 		},
 	}
 }

@@ -58,7 +58,8 @@ func (c Config) policy(document ...[]byte) (*policy.Policy, error) {
 func (c Config) wrongCaller(s Stage) string {
 	for _, other := range c.Stages {
 		if other.Name == s.Name && other.Caller != s.Caller && s.Caller != "" {
-			return "the stages " + s.Name + " have different callers, want one, because a failure names only " + s.Name
+			return "the stages " + s.Name + " have different callers, want the same caller, because a failure names " +
+				"only " + s.Name
 		}
 	}
 	var wrong string
@@ -87,7 +88,7 @@ func ownFile(key, path string, parse func(data ...[]byte) error) (all Problems) 
 		data, err := readFile(path, tomlfile.MaxBytes)
 		if err != nil {
 			return Problems{{Key: key, Text: shorten(path) + ": " + err.Error() +
-				", want a TOML file; a relative path is relative to the directory of the configuration"}}
+				", want a TOML file; a relative path starts at the configuration's directory"}}
 		}
 		documents = [][]byte{data}
 	}

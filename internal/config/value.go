@@ -113,7 +113,7 @@ func (r row) setList(list []any, to *[]string) (faults []fault) {
 		s, ok := e.(string)
 		wrong := r.wrongText(s)
 		if !ok {
-			wrong = "got " + tomlfile.Describe(e) + ", want a text (in quotes): " + r.oneText()
+			wrong = "got " + tomlfile.Describe(e) + ", want a string in quotes: " + r.oneText()
 		}
 		if wrong != "" {
 			faults = append(faults, fault{i, fmt.Sprintf("element %d: %s", i+1, wrong)})
@@ -132,7 +132,7 @@ func (r row) setTable(table map[string]any, to *map[string]string) string {
 		s, ok := table[name].(string)
 		switch {
 		case !ok:
-			return fmt.Sprintf("%s: got %s, want a text (in quotes)", r.shown(name), tomlfile.Describe(table[name]))
+			return fmt.Sprintf("%s: got %s, want a string in quotes", r.shown(name), tomlfile.Describe(table[name]))
 		case strings.Contains(s, "\x00"):
 			return r.shown(name) + ": it contains a NUL character"
 		case redact.IsSecretVariable(name) && !r.secretNames:

@@ -216,7 +216,7 @@ func (f *File) set(path string, v any, to reflect.Value) {
 		if s, ok := v.(string); ok {
 			to.SetString(s)
 		} else {
-			refuse("a text")
+			refuse("a string")
 		}
 	case reflect.Bool:
 		if b, ok := v.(bool); ok {
@@ -303,7 +303,7 @@ func Number(v any) (n float64, ok bool) {
 func Describe(v any) string {
 	switch v := v.(type) {
 	case string:
-		return "a text"
+		return "a string"
 	case int64, float64, bool:
 		return fmt.Sprint(v)
 	case []any:

@@ -124,11 +124,11 @@ func TestDecodeReportsAll(t *testing.T) {
 	}
 	want := `1:1: sub: got 1, want a table
 2:1: titel: unknown key, did you mean title?
-4:1: row[0].name: got 5, want a text
-5:14: row[0].args[1]: got 2, want a text
-5:22: row[0].args[3]: got a date, want a text
+4:1: row[0].name: got 5, want a string
+5:14: row[0].args[1]: got 2, want a string
+5:22: row[0].args[3]: got a date, want a string
 6:1: row[0].n: got 1.5, want a whole number
-7:1: row[0].on: got a text, want true or false`
+7:1: row[0].on: got a string, want true or false`
 	if got := f.Err().Error(); got != want {
 		t.Errorf("got\n%s", got)
 	}
