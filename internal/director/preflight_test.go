@@ -114,8 +114,8 @@ func TestPreflightReadsGitHubAndChangesNothing(t *testing.T) {
 	report, of := s.looked(o, doctor.NeedsGitHub)
 	expects(t, of, map[string]string{
 		"clock":        "warning: 3m",
-		"rights":       "problem: the token's scopes are gist, read:org, without repo",
-		"repositories": "problem: acme/gadgets does not accept pushes by retake-bot",
+		"rights":       "problem: the token's scopes are gist, read:org, which do not include repo",
+		"repositories": "problem: acme/gadgets does not accept pushes from retake-bot",
 	})
 	if !strings.Contains(of("rights"), "warning: the token expires at ") || report.OK {
 		t.Error(of("rights"))
@@ -235,7 +235,7 @@ func TestPreflightLooksFromInside(t *testing.T) {
 	// this machine lacks it
 	s.config.Stages[0].Run, s.config.AgentBus.ListenAddr = []string{"nothing-like-it"}, "192.0.2.1"
 	if _, of = s.looked(s.options(), doctor.NeedsEngine); !strings.Contains(of("container"),
-		"has no program nothing-like-it") || !strings.Contains(of("container"), "cannot listen there") {
+		"lacks the program nothing-like-it") || !strings.Contains(of("container"), "cannot listen there") {
 		t.Error(of("container"))
 	}
 	s.config.Containers.Image = "127.0.0.1:1/none:1"

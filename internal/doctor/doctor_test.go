@@ -61,7 +61,7 @@ var findings = map[string]struct {
 		func(p *played) { delete(p.env, "GITHUB_TOKEN") }, "credential", Problem,
 		"GITHUB_TOKEN is empty or not set",
 	},
-	"nothing asked": {func(p *played) { delete(p.env, "GITHUB_TOKEN") }, "github", NotTried, "see credential"},
+	"nothing asked": {func(p *played) { delete(p.env, "GITHUB_TOKEN") }, "github", NotTried, "see the credential check"},
 	"no variable": {
 		func(p *played) { delete(p.env, "ANTHROPIC_API_KEY") }, "variables", Problem,
 		"ANTHROPIC_API_KEY is not set",
@@ -86,7 +86,7 @@ var findings = map[string]struct {
 	"plain programs": {func(p *played) {
 		p.missing, p.config.Containers.Runtime, p.plain = []string{"claude"},
 			"process", true
-	}, "programs", Problem, "has no claude"},
+	}, "programs", Problem, "claude is not installed"},
 	"full disk":   {func(p *played) { p.disk.Full = true }, "disk", Problem, "above director.disk_watermark"},
 	"scarce disk": {func(p *played) { p.disk.FreeBytes = 1 << 30 }, "disk", Warning, "1GiB free"},
 	"no quota": {
@@ -150,7 +150,7 @@ var findings = map[string]struct {
 	},
 	"scopes": {
 		func(p *played) { p.account.Told, p.account.Scopes = true, []string{"gist"} }, "rights",
-		Problem, "scopes are gist, without repo",
+		Problem, "scopes are gist, which do not include repo",
 	},
 	"scopes: none": {func(p *played) { p.account.Told = true }, "rights", Problem, "scopes are none"},
 	"App's rights": {func(p *played) {
@@ -178,7 +178,7 @@ var findings = map[string]struct {
 	},
 	"no push": {
 		func(p *played) { p.repository.Push = false }, "repositories", Problem,
-		"does not accept pushes by retake-bot",
+		"does not accept pushes from retake-bot",
 	},
 	"may not read": {
 		func(p *played) { p.lacksRights = []string{"checks"} }, "repositories", Problem,
@@ -286,7 +286,7 @@ var findings = map[string]struct {
 	},
 	"no program": {
 		func(p *played) { p.missingThere = []string{"claude"} }, "container", Problem,
-		"has no program claude",
+		"lacks the program claude",
 	},
 	"on a volume": {func(p *played) {
 		p.missingThere, p.config.Containers.Mounts = []string{"claude"}, []string{"volume:v:/v"}

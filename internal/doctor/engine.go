@@ -189,7 +189,7 @@ func (e *exam) inside(t Trial, found Tried) {
 	volumes := slices.ContainsFunc(e.Config.Containers.Mounts,
 		func(m string) bool { return strings.HasPrefix(m, "volume:") })
 	for _, name := range found.Missing {
-		text := e.Config.Containers.Image + " has no program " + name + ", which a stage runs"
+		text := e.Config.Containers.Image + " lacks the program " + name + ", which a stage runs"
 		if volumes {
 			e.warn(text+", unless a volume contains it", "")
 			continue

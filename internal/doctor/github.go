@@ -10,7 +10,7 @@ import (
 
 func lookAccount(ctx context.Context, e *exam) {
 	if len(e.wanting(secretKeys[:3]...)) > 0 {
-		e.notTried("no usable credential: see credential")
+		e.notTried("no usable credential: see the credential check")
 		return
 	}
 	g, err := e.GitHub(ctx)
@@ -24,7 +24,7 @@ func lookAccount(ctx context.Context, e *exam) {
 	e.github = g
 	text := fmt.Sprintf("%s accepts the %s for %s", e.Config.GitHub.APIURL, e.account.Kind, e.account.Login)
 	if e.account.Person {
-		text += ", and belongs to a person. Retake's own comments carry a marker. Other comments of this account " +
+		text += ", and belongs to a person. Retake's own comments carry a marker. Other comments by this account " +
 			"count as answers"
 	}
 	e.ok(text)
@@ -77,7 +77,7 @@ func lookRights(_ context.Context, e *exam) {
 	case a.Rights != nil:
 		e.appRights()
 	case a.Told && !slices.Contains(a.Scopes, "repo") && !slices.Contains(a.Scopes, "public_repo"):
-		e.problem("the token's scopes are "+orNone(a.Scopes)+", without repo",
+		e.problem("the token's scopes are "+orNone(a.Scopes)+", which do not include repo",
 			"create a classic token with the scope repo (public_repo for public repositories), or a fine-grained "+
 				"token")
 	case a.Told:
@@ -90,7 +90,7 @@ func lookRights(_ context.Context, e *exam) {
 	case a.Expires.IsZero() || a.Rights != nil: // an App's tokens are renewed automatically
 	case left < tokenSoon:
 		e.warn("the token expires at "+a.Expires.UTC().Format(time.DateTime)+" UTC",
-			"create a new token and replace the old one in the file, which every request reads again")
+			"create a new token and replace the old one in the file, which is read again for every request")
 	default:
 		e.ok("the token expires at " + a.Expires.UTC().Format(time.DateTime) + " UTC")
 	}
@@ -120,7 +120,7 @@ func orNone(list []string) string {
 
 func lookRepositories(ctx context.Context, e *exam) {
 	if len(e.Config.GitHub.Repositories) == 0 {
-		e.notTried("no repository is set: see work")
+		e.notTried("no repository is set: see the work check")
 	}
 	for _, name := range e.Config.GitHub.Repositories {
 		r, err := e.github.Repository(ctx, name)
@@ -140,7 +140,7 @@ func lookRepositories(ctx context.Context, e *exam) {
 			},
 			{!r.HasIssues, "has no issues", "enable them in its settings"},
 			{
-				!r.Push && e.account.Rights == nil, "does not accept pushes by " + e.account.Login,
+				!r.Push && e.account.Rights == nil, "does not accept pushes from " + e.account.Login,
 				"give the account write access",
 			},
 		} {

@@ -33,7 +33,7 @@ func (e *exam) programsHere() {
 	names := e.stagePrograms()
 	missing := e.Machine.Programs(e.Config.Containers.Env["PATH"], names)
 	for _, name := range missing {
-		e.problem("this machine has no "+name+", which a stage runs as a plain process",
+		e.problem(name+" is not installed on this machine, but a stage runs it as a plain process",
 			"install it, or set PATH in containers.env")
 	}
 	if len(missing) == 0 && len(names) > 0 {
@@ -89,7 +89,7 @@ func lookQuota(_ context.Context, e *exam) {
 	if quota == 0 {
 		e.warn(fmt.Sprintf("checkout.quota is empty: a single checkout can fill the disk up to "+
 			"director.disk_watermark (%.0f %%), and then no attempt starts", e.Config.Director.DiskWatermark),
-			`checkout.quota = "10GiB", where the director is root on the host itself`)
+			`checkout.quota = "10GiB", if the director runs as root directly on the host`)
 		return
 	}
 	if err := e.Machine.Quota(quota); err != nil {

@@ -118,7 +118,7 @@ func lookVariables(_ context.Context, e *exam) {
 		e.warn(note, "")
 	}
 	if len(lacks) == 0 {
-		text := "workers do not get any variables of the director"
+		text := "workers do not get any of the director's variables"
 		if names := e.Config.Containers.EnvPassthrough; len(names) > 0 {
 			text = "set: " + strings.Join(names, ", ")
 		}

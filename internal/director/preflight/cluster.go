@@ -47,8 +47,8 @@ func (*clusterSeen) Cannot() []string { return kubernetes.Cannot() }
 
 // Isolation describes what isolates a pod from its node, according to the pod's own settings.
 func (c *clusterSeen) Isolation(context.Context) (holds, lacks []string, err error) {
-	holds = append(holds, fmt.Sprintf("pods run without capabilities or new privileges, as user %s, with the filter "+
-		"of system calls %s", c.p.o.Config.Containers.User, c.Seccomp()))
+	holds = append(holds, fmt.Sprintf("pods run without capabilities or new privileges, as user %s, with the system "+
+		"call filter %s", c.p.o.Config.Containers.User, c.Seccomp()))
 	if class := c.RuntimeClass(); class != "" {
 		holds = append(holds, "pods run in the runtime class "+class)
 	} else {

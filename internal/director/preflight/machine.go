@@ -89,7 +89,7 @@ func (p preflight) Disk(dir string) (doctor.Disk, error) {
 			continue
 		}
 		if err != nil {
-			return doctor.Disk{}, fmt.Errorf("disk of %s: %w", at, err)
+			return doctor.Disk{}, fmt.Errorf("disk holding %s: %w", at, err)
 		}
 		mark := p.o.Config.Director.DiskWatermark
 		d := doctor.Disk{
