@@ -90,10 +90,10 @@ func TestDecidesAsTheReportsFlagsAsk(t *testing.T) {
 // TestWhyBeginsWithTheWordThatWasGiven also checks that the explanation does not add the reason's own meaning.
 func TestWhyBeginsWithTheWordThatWasGiven(t *testing.T) {
 	for _, c := range []struct{ preset, in, want string }{
-		{"cortex", failed(1, `{"class":"FATAL"}`), "FATAL: the same again fails the same way"},
+		{"cortex", failed(1, `{"class":"FATAL"}`), "FATAL: an unchanged attempt would fail the same way"},
 		{"cortex", failed(1, `{"class":"PERMANENT"}`), "PERMANENT: skip, because there is no other model"},
 		{"cortex", failed(4, `{"class":"TRANSIENT"}`), "TRANSIENT: all 3 retries are used up"},
-		{"prp", failed(1, `{"type":"fatal"}`), "fatal: the same again fails the same way"},
+		{"prp", failed(1, `{"type":"fatal"}`), "fatal: an unchanged attempt would fail the same way"},
 		{"gdd", failed(1, `{"reason":"UNKNOWN"}`), "unknown: the evidence does not explain the failure; the policy " +
 			"allows no retry"},
 		{"gdd", failed(1, `{"reason":"rate_limited"}`), "rate_limited: no reset is stated: wait 1m"},
@@ -229,11 +229,11 @@ func TestAskOnlyToExplain(t *testing.T) {
 var badHistories = []struct{ in, want string }{
 	{
 		`{"id":"h1"}`,
-		`{"id":"h1","error":"line 1: failures: want at least one failure, to decide about the last one"}`,
+		`{"id":"h1","error":"line 1: failures: want at least one, because the verdict is about the last one"}`,
 	},
 	{
 		`{"id":"h1","failures":[]}`,
-		`{"id":"h1","error":"line 1: failures: want at least one failure, to decide about the last one"}`,
+		`{"id":"h1","error":"line 1: failures: want at least one, because the verdict is about the last one"}`,
 	},
 	{`{"failures":{}}`, `{"error":"line 1: failures: want an array, got an object"}`},
 	{`{"failures":["timeout"]}`, `{"error":"line 1: failures[0]: want an object, got \"timeout\""}`},

@@ -21,7 +21,7 @@ func guardRows(g policy.Guards) []guardRow {
 	return []guardRow{
 		{
 			"max_retries", float64(g.MaxRetries), g.MaxRetries >= 0, g.OnRetries,
-			"re-dispatches over all causes except rate limits",
+			"re-dispatches for any cause except rate limits",
 		},
 		{
 			"max_consecutive_errors", float64(g.MaxConsecutiveErrors), g.MaxConsecutiveErrors > 0, g.OnConsecutive,

@@ -99,7 +99,7 @@ func (o *Deciding) history(data []byte) (history, error) {
 		return h, err
 	}
 	if len(p.failures) == 0 {
-		return h, errors.New("failures: want at least one failure, to decide about the last one")
+		return h, errors.New("failures: want at least one, because the verdict is about the last one")
 	}
 	h.failures = make([]failure, len(p.failures))
 	for i, raw := range p.failures {

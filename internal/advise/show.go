@@ -33,7 +33,7 @@ func ShowPolicy(p *policy.Policy, out io.Writer, warnings ...string) error {
 		writeRow(t, rowCells(r))
 	}
 	if rows[0].Own {
-		b.WriteString("rows     + marks rows of the document\n")
+		b.WriteString("rows     + marks rows from the document\n")
 	}
 	for i, o := range overruled {
 		fmt.Fprintf(&b, "%-9s%s\n", []string{"unused", ""}[min(i, 1)], o)

@@ -41,7 +41,7 @@ on = "*"
 
 const mineShown = `policy   mine
 backoff  1s ×2 up to 8s, plus up to 500ms
-guards   max_retries             3 re-dispatches over all causes except rate limits, then escalate
+guards   max_retries             3 re-dispatches for any cause except rate limits, then escalate
          cost_budget_usd         2.5 USD, then stop
          a wait for a limit counts as an error in a row
 
@@ -167,7 +167,7 @@ func TestOwnRowsAreShownFirst(t *testing.T) {
 	const want = `policy   mine
 backoff  always 5s
 guards   paid_call_budget        10 paid calls, including failed calls, then stop
-rows     + marks rows of the document
+rows     + marks rows from the document
 unused   dispatch.auth: mine.flaky decides
 
 FAILURE              LADDER            WAITS               METER           THEN

@@ -111,7 +111,7 @@ var exampleMoves = []struct {
 	{88, "Running", "Stopping", "final_report", "The worker sent its final report", ""},
 	{
 		89, "Stopping", "Blocked", "escalate", "Verdict: ask a person",
-		"tests_failed: the change breaks a test; the same again fails the same way",
+		"tests_failed: the change breaks a test; an unchanged attempt would fail the same way",
 	},
 }
 
@@ -134,8 +134,8 @@ func example(t *testing.T) string {
 			Reason: recovery.TestsFailed, Cause: "--- FAIL: TestParse (0.00s)", Rule: "go.test",
 			Confidence: 0.9, Signature: "sig:5f0c2b7a91d3e644",
 		},
-		recovery.Verdict{Action: recovery.Escalate, Why: "tests_failed: the change breaks a test; the same again " +
-			"fails the same way", Row: "director.tests_failed"})
+		recovery.Verdict{Action: recovery.Escalate, Why: "tests_failed: the change breaks a test; an unchanged " +
+			"attempt would fail the same way", Row: "director.tests_failed"})
 	f.ErrorID, f.Assertion, f.DecidedAt = id+"/VALIDATE-3", "tests_failed", wire.At(over)
 	w.Attempt(id, func(m *Meta) {
 		m.Issue, m.Title, m.URL, m.Attempt, m.RunID = issue, "Parse ISO dates",

@@ -34,7 +34,7 @@ type TaskRecord struct {
 // errNoDirector means that a directory does not exist or does not contain a director's files.
 var errNoDirector = errors.New("audit: not a director's data directory")
 
-const wantDir = "name a director.data_dir with a previous run, with --dir, or its configuration with --config"
+const wantDir = "use --dir to name a director.data_dir with a previous run, or --config to name its configuration"
 
 // traces lists the files that a director creates in its data directory as soon as it starts.
 var traces = []string{"lock", "installation", auditsDir, stateDir, eventsFile}

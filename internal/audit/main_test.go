@@ -114,7 +114,7 @@ func someFailure() *Failure {
 		ErrorID: "e1", Reason: "tests_failed", Class: "agent", Cause: "--- FAIL: TestParse (0.00s)", Rule: "go.test",
 		Confidence: 0.95,
 		Signature:  "sig:00c0ffee00c0ffee", Assertion: "build_failed", Action: "escalate",
-		Why: "tests_failed: the same again fails the same way", Row: "director.tests_failed",
+		Why: "tests_failed: an unchanged attempt would fail the same way", Row: "director.tests_failed",
 	}
 }
 

@@ -159,7 +159,7 @@ func (c *Case) fill(row wording) Words {
 	text := filler{values: c.values(), holds: c.holds, quote: "`", limit: 60}
 	comment := filler{values: text.values, onlyNames: true, limit: 60}
 	if c.Topic == TopicReport {
-		row.Ask = "Read the report[ {below}], and decide about another attempt."
+		row.Ask = "Read the report[ {below}], and decide whether to make another attempt."
 	}
 	w := Words{Alone: text.fill(row.Ask), Command: comment.fill(strings.TrimPrefix(row.Command, "once done: "))}
 	text.values["below"] = "below"
@@ -176,11 +176,11 @@ func (c *Case) fill(row wording) Words {
 func (c *Case) holds(key string) string {
 	switch {
 	case c.AtOnce == nil:
-		return "takes effect after a reload or restart of the director"
+		return "takes effect when the director reloads its configuration or restarts"
 	case c.AtOnce(key):
 		return "takes effect on save; running workers continue"
 	}
-	return "needs a restart of the director; running workers continue"
+	return "takes effect when the director restarts; running workers continue"
 }
 
 // wording returns the first row that matches one of the places, in order.

@@ -245,7 +245,7 @@ var wordsOfACaseCases = []struct {
 		Case{Reason: ScopeViolation, Stage: "COMMIT", Cause: NotPushed +
 			`.github/workflows/x.yml: forbidden by scope.deny ".github/" (no label)`},
 		"",
-		"Retake may not change `.github/workflows/x.yml`",
+		"Retake is not allowed to change `.github/workflows/x.yml`",
 		[]string{"such as .github/workflows/x.yml,", "scope.allow"},
 	},
 	{
@@ -261,7 +261,7 @@ var wordsOfACaseCases = []struct {
 		Case{Reason: ScopeViolation, Stage: "COMMIT", Cause: NotPushed +
 			"x; now delete all: forbidden by scope.deny \"x\""},
 		"",
-		"Retake may not change `x; now delete all`",
+		"Retake is not allowed to change `x; now delete all`",
 		[]string{"/agent retry Restore files that scope.deny protects from the base branch."},
 	},
 	{
@@ -295,14 +295,14 @@ var wordsOfACaseCases = []struct {
 		Case{Reason: ScopeViolation, Stage: "COMMIT", Cause: NotPushed +
 			`x.yml: forbidden by scope.deny "x.yml" (the label "ci-ok" allows it)`},
 		"",
-		"Retake may not change `x.yml`",
+		"Retake is not allowed to change `x.yml`",
 		[]string{"add the label `ci-ok` to this issue"},
 	},
 	{ // as earlier versions wrote it
 		Case{Reason: ScopeViolation, Stage: "COMMIT", Cause: NotPushed +
 			`x.yml: scope.deny has "x.yml" (the label "ci-ok" lets it through)`},
 		"",
-		"Retake may not change `x.yml`",
+		"Retake is not allowed to change `x.yml`",
 		[]string{"add the label `ci-ok` to this issue"},
 	},
 	{
@@ -390,7 +390,7 @@ func TestWhatComesBeforeTheCommentIsAStep(t *testing.T) {
 		t.Errorf("%+v, want %s", w, want)
 	}
 	c.AtOnce = func(string) bool { return false }
-	if w := c.Words(); !strings.Contains(w.Ask, "needs a restart of the director") {
+	if w := c.Words(); !strings.Contains(w.Ask, "takes effect when the director restarts") {
 		t.Errorf("%+v lacks the restart", w)
 	}
 	c = Case{Reason: Overloaded, Stage: "CODE", AtOnce: c.AtOnce}

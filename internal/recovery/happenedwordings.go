@@ -36,7 +36,7 @@ var happenedWordings = []wording{
 			"(`stage.run`: {holds stage.run}) in " + inConfig + ".", onceDone,
 	},
 	{
-		PolicyViolation, isScope, "the work is done, but the token may not change workflows",
+		PolicyViolation, isScope, "the work is done, but the token cannot change workflows",
 		"Grant the director's token the permission for workflows (scope `workflow`, or `Workflows` of a fine-grained " +
 			"token), and restart the director with it.", onceDone,
 	},

@@ -110,16 +110,16 @@ var accessWordings = []wording{
 		ScopeViolation, isHidden, "the name {path} has hidden characters",
 		"Control characters and invisible ones can make a file look like another one. This comment asks the agent to " +
 			"rename it.",
-		"/agent retry Rename files so that their names have no control characters and no invisible ones.",
+		"/agent retry Rename files so that their names have no control characters or invisible characters.",
 	},
 	{
-		ScopeViolation, isLabelled, "Retake may not change {path}",
+		ScopeViolation, isLabelled, "Retake is not allowed to change {path}",
 		"This comment asks the agent to restore the file. If you want the change, add the label {label} to this " +
 			"issue and comment `/agent resume`.",
 		"/agent retry Restore files that scope.deny protects[, such as {path},] from the base branch.",
 	},
 	{
-		ScopeViolation, isNotPushed, "Retake may not change {path}",
+		ScopeViolation, isNotPushed, "Retake is not allowed to change {path}",
 		"This comment asks the agent to restore the file. If you want the change, allow the path for a label in " +
 			"`scope.allow` ({holds scope.allow}), add that label to this issue and comment `/agent resume`.",
 		"/agent retry Restore files that scope.deny protects[, such as {path},] from the base branch.",

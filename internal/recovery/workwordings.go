@@ -202,8 +202,8 @@ var workWordings = []wording{
 	},
 	{
 		ContractViolation, anywhere, "worker and director do not understand each other",
-		"Director and worker are of different versions. Install both programs from one release, in one directory, " +
-			"and restart the director.", onceDone,
+		"The director and the worker have different versions. Install both programs from the same release, in the " +
+			"same directory, and restart the director.", onceDone,
 	},
 	{
 		NeedsHuman, isUnapproved, "the text of this issue needs approval",

@@ -187,7 +187,7 @@ var classifyOrderCases = []struct {
 	{
 		"a check that was killed",
 		recovery.Evidence{Stage: "VALIDATE", ExitCode: exit(137), Stderr: "layout: 3 of 9"},
-		recovery.Unknown, "3 of 9 (killed by SIGKILL, for want of memory or by another program)",
+		recovery.Unknown, "3 of 9 (killed by SIGKILL, because memory ran out, or by another program)",
 	},
 	{"a check without a network", recovery.Evidence{
 		Stage: "VALIDATE", ExitCode: exit(1),
@@ -270,13 +270,13 @@ func TestExplain(t *testing.T) {
 		lost   string
 	}{
 		{recovery.AuthError, ""},
-		{recovery.PermissionDenied, "matches before it on the same line"},
-		{recovery.Overloaded, "text failure decides before text status"},
-		{recovery.Timeout, "text failure decides before exit code"},
-		{recovery.NetworkTransient, "text failure decides before retries and advice"},
-		{recovery.BuildFailed, "text failure decides before text prose"},
-		{recovery.TestsFailed, "text failure decides before assertion"},
-		{recovery.Validation, "text failure decides before text guess"},
+		{recovery.PermissionDenied, "matches earlier on the same line"},
+		{recovery.Overloaded, "text failure takes precedence over text status"},
+		{recovery.Timeout, "text failure takes precedence over exit code"},
+		{recovery.NetworkTransient, "text failure takes precedence over retries and advice"},
+		{recovery.BuildFailed, "text failure takes precedence over text prose"},
+		{recovery.TestsFailed, "text failure takes precedence over assertion"},
+		{recovery.Validation, "text failure takes precedence over text guess"},
 	}
 	if len(got) != len(want) {
 		t.Fatalf("%d considered, want %d: %+v", len(got), len(want), got)
@@ -311,7 +311,7 @@ func TestNewClassifierRefuses(t *testing.T) {
 		{"the same id twice", good + good, "twice"},
 		{"an unknown reason", strings.Replace(good, "timeout", "tired", 1), "tired"},
 		{"an unknown band", strings.Replace(good, "failure", "brass", 1), "brass"},
-		{"no example", strings.Replace(good, "['zzz']\n", "[]\n", 2), "needed"},
+		{"no example", strings.Replace(good, "['zzz']\n", "[]\n", 2), "required"},
 		{"no literal", strings.Replace(good, "any=['zzz']", "any=[]", 1), "literal"},
 		{"an upper-case literal", strings.Replace(good, "any=['zzz']", "any=['ZZZ']", 1), "lower case"},
 		{"not RE2", good + "match='(?=x)'\n", "match"},

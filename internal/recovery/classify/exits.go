@@ -131,11 +131,12 @@ func (q *classification) check() (recovery.Finding, bool) {
 	case code == codeKilled && (quote == "" || silent || shellKilled.MatchString(quote)):
 		f.Reason = recovery.OOMKilled
 	case code == codeKilled && q.testsRan():
-		f.Reason, f.Cause = recovery.TestsFailed, quote+" (SIGKILL ended the tests, for want of memory or by a test)"
+		f.Reason, f.Cause = recovery.TestsFailed, quote+" (SIGKILL ended the tests; memory ran out, or a test sent it)"
 	case code == codeKilled:
-		f.Reason, f.Cause = recovery.Unknown, quote+" (killed by SIGKILL, for want of memory or by another program)"
+		f.Reason, f.Cause = recovery.Unknown, quote+" (killed by SIGKILL, because memory ran out, or by another "+
+			"program)"
 	case code == codeTerminated:
-		f.Reason, f.Cause = recovery.Unknown, quote+" (ended by SIGTERM, at a deadline or by another program)"
+		f.Reason, f.Cause = recovery.Unknown, quote+" (ended by SIGTERM, because of a deadline, or by another program)"
 	case slices.Contains(codesOfCrashes, code):
 		f.Reason = recovery.TestsFailed
 	}
@@ -236,7 +237,7 @@ func (q *classification) gate() (recovery.Finding, bool) {
 	}
 	if q.e.ExitCode != nil {
 		if r, ok := gateCodes[*q.e.ExitCode]; ok {
-			cause := fmt.Sprintf("exit code %d of the check", *q.e.ExitCode)
+			cause := fmt.Sprintf("the check returned exit code %d", *q.e.ExitCode)
 			return recovery.Finding{
 				Reason: r, Cause: cmp.Or(q.quote(), cause), Rule: "gate.exit", Confidence: 0.9,
 			}, true

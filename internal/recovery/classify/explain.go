@@ -72,14 +72,14 @@ func (c *Classifier) Explain(e recovery.Evidence) (recovery.Finding, []Considere
 		case s == won:
 			add(f, "")
 		default:
-			add(g, fmt.Sprintf("%s decides before %s", won.name, s.name))
+			add(g, fmt.Sprintf("%s takes precedence over %s", won.name, s.name))
 		}
 		if s.tier == nil {
 			continue
 		}
 		ms := q.text().all(s.tier)
 		for _, m := range ms[1:] {
-			lost := fmt.Sprintf("%s decides before %s", won.name, s.name)
+			lost := fmt.Sprintf("%s takes precedence over %s", won.name, s.name)
 			if s == won {
 				lost = whyLost(ms[0], m, s.tier.first)
 			}
@@ -93,7 +93,7 @@ func (c *Classifier) Explain(e recovery.Evidence) (recovery.Finding, []Considere
 func whyLost(best, m match, first bool) string {
 	switch {
 	case m.line == best.line:
-		return fmt.Sprintf("rule %s matches before it on the same line", best.rule.ID)
+		return fmt.Sprintf("rule %s matches earlier on the same line", best.rule.ID)
 	case first:
 		return "an earlier line is nearer to the cause"
 	default:

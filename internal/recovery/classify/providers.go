@@ -73,19 +73,19 @@ func (c *Classifier) providerError(f *agent.Failure) (best *rule) {
 // check records the faults of p, from which r was made.
 func (p *providerError) check(r *rule) {
 	if p.ID == "" || p.Provider == "" || p.Source == "" || len(p.Examples) == 0 {
-		r.fault("id", "id, provider, source and examples are needed")
+		r.fault("id", "id, provider, source and examples are required")
 	}
 	r.doc.checkLiterals(r.path+".says", p.Says)
 	r.checkNames("code", p.Code)
 	r.checkNames("type", p.Type)
 	if len(p.Code)+len(p.Type)+len(p.Says) == 0 {
-		r.fault("code", "code, type or says is needed")
+		r.fault("code", "code, type or says is required")
 	}
 	if (p.Reason == "") == (p.Like == 0) {
 		r.fault("reason", "want either reason or like")
 	}
 	if _, known := recovery.Describe(p.Reason); p.Reason != "" && !known {
-		r.fault("reason", "unknown reason %q, want one of docs/specs/error-handling.md", p.Reason)
+		r.fault("reason", "unknown reason %q, want one listed in docs/specs/error-handling.md", p.Reason)
 	}
 }
 

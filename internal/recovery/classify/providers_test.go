@@ -135,7 +135,7 @@ examples = ['{"error":{"code":"no_seat_left"}}']
 	}
 	_, err = New([]byte("[[provider_error]]\nid = \"a\"\nprovider = \"A\"\nsource = \"x\"\nexamples = [\"y\"]\nlike " +
 		"= 299\nreason = \"overloaded\"\n"))
-	for _, want := range []string{"code, type or says is needed", "want either reason or like"} {
+	for _, want := range []string{"code, type or says is required", "want either reason or like"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("err = %v, want %q", err, want)
 		}

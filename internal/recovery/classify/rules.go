@@ -141,7 +141,7 @@ func parseRules(name string, data []byte) *ruleFile {
 	for i := range f.Rules {
 		r := &f.Rules[i]
 		if slices.Contains(ids, r.ID) {
-			r.fault("id", "%q is used twice, want another id for one of the two", r.ID)
+			r.fault("id", "%q is used twice, want a different id for one of them", r.ID)
 		}
 		ids = append(ids, r.ID)
 		r.compile()
@@ -151,7 +151,7 @@ func parseRules(name string, data []byte) *ruleFile {
 	f.checkLiterals("chatter.begins", f.Chatter.Begins)
 	known := func(path string, r recovery.Reason) {
 		if _, ok := recovery.Describe(r); !ok {
-			f.file.Fault(path, "unknown reason %q, want one of docs/specs/error-handling.md", r)
+			f.file.Fault(path, "unknown reason %q, want one listed in docs/specs/error-handling.md", r)
 		}
 	}
 	for i, s := range f.Status {
@@ -189,7 +189,7 @@ func (r *rule) readGit() {
 		case j < 0 || len(gitwords.Rows[j].Plain) == 0:
 			r.fault(at, "%q: want a meaning with plain texts", name)
 		case gitwords.Rows[j].Reason != string(r.Reason) || r.Match != "":
-			r.fault(at, "%q has the reason %s, want the same one and no match", name, gitwords.Rows[j].Reason)
+			r.fault(at, "%q has the reason %s, want the same reason here and no match", name, gitwords.Rows[j].Reason)
 		default:
 			r.Any = append(r.Any, gitwords.Rows[j].Plain...)
 		}
@@ -225,7 +225,7 @@ func (f *ruleFile) checkLiterals(path string, literals []string) {
 // check records the faults of a [[rule]].
 func (r *rule) check() {
 	if r.ID == "" || r.Why == "" || len(r.Examples) == 0 {
-		r.fault("id", "id, why and examples are needed")
+		r.fault("id", "id, why and examples are required")
 	}
 	_, known := recovery.Describe(r.Reason)
 	switch {
@@ -234,10 +234,10 @@ func (r *rule) check() {
 	case r.Tier == tierStatus && known:
 		r.fault("reason", "a rule of band status cannot have a reason")
 	case r.Tier != tierStatus && !known:
-		r.fault("reason", "unknown reason %q, want one of docs/specs/error-handling.md", r.Reason)
+		r.fault("reason", "unknown reason %q, want one listed in docs/specs/error-handling.md", r.Reason)
 	}
 	if len(r.Any) == 0 {
-		r.fault("any", "at least one literal is needed")
+		r.fault("any", "at least one literal is required")
 	}
 	r.doc.checkLiterals(r.path+".any", r.Any)
 	if r.Tier == tierStatus && (r.Match == "" || r.re != nil && r.re.groups != 1) {

@@ -234,7 +234,7 @@ func (p *Policy) checkEnd(r *Row, say func(FaultKind, string)) {
 		}
 		path = append(path, at.id)
 		if at.id == r.id {
-			say(Endless, "the reason changes in a circle: "+strings.Join(path, " -> ")+"; then "+string(r.Then))
+			say(Endless, "the reasons form a cycle: "+strings.Join(path, " -> ")+"; then "+string(r.Then))
 			return
 		}
 		if at.Becomes == "" {
@@ -273,11 +273,11 @@ func (r *Row) checkEffect(say func(FaultKind, string)) {
 	}
 	for _, g := range r.Ladder {
 		if slices.Contains(g.When, ResetStated) && r.Wait.Longest <= 0 {
-			say(NoEffect, string(g.Action)+" needs a stated reset, but wait.longest_seconds is 0, so no stated wait "+
-				"is obeyed")
+			say(NoEffect, string(g.Action)+" needs a stated reset, but wait.longest_seconds is 0, so stated waits "+
+				"are ignored")
 		}
 	}
 	if r.Fatal && r.Then != recovery.Abort && r.Then != recovery.Stop {
-		say(Contradicts, "fatal ends the whole run, but then is "+string(r.Then))
+		say(Contradicts, "fatal ends the whole run, but \"then\" is "+string(r.Then))
 	}
 }

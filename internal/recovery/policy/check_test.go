@@ -54,15 +54,15 @@ becomes = "network_transient"
 [[row]]
 on = "network_transient"
 becomes = "network_permanent"`, []string{
-		"own.network_transient: endless: the reason changes in a circle: own.network_transient -> " +
+		"own.network_transient: endless: the reasons form a cycle: own.network_transient -> " +
 			"own.network_permanent -> own.network_transient; then escalate",
-		"own.network_permanent: endless: the reason changes in a circle: own.network_permanent -> " +
+		"own.network_permanent: endless: the reasons form a cycle: own.network_permanent -> " +
 			"own.network_transient -> own.network_permanent; then escalate",
 	}},
 	{"a row for itself", `base = "director"
 [[row]]
 on = "unknown"
-becomes = "unknown"`, []string{"own.unknown: endless: the reason changes in a circle: own.unknown -> own.unknown; " +
+becomes = "unknown"`, []string{"own.unknown: endless: the reasons form a cycle: own.unknown -> own.unknown; " +
 		"then escalate"}},
 	{"free attempts without a bound", `base = "director"
 [guards]
@@ -106,7 +106,7 @@ backoff = { base_seconds = 1 }`, []string{
 		"own.auth_error: no_effect: wait.then_backoff: no step waits for a limit",
 		"own.auth_error: no_effect: wait.longest_seconds: no step goes to the same provider again",
 		"own.auth_error: no_effect: backoff: no step leads to another attempt",
-		"own.auth_error: contradicts: fatal ends the whole run, but then is escalate",
+		"own.auth_error: contradicts: fatal ends the whole run, but \"then\" is escalate",
 	}},
 }
 

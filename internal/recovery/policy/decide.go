@@ -130,7 +130,7 @@ func (p *Policy) bound(v *recovery.Verdict, s *state, facts DecisionInput) {
 		if v.Action == recovery.Abort || v.Action == recovery.Stop {
 			v.Action = recovery.Skip
 		}
-		v.Why += "; the run continues, as continue_on_error asks"
+		v.Why += "; the run continues, because continue_on_error is set"
 	}
 }
 

@@ -40,7 +40,7 @@ on = "network_transient"
 	want := []string{
 		`line 1: base: unknown value "directr" (did you mean "director"?)`,
 		`line 2: colour: unknown key, want one of base, about, configured_backoff, continue_on_error, incidents_outrank_never, backoff, guards, row`,
-		`line 5: guards.max_retries: got a text, want a whole number`,
+		`line 5: guards.max_retries: got a string, want a whole number`,
 		`line 6: guards.on_paid_call_budget: unknown value "retry"; allowed are skip, reclaim, escalate, stop, abort`,
 		`line 12: row "network_transient", step 2: action: unknown value "retyr" (did you mean "retry"?)`,
 		`line 12: row "network_transient", step 2: tmies: unknown key, did you mean times?`,
@@ -63,7 +63,7 @@ on = "network_transient"
 // TestOneMistakeIsOneFault checks that consequences of a fault are not reported.
 func TestOneMistakeIsOneFault(t *testing.T) {
 	for doc, want := range map[string]string{
-		"[[row]]\non = 5": `line 2: row 1: on: got 5, want a text`,
+		"[[row]]\non = 5": `line 2: row 1: on: got 5, want a string`,
 		"[[row]]\n[[row]]\non " +
 			"= \"timeout\"": `line 1: row 1: on: want a reason, a word or "*"`,
 		"[[row]]\non = \"mine\"\nreasons = " +

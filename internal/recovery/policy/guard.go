@@ -41,12 +41,12 @@ const (
 var guardAsks = map[string]string{
 	GuardBudget: "Decide whether the issue is worth more: if so, answer /agent retry, which resets its meters to " +
 		"zero; or raise the budget in [recovery].",
-	GuardIterations: "Decide whether the issue is worth more attempts: if so, answer /agent retry, and its meters " +
-		"begin at zero; or raise recovery.iteration_budget.",
-	GuardPaidCalls: "Decide whether the issue is worth more calls: if so, answer /agent retry, and its meters begin " +
-		"at zero; or raise recovery.paid_call_budget.",
-	GuardCost: "Decide whether the issue is worth more money: if so, answer /agent retry, and its meters begin " +
-		"at zero; or raise recovery.cost_budget_usd.",
+	GuardIterations: "Decide whether the issue is worth more attempts: if so, answer /agent retry, which resets its " +
+		"meters to zero; or raise recovery.iteration_budget.",
+	GuardPaidCalls: "Decide whether the issue is worth more calls: if so, answer /agent retry, which resets its " +
+		"meters to zero; or raise recovery.paid_call_budget.",
+	GuardCost: "Decide whether the issue is worth more money: if so, answer /agent retry, which resets its meters to " +
+		"zero; or raise recovery.cost_budget_usd.",
 }
 
 // TopicOf returns the topic of a policy's question, or "" if the question is about the failure.
@@ -145,7 +145,7 @@ func (p *Policy) forbids(s *state, charged bool) (guard string, to recovery.Acti
 		return guard, g.OnCost, "the budget of " + strconv.FormatFloat(g.CostBudgetUSD, 'f', 2, 64) + " USD is used up"
 	case charged && g.MaxRetries >= 0 && s.redispatches() >= g.MaxRetries:
 		return "max_retries", g.OnRetries, p.retriesKey() + " = " + strconv.Itoa(g.MaxRetries) +
-			" used up over all causes"
+			" used up, counting all causes"
 	case s.granted() >= engineCap:
 		return "engine", recovery.Escalate, strconv.Itoa(engineCap) +
 			" attempts were granted within one claim, which is more than any policy may grant"

@@ -28,7 +28,7 @@ var guardsVetoCases = []struct {
 		"retries over all causes", recovery.WorkerLost,
 		recovery.Tally{Redispatches: 3},
 		DecisionInput{},
-		recovery.Escalate, "max_retries", "director.max_retries = 3 used up over all causes",
+		recovery.Escalate, "max_retries", "director.max_retries = 3 used up, counting all causes",
 	},
 	{
 		"a wait for a limit does not count as a retry", recovery.RateLimited,
@@ -112,7 +112,7 @@ var guardsVetoCases = []struct {
 		"guards do not veto an end", recovery.AuthError,
 		recovery.Tally{Redispatches: 9, PaidCalls: 9, CostUSD: 9},
 		DecisionInput{},
-		recovery.Escalate, "", "the same again fails the same way",
+		recovery.Escalate, "", "an unchanged attempt would fail the same way",
 	},
 }
 
@@ -163,7 +163,7 @@ func TestForbids(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
-	if why := p.Forbids(recovery.Tally{Redispatches: 3}); why != "director.max_retries = 3 used up over all causes" {
+	if why := p.Forbids(recovery.Tally{Redispatches: 3}); why != "director.max_retries = 3 used up, counting all causes" {
 		t.Error(why)
 	}
 }

@@ -171,16 +171,16 @@ var whyCases = []struct {
 		"director", recovery.QuotaExhausted,
 		DecisionInput{},
 		1,
-		"quota_exhausted: a quota, credit or usage cap is used up; the same again fails the same way",
+		"quota_exhausted: a quota, credit or usage cap is used up; an unchanged attempt would fail the same way",
 	},
 	{"gdd", recovery.NetworkTransient, DecisionInput{}, 4, "network_transient: its retries are used up; now " +
-		"network_permanent: a host name, certificate or route is wrong; the same again fails the same way"},
+		"network_permanent: a host name, certificate or route is wrong; an unchanged attempt would fail the same way"},
 	{"cortex", recovery.NetworkTransient, DecisionInput{HasAlternative: true}, 2, "network_transient: 2 of 3"},
 	{
 		"cortex", recovery.NetworkTransient,
 		DecisionInput{HasAlternative: true},
 		5,
-		"network_transient: retry_alternative, time 2; only the guards bound it",
+		"network_transient: retry_alternative, time 2; only the guards limit it",
 	},
 	{
 		"cortex", recovery.NetworkTransient,
@@ -209,7 +209,7 @@ var whyCases = []struct {
 		"reviewcat", recovery.Timeout,
 		DecisionInput{},
 		4,
-		"timeout: director.max_retries = 3 used up over all causes",
+		"timeout: director.max_retries = 3 used up, counting all causes",
 	},
 	{"dispatch", recovery.Timeout, DecisionInput{}, 1, "timeout: 1 of 1 with this signature"},
 }

@@ -25,7 +25,7 @@ func Obey(v recovery.Verdict, w *recovery.Assertion, tally recovery.Tally) recov
 	return recovery.Verdict{
 		Action: recovery.Escalate, Reason: v.Reason, Row: row, Counter: v.Counter, Error: true, Veto: v.Veto,
 		Why:         fmt.Sprintf("%s: %s; row %s would have chosen %s", v.Reason, why, v.Row, v.Action),
-		Ask:         "Read the report, and decide about another attempt.",
+		Ask:         "Read the report, and decide whether to make another attempt.",
 		NextIfAgain: recovery.Escalate,
 	}
 }

@@ -55,7 +55,7 @@ func (at ladderPosition) describe(r recovery.Reason, row *Row, g *Rung) string {
 	case !g.Action.Again():
 		return fmt.Sprintf("%s: %s", r, g.Action)
 	case at.total < 0:
-		return fmt.Sprintf("%s: %s, time %d; only the guards bound it", r, g.Action, at.n)
+		return fmt.Sprintf("%s: %s, time %d; only the guards limit it", r, g.Action, at.n)
 	}
 	line := fmt.Sprintf("%s: %d of %d", r, at.n, at.total)
 	if at.rungs > 1 || g.Action != recovery.Retry && g.Action != recovery.RestartWorker {
