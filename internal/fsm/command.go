@@ -273,8 +273,8 @@ func (t *Task) refusal() string {
 	case Queued:
 		return "the issue is queued, and no attempt has started"
 	case InReview:
-		return fmt.Sprintf("the work is in review as pull request #%d; `/agent fix <text>` begins another "+
-			"attempt at it", t.Work.PullRequest)
+		return fmt.Sprintf("the work is in review as pull request #%d; `/agent fix <text>` starts another attempt on "+
+			"it", t.Work.PullRequest)
 	}
 	return fmt.Sprintf("attempt %d is under way; `/agent stop` ends it", t.Attempt)
 }

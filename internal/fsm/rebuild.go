@@ -118,7 +118,7 @@ type RebuildRow struct {
 var RebuildRows = []RebuildRow{
 	{
 		"known", "the undamaged part of the journal contains the claim, and the other evidence is not newer",
-		"the task as in the journal",
+		"the task as the journal has it",
 		(*FoundTask).agrees, func(_ *Machine, f *FoundTask, t *Task) { *t = *f.Known },
 	},
 	{

@@ -156,7 +156,7 @@ func (m *agenda) waitsForTurn(t *Task) Waiting {
 	if w, held := phaseWaits[m.hard.Phase]; held {
 		if m.hard.Phase == PhaseDraining && m.hard.Aborted != "" {
 			w.For = "the operator, since the policy aborted the run: " + m.hard.Aborted
-			w.Do = "Fix the cause, then let attempts begin again with: director resume"
+			w.Do = "Fix the cause, then let attempts start again with: director resume"
 		}
 		return w
 	}
@@ -250,11 +250,11 @@ func (m *agenda) NextWaits(now time.Time) (w Waiting, waits bool) {
 var phaseWaits = map[Phase]Waiting{
 	PhasePaused: {
 		For: "the operator, because the director is paused",
-		Do:  "Let attempts begin again with: director resume",
+		Do:  "Let attempts start again with: director resume",
 	},
 	PhaseDraining: {
 		For: "the operator, because the director is draining",
-		Do:  "Let attempts begin again with: director resume",
+		Do:  "Let attempts start again with: director resume",
 	},
 	PhaseShutdown: {For: "the next start of the director", Do: "Start the director again."},
 }

@@ -100,7 +100,7 @@ func questionsAndReplies(c *ask.Asker) map[string]string {
 		"reply-help": c.ReplyText(ask.ReplyRequest{Kind: ask.ReplyHelp}, tracker.Thread{}),
 		"reply-refused": c.ReplyText(ask.ReplyRequest{
 			Kind:    ask.ReplyRefused,
-			Why:     "the work is in review as pull request #8; `/agent fix <text>` begins another attempt at it.",
+			Why:     "the work is in review as pull request #8; `/agent fix <text>` starts another attempt on it.",
 			Instead: "Comment `/agent why` to see what Retake is doing.",
 		}, tracker.Thread{}),
 		"reply-misspelt": c.ReplyText(ask.ReplyRequest{

@@ -52,11 +52,12 @@ func silenceForgiven(d decision) string {
 		}
 		s, now := d.p.soft, d.p.m.Now()
 		if now.Before(s.grace) {
-			return fmt.Sprintf("%s: %s within the grace", m.Task, m.On)
+			return fmt.Sprintf("%s: %s in the grace period", m.Task, m.On)
 		}
 		if c := d.claim(m.Task); c != nil && m.On == fsm.OnSilent {
 			if heard := s.heard[fsm.AttemptID(c.nonce, m.Attempt)]; now.Sub(heard) <= heartbeatTTL+s.late {
-				return fmt.Sprintf("%s: %s, although it was last heard %s ago, and the director is late by %s", m.Task,
+				return fmt.Sprintf("%s: %s, although it was last heard from %s ago, and the director is late by "+
+					"%s", m.Task,
 					m.On, now.Sub(heard), s.late)
 			}
 		}

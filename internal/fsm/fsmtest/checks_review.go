@@ -151,7 +151,7 @@ func reviewedOnce(r record, n fsm.ReviewNoted) string {
 	}
 	for _, head := range headsOf(c.noted, n.Reviewed) {
 		if slices.Contains(c.heads, head) {
-			return fmt.Sprintf("%s: the %s begin another attempt", n.Task, head)
+			return fmt.Sprintf("%s: the %s start another attempt", n.Task, head)
 		}
 	}
 	return ""

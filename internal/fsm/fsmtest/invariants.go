@@ -53,7 +53,7 @@ var invariants = []Invariant{
 	{Name: effectAfterFact, Says: "the driver hands out only decided effects, in order, once every record up to the " +
 		"decision is in the journal", handed: plannedInJournal},
 	{Name: "NoEffectOutsideItsLease", Says: "after another director has taken its lease, a director does not carry " +
-		"out effects, even if it was suspended for long", carried: withinItsLease},
+		"out effects, even if it was suspended for a long time", carried: withinItsLease},
 	{Name: "OneLeadersDecisions", Says: "a director's first decision in the journal follows all decisions of earlier " +
 		"directors", fact: decidesInTurn},
 	{Name: ackAfterFact, Says: "the driver acknowledges an input once every record up to its decision is in the " +
@@ -63,13 +63,14 @@ var invariants = []Invariant{
 		step: fenced,
 	},
 	{
-		Name: fencedCounts, Says: "a fact fences an attempt at the earliest a minute after it should have ended; its " +
+		Name: fencedCounts, Says: "a fact fences an attempt no earlier than a minute after it should have ended; its " +
 			"later messages have no effect, and its work is validated before delivery",
 		fact: several(onClaim(fencedInTime), onClaim(fencedStaysBack)), step: countsNothing,
 	},
 	{
 		Name: pendingWaits, Says: "an attempt that waits for capacity has no watchdog or hello deadline; it is given " +
-			"up after its timeout, or five minutes without an image, and runs once the list or its worker shows that",
+			"up after its timeout, or five minutes without an image, and counts as running once the list or its " +
+			"worker shows that it runs",
 		fact: several(onClaim(waitsInTime), onClaim(waitingIsNoSilence), onClaim(helloInTime)),
 		step: after(runsWhenSeen),
 	},
@@ -120,7 +121,7 @@ var invariants = []Invariant{
 		fact: dequeued(finishedFirst),
 	},
 	{Name: "TheLongestWaiterGoesFirst", Says: "within a repository, the task that has waited longest begins. A point " +
-		"of priority counts as an hour", fact: dequeued(longestWaiter)},
+		"of priority counts as an hour of waiting", fact: dequeued(longestWaiter)},
 	{
 		Name: "NothingBegunOnAFullDisk", Says: "while the director's disk is full, tasks get no slot",
 		fact: several(on(hostOpen), on(hostOpenForNext)),
@@ -162,7 +163,7 @@ var invariants = []Invariant{
 	},
 	{
 		Name: "DeadlinesAreTheAttemptsOwn", Says: "the watchdog and the checks for a hello and for silence use the " +
-			"current attempt's deadlines; a start or a suspension of the director extends them",
+			"current attempt's deadlines; they are extended when the director starts or was suspended",
 		fact: onClaim(deadlinePassed),
 		step: silenceForgiven,
 	},
@@ -194,8 +195,8 @@ var invariants = []Invariant{
 	{Name: "IncidentsKeepToTheirRepository", Says: "an incident of one repository does not keep other tasks from a " +
 		"free slot", step: othersGoOn},
 	{
-		Name: "IncidentsAreOfWhatFailed", Says: "an incident or a closed model concerns only the resource of the " +
-			"failing part, which is the director's effect or the stage's agent. A command's failed connection " +
+		Name: "IncidentsAreOfWhatFailed", Says: "an incident or a closed model concerns only the resource that " +
+			"failed, which belongs to the director's effect or the stage's agent. A command's failed connection " +
 			"concerns only its task",
 		fact: several(on(countsWhatFailed), on(closesWhatFailed)),
 	},
@@ -264,8 +265,8 @@ var invariants = []Invariant{
 	},
 	{
 		Name: cleanlyValidated, Says: "with clean validation, only an attempt without an agent that reported success " +
-			"leads to a delivery, and exactly the validated work is delivered. Each attempt states at its start if " +
-			"another one validates it, and each validation follows an agent's success, a charge or a wait",
+			"leads to a delivery, and exactly the validated work is delivered. Each attempt states at its start " +
+			"whether another one validates it, and each validation follows an agent's success, a charge or a wait",
 		fact:    several(on(leavesValidation), on(handsInValidated), onClaim(deliversValidated)),
 		carried: handsInTheValidated,
 	},

@@ -179,7 +179,7 @@ func (f *Found) Report(now func() time.Time) string {
 	for _, l := range quiet(s.lines) {
 		fmt.Fprintln(&b, l)
 	}
-	fmt.Fprintf(&b, "again: make sim SEED=%d WORLD=%d\n", f.Seed, f.World)
+	fmt.Fprintf(&b, "to reproduce: make sim SEED=%d WORLD=%d\n", f.Seed, f.World)
 	return b.String()
 }
 

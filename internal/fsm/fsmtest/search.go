@@ -52,7 +52,7 @@ var SmallWorlds = []Small{
 	{Name: "one issue, a command", Issues: 1, Faults: smallFaults{bad: 1, words: 1}},
 	{Name: "one issue, a command, a crash", Issues: 1, Faults: smallFaults{bad: 1, words: 1, crash: 1}},
 	{Name: "one issue, two commands", Issues: 1, Faults: smallFaults{bad: 1, words: 2}},
-	{Name: "one issue, all actions of people", Issues: 1, Faults: smallFaults{reviews: 2, words: 1}},
+	{Name: "one issue, all human actions", Issues: 1, Faults: smallFaults{reviews: 2, words: 1}},
 	{Name: "one issue, a review, stale", Issues: 1, Faults: smallFaults{reviews: 1, stale: 1}},
 	{Name: "one issue, a command, stale", Issues: 1, Faults: smallFaults{words: 1, stale: 1}},
 	{Name: "one issue, validated cleanly", Issues: 1, Faults: smallFaults{bad: 1, crash: 1}, Clean: true},

@@ -14,13 +14,13 @@ import (
 
 func main() {
 	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "seed of the run; the same seed gives the same events")
-	steps := flag.Int("steps", 1_000_000, "number of events to decide, over all worlds")
+	steps := flag.Int("steps", 1_000_000, "number of events to decide, in all worlds together")
 	world := flag.Int("world", -1, "run only this world")
-	limit := flag.Duration("for", 0, "time limit for starting new worlds; 0 is unlimited")
+	limit := flag.Duration("for", 0, "time limit for starting new worlds; 0 means unlimited")
 	losses := flag.Bool("losses", false, "make every world lose its journal, or a part of it, twice")
 	costs := flag.Bool("costs", false, "print the cost of each invariant")
 	live := flag.Bool("live", false, "check only the invariants about progress")
-	brief := flag.Bool("brief", false, "print a violation in one line")
+	brief := flag.Bool("brief", false, "print a violation on one line")
 	explore := flag.Int("explore", 0, "search the small worlds exhaustively instead, each up to this number of states")
 	flag.Parse()
 	if *explore > 0 {
