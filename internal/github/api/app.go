@@ -60,7 +60,7 @@ func (a *App) Token(ctx context.Context) (string, error) {
 	if err == nil {
 		return token, nil
 	}
-	e := &Error{Kind: KindTransient, Op: "create a token of the App", Message: "no answer", Err: err}
+	e := &Error{Kind: KindTransient, Op: "create a token for the App", Message: "no answer", Err: err}
 	if refused, ok := errors.AsType[*ghinstallation.HTTPError](err); ok && refused.RootCause == nil &&
 		refused.Response != nil {
 		defer refused.Response.Body.Close()
@@ -115,7 +115,7 @@ func (a *App) Login(ctx context.Context) (string, error) {
 		return "", appRefusal("GET /app", answer, body)
 	}
 	if err := json.Unmarshal(body, &app); err != nil || app.Slug == "" {
-		return "", Transient("GitHub did not return the name of the App", err)
+		return "", Transient("GitHub did not return the App's name", err)
 	}
 	login := app.Slug + "[bot]"
 	a.login.Store(&login)

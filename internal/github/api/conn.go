@@ -152,7 +152,7 @@ func (c *Conn) Self(ctx context.Context, l gate.Lane) (string, error) {
 		return "", Normalize(err)
 	}
 	if u.GetLogin() == "" {
-		return "", Transient("GitHub did not return the login of the token", nil)
+		return "", Transient("GitHub did not return the token's login", nil)
 	}
 	c.login.Store(u.Login)
 	return u.GetLogin(), nil

@@ -51,7 +51,7 @@ func readLimit(status int, h http.Header, body []byte, now time.Time) (gate.Limi
 	if status == http.StatusOK && graphQLLimit.Match(body[:min(len(body), bodyPrefix)]) {
 		wait, stated := untilReset(h, now)
 		return gate.Limit{
-			Wait: wait, Stated: stated, Why: "primary limit of GraphQL", Resource: gate.GraphQL,
+			Wait: wait, Stated: stated, Why: "GraphQL's primary limit", Resource: gate.GraphQL,
 		}, true
 	}
 	if status != http.StatusForbidden && status != http.StatusTooManyRequests {

@@ -98,7 +98,7 @@ func (c *Asker) updateIncident(ctx context.Context, p api.Place, now *gh.Issue, 
 		return nil
 	}
 	edited, _, err := c.conn.Lane(gate.Completion).Issues.Edit(ctx, p.Owner, p.Repo, p.Number, &change)
-	return api.Accepted(edited.GetNumber(), "the change of "+p.Key(), err)
+	return api.Accepted(edited.GetNumber(), "the change to "+p.Key(), err)
 }
 
 // knownIncident returns the issue with the key from an earlier call, or nil if it is no longer the issue about the

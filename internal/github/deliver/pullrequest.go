@@ -82,7 +82,7 @@ func (c *Deliveries) createPullRequest(ctx context.Context, t tracker.Thread, re
 		return pr, err
 	}
 	pr, _, err := c.conn.Lane(gate.Completion).PullRequests.Create(ctx, t.Owner, t.Repo, fresh)
-	err = api.Accepted(pr.GetNumber(), "the pull request of "+req.Branch, err)
+	err = api.Accepted(pr.GetNumber(), "the pull request for "+req.Branch, err)
 	if api.StatusOf(err) != http.StatusUnprocessableEntity {
 		return pr, err
 	}
@@ -94,7 +94,7 @@ func (c *Deliveries) createPullRequest(ctx context.Context, t tracker.Thread, re
 		fresh.Draft = nil // the repository's plan does not support drafts; the text explains the state
 		pr, _, err = c.conn.Lane(gate.Completion).PullRequests.Create(ctx, t.Owner, t.Repo, fresh)
 	}
-	return pr, api.Accepted(pr.GetNumber(), "the pull request of "+req.Branch, err)
+	return pr, api.Accepted(pr.GetNumber(), "the pull request for "+req.Branch, err)
 }
 
 // sendPullRequest creates a pull request through GraphQL, possibly together with other changes. If it returns nil

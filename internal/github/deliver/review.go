@@ -192,7 +192,7 @@ func (c *Deliveries) unlessForbidden(err error, p api.Place, what string) error 
 	if api.StatusOf(err) != http.StatusForbidden || api.KindOf(err) != api.KindPermanent {
 		return err
 	}
-	c.conn.Log.Warn("the token may not read "+what+", so Retake does not see failures there; give it read access",
+	c.conn.Log.Warn("the token cannot read "+what+", so Retake does not see failures there; give it read access",
 		zap.String("issue", p.Key()), zap.Error(err))
 	return nil
 }

@@ -61,7 +61,7 @@ func graphQL(c *call) reply {
 		return refuseQuery(bad[0].Message)
 	}
 	if len(doc.Operations) != 1 {
-		return refuseQuery("The stand-in supports only one operation per request")
+		return refuseQuery("The fake supports only one operation per request")
 	}
 	op := doc.Operations[0]
 	variables, err := validator.VariableValues(Schema, op, variables)
@@ -72,7 +72,7 @@ func graphQL(c *call) reply {
 	for _, s := range op.SelectionSet {
 		f, ok := s.(*ast.Field)
 		if !ok {
-			return refuseQuery("The stand-in does not support fragments")
+			return refuseQuery("The fake does not support fragments")
 		}
 		payload, err := c.root(op.Operation, f, f.ArgumentMap(variables))
 		if err == nil {

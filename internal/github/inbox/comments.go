@@ -72,7 +72,7 @@ func (c *Inbox) Comments(ctx context.Context, repo, cursor string) (Comments, er
 		return raw, err
 	}, func(r *gh.IssueComment) (int64, time.Time) { return r.GetID(), r.GetUpdatedAt().UTC() })
 	if errors.Is(err, errSameSecond) {
-		err = api.Permanent("more than %d comments of %s were written in one second", sameSecond*api.PageSize/2, repo)
+		err = api.Permanent("more than %d comments on %s were written in one second", sameSecond*api.PageSize/2, repo)
 	}
 	if err != nil {
 		return Comments{}, err
@@ -158,7 +158,7 @@ func parseHeard(cursor string) (heard, error) {
 			return heard{at.UTC(), parts[1:]}, nil
 		}
 	}
-	return heard{}, api.Permanent("cursor %q: want the cursor of an earlier poll, or an empty one",
+	return heard{}, api.Permanent("cursor %q: want a cursor from an earlier poll, or an empty one",
 		prose.Clip(cursor, 60))
 }
 

@@ -67,7 +67,7 @@ func (c *Inbox) Poll(ctx context.Context, repo, cursor string) (Page, error) {
 	}
 	since, err := time.Parse(time.RFC3339, cursor)
 	if err != nil {
-		return Page{}, api.Permanent("cursor %q: want the cursor of an earlier poll, or an empty one", cursor)
+		return Page{}, api.Permanent("cursor %q: want a cursor from an earlier poll, or an empty one", cursor)
 	}
 	return c.pollSince(ctx, p, since.UTC())
 }
@@ -110,7 +110,7 @@ func (c *Inbox) pollSince(ctx context.Context, p api.Place, since time.Time) (Pa
 		return raw, err
 	}, func(i *tracker.RawIssue) (int64, time.Time) { return int64(i.GetNumber()), i.GetUpdatedAt().UTC() })
 	if errors.Is(err, errSameSecond) {
-		err = api.Permanent("more than %d issues of %s were changed in one second", sameSecond*api.PageSize/2,
+		err = api.Permanent("more than %d issues in %s were changed in one second", sameSecond*api.PageSize/2,
 			p.FullName())
 	}
 	if err != nil {

@@ -84,7 +84,7 @@ func (c *Writer) Send(ctx context.Context, l gate.Lane, t Thread, mutations []ap
 	}
 	for _, e := range answer.Errors {
 		if strings.Contains(strings.ToLower(e.Message), "submitted too quickly") {
-			return nil, api.Transient("a change of "+t.Key()+": "+prose.Clip(prose.Printable(e.Message),
+			return nil, api.Transient("a change to "+t.Key()+": "+prose.Clip(prose.Printable(e.Message),
 				api.MessageLimit), nil)
 		}
 		c.conn.Log.Info("GraphQL change refused; using REST", zap.String("issue", t.Key()),

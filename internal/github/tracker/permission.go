@@ -94,7 +94,7 @@ func (c *Reader) right(ctx context.Context, p api.Place, login string) (right, e
 	err = api.Normalize(err)
 	switch {
 	case api.StatusOf(err) == http.StatusForbidden && api.KindOf(err) == api.KindPermanent:
-		return right{}, api.Permanent("the token may not read the permissions of collaborators of %s: give it write "+
+		return right{}, api.Permanent("the token cannot read the collaborators' permissions in %s: give it write "+
 			"access, or answer by removing the label", p.FullName())
 	case err != nil && !api.IsGone(err):
 		return right{}, err
