@@ -99,7 +99,7 @@ func (e *engine) lookup(ctx context.Context,
 	case info.Config.Labels[LabelFleet] != e.fleet:
 		return info, false, &Error{
 			Kind: ErrSpec, Doing: "container " + attemptID,
-			Cause: errors.New("a container with that name exists outside of fleet " + e.fleet),
+			Cause: errors.New("a container with that name exists outside fleet " + e.fleet),
 			Next:  "remove or rename it",
 		}
 	}
@@ -138,7 +138,7 @@ func (e *engine) refuseForeign(ctx context.Context) error {
 	slices.Sort(foreign)
 	return &Error{
 		Kind: ErrSpec, Doing: "open",
-		Cause: fmt.Errorf("fleet %s has containers of another director, or of a lost data directory (%s)",
+		Cause: fmt.Errorf("fleet %s has containers that belong to another director or to a lost data directory (%s)",
 			e.fleet, strings.Join(foreign, ", ")),
 		Next: fmt.Sprintf("give this director a unique director.fleet, or, if no other director runs, remove them: "+
 			"docker rm -f $(docker ps -aq --filter label=%s=%s)",

@@ -69,7 +69,8 @@ func (e *engine) check(spec Spec) error {
 	for _, m := range apiMounts(spec) {
 		if strings.HasPrefix(m.Source, "/") &&
 			slices.ContainsFunc(protected, func(s string) bool { return holds(m.Source, s) }) {
-			return refused("attempt "+spec.AttemptID, "mount of %s would give the worker the Docker socket", m.Source)
+			return refused("attempt "+spec.AttemptID, "mounting %s would expose the Docker socket to the "+
+				"worker", m.Source)
 		}
 	}
 	return nil

@@ -151,7 +151,7 @@ func TestForeignContainerIsLeftAlone(t *testing.T) {
 			`{"Id":"c1","Name":"/at-1","Config":{"Labels":{"retake.fleet":"other"}},"State":{"Status":"running"}}`),
 	})
 	if _, err := d.Stop(t.Context(), "at-1", 0, nil); !errors.Is(err, ErrSpec) ||
-		!strings.Contains(err.Error(), "outside of fleet f") {
+		!strings.Contains(err.Error(), "outside fleet f") {
 		t.Errorf("got %v, want ErrSpec", err)
 	}
 }

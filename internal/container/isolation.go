@@ -39,11 +39,11 @@ func (e *engine) Isolation(ctx context.Context) (holds, lacks []string, err erro
 			"(workers never run as root or gain privileges; userns-remap or a rootless engine adds another barrier)")
 	}
 	if !has("seccomp") {
-		lacks = append(lacks, "no filter of system calls, because the engine lacks seccomp")
+		lacks = append(lacks, "no system call filter, because the engine lacks seccomp")
 	} else if major, err := strconv.Atoi(strings.SplitN(info.ServerVersion, ".", 2)[0]); err == nil &&
 		major < ringsRefusedSince {
-		lacks = append(lacks, fmt.Sprintf("the engine (%s) lets containers use io_uring, which bypasses its filter "+
-			"of system calls, so only the worker refuses it; Docker %d and newer also refuse it", info.ServerVersion,
+		lacks = append(lacks, fmt.Sprintf("the engine (%s) lets containers use io_uring, which bypasses its system "+
+			"call filter, so only the worker refuses it; Docker %d and newer also refuse it", info.ServerVersion,
 			ringsRefusedSince))
 	}
 	return holds, lacks, nil

@@ -165,7 +165,7 @@ func TestDockerSaysWhatStandsBetween(t *testing.T) {
 		`{"ServerVersion":"27.1.0","SecurityOptions":["name=seccomp,profile=builtin","name=rootless"]}`:  "root in a container is not root on the host, because the engine is rootless",
 		`{"ServerVersion":"27.1.0","SecurityOptions":["name=seccomp,profile=builtin","name=cgroupns"]}`:  "lacks: root in a container is root on the host",
 		`{"ServerVersion":"20.10.24+dfsg1","SecurityOptions":["name=seccomp,profile=default","userns"]}`: "lacks: the engine (20.10.24+dfsg1) lets containers use io_uring",
-		`{"ServerVersion":"27.1.0","SecurityOptions":["name=rootless"]}`:                                 "lacks: no filter of system calls",
+		`{"ServerVersion":"27.1.0","SecurityOptions":["name=rootless"]}`:                                 "lacks: no system call filter",
 	} {
 		d := openFake(t, answers{"GET /info": say(http.StatusOK, info)})
 		holds, lacks, err := d.Isolation(t.Context())

@@ -148,10 +148,10 @@ func TestProcessRefuses(t *testing.T) {
 		{"/no/such/checkout", func(s *container.Spec) { s.Checkout = "/no/such/checkout" }},
 		{"/no/such/worker", func(s *container.Spec) { s.WorkerBinary = "/no/such/worker" }},
 		{"have the same version", func(s *container.Spec) { s.WorkerBinary = "/bin/false" }},
-		{"may not enter " + closed, func(s *container.Spec) { s.Checkout = filepath.Join(closed, "in") }},
+		{"cannot enter " + closed, func(s *container.Spec) { s.Checkout = filepath.Join(closed, "in") }},
 	} {
 		t.Run(c.want, func(t *testing.T) {
-			if strings.HasPrefix(c.want, "may not enter") && os.Geteuid() != 0 {
+			if strings.HasPrefix(c.want, "cannot enter") && os.Geteuid() != 0 {
 				t.Skip("only root runs workers as another user")
 			}
 			s := spec(t, "exit", "0")

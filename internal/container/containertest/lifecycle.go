@@ -44,7 +44,7 @@ const floodLines = 100_000
 
 func wantFlood(s harness, exit container.Exit) {
 	s.Helper()
-	last := fmt.Sprintf("line %d of the flood, padded to be of some length\n", floodLines-1)
+	last := fmt.Sprintf("line %d of the flood, padded to make the output long\n", floodLines-1)
 	if n := len(exit.Stdout); n > 32<<10 || n < 31<<10 || !bytes.HasSuffix(exit.Stdout, []byte(last)) {
 		s.Errorf("stdout: %d bytes, ends with %q; want the newest 32 KiB", n, exit.Stdout[max(0, n-60):])
 	}
@@ -212,10 +212,10 @@ func stopObeyed(s harness) {
 		s.Errorf("got %+v, want exit 0 after our SIGTERM", exit)
 	}
 	if took := time.Since(began); took > patience {
-		s.Errorf("took %v of %v of grace", took, 2*patience)
+		s.Errorf("took %v of a grace period of %v", took, 2*patience)
 	}
 	if !strings.HasSuffix(string(exit.Stdout), "bye\n") {
-		s.Errorf("stdout = %q, want also its last line", exit.Stdout)
+		s.Errorf("stdout = %q, want its last line too", exit.Stdout)
 	}
 }
 

@@ -88,7 +88,7 @@ func outputOfAnEndedAttempt(s harness) {
 	}
 	lines := strings.SplitAfter(strings.TrimSuffix(out, "\n"), "\n")
 	for i, line := range lines {
-		want := fmt.Sprintf("line %d of the flood, padded to be of some length", floodLines-len(lines)+i)
+		want := fmt.Sprintf("line %d of the flood, padded to make the output long", floodLines-len(lines)+i)
 		if got := strings.TrimSuffix(line, "\n"); got != want && i > 0 { // the first one may be cut
 			s.Fatalf("line %d: %q, want %q", i, got, want)
 		}

@@ -277,7 +277,7 @@ func memoryLimitIsVisible(s harness) {
 	spec := s.spec("limits")
 	spec.Memory = smallMemory
 	if exit := s.runSpec(spec); !slices.Contains(strings.Fields(string(exit.Stdout)), fmt.Sprint(smallMemory)) {
-		s.Errorf("inside the limit reads %q (%s), want %d", exit.Stdout, exit.Stderr, smallMemory)
+		s.Errorf("the limit inside reads %q (%s), want %d", exit.Stdout, exit.Stderr, smallMemory)
 	}
 }
 
@@ -298,7 +298,7 @@ func outOfMemory(s harness) {
 		}
 		s.Log("missed once")
 	}
-	s.Errorf("%d kills for memory, but OOM is never set", triesForOOM)
+	s.Errorf("%d out-of-memory kills, but OOM is never set", triesForOOM)
 }
 
 // The first process survives its child, so only the flag or the event shows the kill.
@@ -315,7 +315,7 @@ func childOutOfMemory(s harness) {
 		}
 		s.Log("missed once")
 	}
-	s.Errorf("%d kills for memory, but OOM is never set", triesForOOM)
+	s.Errorf("%d out-of-memory kills, but OOM is never set", triesForOOM)
 }
 
 func confinement(s harness) {

@@ -78,6 +78,6 @@ func refused(doing, format string, args ...any) *container.Error {
 func unconfirmed(attemptID, why string) *container.Error {
 	return &container.Error{
 		Kind: container.ErrUnconfirmed, Transient: true, Doing: "stop " + attemptID, Cause: errors.New(why),
-		Next: "if the node is lost for good, remove it (kubectl delete node)",
+		Next: "if the node is permanently lost, remove it (kubectl delete node)",
 	}
 }

@@ -125,7 +125,7 @@ func open(ctx context.Context, api cluster, o Options, l limits) (*Kubernetes, e
 	if err != nil {
 		return nil, err
 	}
-	log.Info("running workers as Jobs of a cluster", zap.String("server", api.server()),
+	log.Info("running workers as Jobs in a cluster", zap.String("server", api.server()),
 		zap.Strings("cannot", Cannot()))
 	view.work.Go(func() { view.follow(from) })
 	view.work.Go(view.askWhy)
@@ -151,7 +151,7 @@ func (o *objects) refuseForeign(ctx context.Context) error {
 	slices.Sort(foreign)
 	return &container.Error{
 		Kind: container.ErrSpec, Doing: "open",
-		Cause: fmt.Errorf("fleet %s has jobs of another director, or of a lost data directory (%s)", o.fleet,
+		Cause: fmt.Errorf("fleet %s has jobs that belong to another director or to a lost data directory (%s)", o.fleet,
 			strings.Join(foreign, ", ")),
 		Next: "give this director a unique director.fleet, or, if no other director runs, remove them: kubectl " +
 			"delete jobs -l " + o.ofFleet(),
@@ -191,8 +191,8 @@ func check(s container.Spec) error {
 	if len(s.Mounts) > 0 {
 		return &container.Error{
 			Kind: container.ErrSpec, Doing: doing,
-			Cause: fmt.Errorf("mount of %s: nodes lack the directories of this machine", s.Mounts[0].Source),
-			Next:  "define volumes of workers in kubernetes.pod_template",
+			Cause: fmt.Errorf("cannot mount %s: cluster nodes lack this machine's directories", s.Mounts[0].Source),
+			Next:  "define the workers' volumes in kubernetes.pod_template",
 		}
 	}
 	if !path.IsAbs(s.Entrypoint[0]) {

@@ -37,7 +37,7 @@ func readTemplate(path string) (corev1.PodTemplateSpec, error) {
 	if wrong := conflicts(t); len(wrong) > 0 {
 		return t, &container.Error{
 			Kind: container.ErrSpec, Doing: "pod template " + path,
-			Cause: fmt.Errorf("these fields conflict with the needs of an attempt: %s", strings.Join(wrong, "; ")),
+			Cause: fmt.Errorf("these fields conflict with an attempt's needs: %s", strings.Join(wrong, "; ")),
 			Next:  "remove these fields",
 		}
 	}
@@ -125,7 +125,7 @@ var rules = []struct {
 	{"spec.initContainers[" + filesName + "]", "another name", func(p parts) bool {
 		return slices.ContainsFunc(p.spec.InitContainers, func(c corev1.Container) bool { return c.Name == filesName })
 	}},
-	{"spec.volumes", "other names than " + strings.Join(ourVolumes, ", "), func(p parts) bool {
+	{"spec.volumes", "names other than " + strings.Join(ourVolumes, ", "), func(p parts) bool {
 		return slices.ContainsFunc(p.spec.Volumes,
 			func(v corev1.Volume) bool { return slices.Contains(ourVolumes, v.Name) })
 	}},

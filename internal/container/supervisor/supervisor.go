@@ -161,7 +161,7 @@ func startError(o Order, err error) string {
 	if errors.Is(err, syscall.EACCES) && o.UID != 0 {
 		for _, path := range []string{o.Workdir, o.Argv[0]} {
 			if closed := closedFolder(o, path); closed != "" {
-				return fmt.Sprintf("%s: user %d may not enter %s (chmod o+x permits it without "+
+				return fmt.Sprintf("%s: user %d cannot enter %s (chmod o+x permits it without "+
 					"listing)", path, o.UID, closed)
 			}
 		}

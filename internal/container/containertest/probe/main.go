@@ -136,7 +136,7 @@ func flood(args []string) int {
 	fmt.Fprintln(os.Stderr, "the one line on stderr")
 	var b strings.Builder
 	for i := range number(args[0]) {
-		fmt.Fprintf(&b, "line %d of the flood, padded to be of some length\n", i)
+		fmt.Fprintf(&b, "line %d of the flood, padded to make the output long\n", i)
 	}
 	return emit([]byte(b.String()))
 }
