@@ -28,7 +28,7 @@ const (
 	failedCheckpoint              // the work could not be transferred
 )
 
-const noCallsLeft = "all paid calls of the task are used up (recovery.paid_call_budget)"
+const noCallsLeft = "the task has used up its paid calls (recovery.paid_call_budget)"
 
 // failure is the reason why an attempt failed.
 type failure struct {

@@ -15,7 +15,7 @@ import (
 )
 
 // ErrNothingToDeliver means that the work tree equals the base commit, because the agent changed nothing.
-var ErrNothingToDeliver = errors.New("workspace: nothing to deliver: the work tree equals its base")
+var ErrNothingToDeliver = errors.New("workspace: nothing to deliver: the work tree is identical to its base")
 
 // ErrDiskFull means that a disk or a quota is exhausted. It is not the task's fault.
 var ErrDiskFull = errors.New("workspace: disk full")
@@ -115,11 +115,11 @@ func noCheckout(op, nonce string) error {
 func diskFailed(f diskfault.Fault) *Error {
 	switch f {
 	case diskfault.Full:
-		return &Error{Kind: Transient, Next: "make room on the disk of director.data_dir, or raise the quota of the " +
-			"director's user", Err: ErrDiskFull}
+		return &Error{Kind: Transient, Next: "make room on the disk holding director.data_dir, or raise the quota of " +
+			"the director's user", Err: ErrDiskFull}
 	case diskfault.Failing:
 		return &Error{
-			Kind: Transient, Next: "check the disk of director.data_dir and the kernel's log",
+			Kind: Transient, Next: "check the disk holding director.data_dir and the kernel's log",
 			Err: ErrDiskFails,
 		}
 	}
@@ -145,7 +145,7 @@ var systemErrors = []struct {
 		"the agent created a path that is too long for the system; shorten it or start fresh",
 	},
 	{syscall.ENOTEMPTY, Transient, syscall.ENOTEMPTY, "stop the process that is still writing to the directory"},
-	{syscall.EMFILE, Transient, syscall.EMFILE, "raise the limit of open files"},
+	{syscall.EMFILE, Transient, syscall.EMFILE, "raise the limit on open files"},
 	{syscall.EAGAIN, Transient, syscall.EAGAIN, ""},
 	{syscall.ENOMEM, Transient, syscall.ENOMEM, ""},
 	{exec.ErrWaitDelay, Transient, exec.ErrWaitDelay, ""},
@@ -169,11 +169,11 @@ func system(op string, err error) error {
 }
 
 const (
-	nextCredentials = "check that the token is valid and may write to this repository"
-	nextRepository  = "check github.repositories, and that the token may read it"
+	nextCredentials = "check that the token is valid and can write to this repository"
+	nextRepository  = "check github.repositories, and that the token can read it"
 	nextMoved       = "the repository was renamed or moved: put its new name into github.repositories"
-	nextFormat      = "the repository and its mirror have different object formats: end its tasks, remove the " +
-		"mirror below mirrors/ in director.data_dir, and update git if git does not know the format"
+	nextFormat      = "the repository and its mirror have different object formats: end its tasks, remove the mirror " +
+		"below mirrors/ in director.data_dir, and update git if git does not support the format"
 	nextName   = "the server refuses an object of this push; rename the file or directory that its message names"
 	nextBranch = "create the branch on the remote, or set github.base_branch"
 )
@@ -200,7 +200,7 @@ var gitMeanings = map[gitwords.Meaning]struct {
 	gitwords.Moved:        {Permanent, nextMoved, nil},
 	gitwords.NoBranch:     {Permanent, nextBranch, ErrNotThere},
 	gitwords.NoRepository: {Permanent, nextRepository, ErrNotThere},
-	gitwords.Certificate:  {Permanent, "check the certificate of the server and SSL_CERT_FILE", nil},
+	gitwords.Certificate:  {Permanent, "check the server's certificate and SSL_CERT_FILE", nil},
 	gitwords.Conflict:     {Conflict, "", nil},
 	gitwords.Unknown:      {Permanent, "", nil},
 }

@@ -70,7 +70,7 @@ type call struct {
 }
 
 // errNo is returned if a call with asks ends with exit code 1, which means no.
-var errNo = errors.New("workspace: git returned a negative answer")
+var errNo = errors.New("workspace: git answered no")
 
 // passedOn lists the director's environment variables that git may see. They locate programs, temporary files, proxies
 // and certificates.
@@ -138,7 +138,7 @@ func findGit(log *zap.Logger, limits Limits) (*program, error) {
 	}
 	m := gitVersion.FindStringSubmatch(out)
 	if m == nil {
-		return nil, refuse("find git", install, "%s --version printed an unknown answer: %.80q", path, out)
+		return nil, refuse("find git", install, "%s --version printed unexpected output: %.80q", path, out)
 	}
 	major, _ := strconv.Atoi(m[1])
 	minor, _ := strconv.Atoi(m[2])
@@ -310,7 +310,7 @@ func (h *head) said() string   { return h.kept.String() }
 func (h *head) failed() error  { return h.err }
 
 func tooMuchSaid(c call) error {
-	return c.beyond("git's answer is longer than %d bytes: the work has too many files", maxAnswer)
+	return c.beyond("git's output is longer than %d bytes: the work has too many files", maxAnswer)
 }
 
 // maxRecord is the maximum size of a record in bytes. A record is a path and git's data about it.
@@ -359,7 +359,7 @@ func (s *splitter) failed() error { return s.err }
 
 func (s *splitter) finish() error {
 	if len(s.part) > 0 {
-		return refuse(s.call.op, "", "git's output ends within a record: %.80q", s.part)
+		return refuse(s.call.op, "", "git's output ends in the middle of a record: %.80q", s.part)
 	}
 	return nil
 }

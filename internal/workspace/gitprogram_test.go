@@ -56,7 +56,7 @@ func TestGitThatIsMissingOrOld(t *testing.T) {
 	t.Run("no git", func(t *testing.T) {
 		fakeGit(t, "echo hello")
 		_, err := Open(Options{Dir: t.TempDir()})
-		wantKind(t, err, Permanent, "printed an unknown answer")
+		wantKind(t, err, Permanent, "printed unexpected output")
 	})
 	t.Run("missing", func(t *testing.T) {
 		t.Setenv("PATH", t.TempDir())

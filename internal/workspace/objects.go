@@ -107,7 +107,7 @@ func (o objects) removeStaleLocks() error {
 func (o objects) resolve(ctx context.Context, rev string) (string, error) {
 	sha, err := o.ask(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", rev)
 	if err == nil && !shaForm.MatchString(sha) {
-		return "", refuse(o.op, "", "git printed an invalid SHA of %s: %.80q", rev, sha)
+		return "", refuse(o.op, "", "git printed an invalid SHA for %s: %.80q", rev, sha)
 	}
 	return sha, err
 }

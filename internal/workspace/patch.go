@@ -107,7 +107,7 @@ func (p *Patch) setSizes(ctx context.Context, files []*PatchFile) error {
 			return refuse(p.objects.op, "", "git printed more sizes than files: %.80q", record)
 		}
 		if files[next].Bytes, err = strconv.ParseInt(string(record), 10, 64); err != nil {
-			return refuse(p.objects.op, "", "git printed an invalid size of %.80q: %.80q", files[next].Path, record)
+			return refuse(p.objects.op, "", "git printed an invalid size for %.80q: %.80q", files[next].Path, record)
 		}
 		next++
 		return nil

@@ -46,11 +46,11 @@ func CheckQuota(quota int64) error {
 	const next = "run the director as root on the host itself, with mount and mkfs.ext4 on the PATH, or set " +
 		"checkout.quota to \"\""
 	if os.Geteuid() != 0 {
-		return refuse("open", next, "quotas of checkouts require root, but the director runs as another user")
+		return refuse("open", next, "checkout quotas require root, but the director runs as another user")
 	}
 	for _, name := range []string{"mkfs.ext4", "mount"} {
 		if _, err := exec.LookPath(name); err != nil {
-			return refuse("open", next, "quotas of checkouts are unavailable: %v", err)
+			return refuse("open", next, "checkout quotas are unavailable: %v", err)
 		}
 	}
 	return nil
