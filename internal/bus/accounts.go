@@ -150,7 +150,7 @@ func (a *workersAccount) readCopy() error {
 	})
 	if damaged, ok := errors.AsType[*safefile.Damaged](err); ok {
 		a.log.Warn("local copy of the fleet's secret is damaged; recreating it. If the bus lost its copy, reports "+
-			"of running workers no longer count", zap.Error(damaged))
+			"from running workers no longer count", zap.Error(damaged))
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -236,7 +236,7 @@ func (a *workersAccount) readFiles() error {
 		err := safefile.Load(a.file(name), func(data []byte) error {
 			known, err := read(data)
 			if errors.Is(err, keys.ErrOtherKeys) { // the file is intact
-				others, err = fmt.Errorf("%s: %w: remove it if the change of keys is intended", a.file(name), err),
+				others, err = fmt.Errorf("%s: %w: remove it if the keys were changed on purpose", a.file(name), err),
 					nil
 			}
 			if err == nil {

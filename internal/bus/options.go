@@ -147,7 +147,7 @@ func (o Options) check() error {
 	case o.Server == nil && o.URL == "":
 		return errors.New("missing server: want an embedded one, or the URL of a server to join")
 	case o.Keys == nil:
-		return errors.New("missing keys for the server to join: make them and its configuration with " +
+		return errors.New("missing keys for the server to join: create them and the server's configuration with " +
 			"`director bus init`, and name them in agent_bus.credentials")
 	case o.Dir == "":
 		return errors.New("missing directory for revocations")

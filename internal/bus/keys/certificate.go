@@ -49,7 +49,7 @@ func certify(director, server string, hosts []string) error {
 	}
 	key, ok := parent.PrivateKey.(*ecdsa.PrivateKey)
 	if !ok {
-		return errors.New("certificate authority: unexpected type of key")
+		return errors.New("certificate authority: unexpected key type")
 	}
 	template := &x509.Certificate{
 		Subject: pkix.Name{CommonName: "Retake agent bus, server"}, KeyUsage: x509.KeyUsageDigitalSignature,

@@ -221,7 +221,7 @@ func (l *Lease) vacant(ctx context.Context, unread error) (leads bool, err error
 	s, err := l.kv.Status(ctx)
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
-		l.log.Warn("the server lost the bucket of the lease; recreating it")
+		l.log.Warn("the server lost the lease's bucket; recreating it")
 		return false, link.NoAnswer(l.open(ctx))
 	case err != nil:
 		return false, link.NoAnswer(err)
