@@ -170,7 +170,7 @@ var Deny = []Row{
 		[]string{"**/.eas/workflows/"},
 	},
 	{
-		"Nx Cloud", "steps of Nx agents", "https://nx.dev/ci/reference/launch-templates",
+		"Nx Cloud", "Nx agents' steps", "https://nx.dev/ci/reference/launch-templates",
 		[]string{".nx/workflows/"},
 	},
 

@@ -71,7 +71,7 @@ func (l *Look) checkPath(f File) {
 	if !ok {
 		l.find(finding{
 			recovery.ScopeViolation, f.Path, 0,
-			fmt.Sprintf("a path with more than %d names through symbolic links", mostNames), "remove links",
+			fmt.Sprintf("a path that has more than %d names, because of symbolic links", mostNames), "remove links",
 		})
 		return
 	}
@@ -111,7 +111,7 @@ func (l *Look) Asked() []Asked { return l.asked }
 func (l *Look) RefuseAsked() {
 	for _, a := range l.asked {
 		l.find(finding{
-			recovery.ScopeViolation, a.Path, 0, fmt.Sprintf("forbidden by scope.ask %q outside of a draft", a.Glob),
+			recovery.ScopeViolation, a.Path, 0, fmt.Sprintf("forbidden by scope.ask %q outside a draft", a.Glob),
 			l.labelAdvice(a.Path),
 		})
 	}

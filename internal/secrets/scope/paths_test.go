@@ -61,7 +61,7 @@ func TestAsk(t *testing.T) {
 		t.Errorf("as a draft: %v", err)
 	}
 	l.RefuseAsked()
-	want = `scope.ask "**/CLAUDE.md" outside of a draft`
+	want = `scope.ask "**/CLAUDE.md" outside a draft`
 	if err := l.Err(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("not as a draft: %v", err)
 	}
@@ -77,7 +77,7 @@ func TestManyLinks(t *testing.T) {
 	l.Links(links)
 	l.File(File{Path: "d/x"})
 	v, ok := l.Err(t.Context()).(*Violation) //nolint:errorlint // Err returns it unwrapped
-	if !ok || v.Reason != recovery.ScopeViolation || !strings.Contains(v.Text, "through symbolic links") {
+	if !ok || v.Reason != recovery.ScopeViolation || !strings.Contains(v.Text, "because of symbolic links") {
 		t.Error(v)
 	}
 }

@@ -24,12 +24,12 @@ const guesses = "generic-api-key"
 var detector = sync.OnceValue(func() *detect.Detector {
 	d, err := detect.NewDetectorDefaultConfig()
 	if err != nil {
-		panic(fmt.Sprint("scope: the rules of gitleaks: ", err)) // cannot fail: the rules are embedded
+		panic(fmt.Sprint("scope: gitleaks's rules: ", err)) // cannot fail: the rules are embedded
 	}
 	d.IgnoreGitleaksAllow = true
 	rule, ok := d.Config.Rules[guesses]
 	if !ok {
-		panic("scope: the rules of gitleaks lack " + guesses)
+		panic("scope: gitleaks's rules lack " + guesses)
 	}
 	for i, a := range d.Config.Allowlists {
 		rule.Allowlists = append(rule.Allowlists, &config.Allowlist{Paths: a.Paths})
