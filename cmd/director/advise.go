@@ -11,15 +11,15 @@ import (
 	"retake/internal/advise"
 )
 
-const readsLines = "\nReads the named files, or standard input without files. A file named - is standard input."
+const readsLines = "\nReads the named files, or standard input if no file is named. A file named - is standard input."
 
 func adviceCommands(o *options) []*cobra.Command {
-	c := &cobra.Command{Use: "policy", Short: "Show or check the table that decides about failures"}
+	c := &cobra.Command{Use: "policy", Short: "Show or check the failure policy"}
 	c.AddCommand(policyShowCommand(o), policyCheckCommand(o))
 	return []*cobra.Command{classifyCommand(o), decideCommand(o), c}
 }
 
-const handbookNote = "\n\nAll fields, in and out: docs/specs/commands-recovery.md."
+const handbookNote = "\n\ndocs/specs/commands-recovery.md lists all input and output fields."
 
 func classifyCommand(o *options) *cobra.Command {
 	a := advise.Classifying{Now: time.Now}
@@ -91,9 +91,9 @@ func decideCommand(o *options) *cobra.Command {
 	var chosen chosenPolicy
 	var explain bool
 	c := &cobra.Command{
-		Use: "decide [FILE...]", Short: "Decide the next action for histories of failures, given as JSON Lines; exit " +
-			"1 if a line is unreadable",
-		Long: "Print the verdict on the last failure of every history: action, delay, meter and explanation." +
+		Use: "decide [FILE...]", Short: "Decide the next action for failure histories, given as JSON Lines; exit 1 " +
+			"if a line is unreadable",
+		Long: "Print the verdict on the last failure in every history: action, delay, meter and explanation." +
 			readsLines + limitsNote + handbookNote,
 		Example: `  echo '{"failures":[{"reason":"network_transient"}]}' | director decide
   echo '{"failures":[{"class":"TRANSIENT"},{"class":"TRANSIENT"}],"facts":{"has_alternative":true}}' | director decide --preset cortex`,
@@ -113,7 +113,7 @@ func decideCommand(o *options) *cobra.Command {
 		},
 	}
 	chosen.flags(c)
-	c.Flags().BoolVar(&explain, "explain", false, "also print the question that a person would get")
+	c.Flags().BoolVar(&explain, "explain", false, "also print the question that Retake would ask a person")
 	return c
 }
 

@@ -142,7 +142,7 @@ var adviceExits = []struct {
 		timeoutPolicy + `echo '{"failures":[{"reason":"timeout"}]}' | director decide --policy p.toml`, 0,
 		`"row":"p.timeout"`,
 	},
-	{`echo '{}' | director decide`, 1, `failures: want at least one failure`},
+	{`echo '{}' | director decide`, 1, `failures: want at least one`},
 	{`echo '{}' | director decide --preset ggd`, 2, `--preset ggd: want one of director, reviewcat,`},
 	{`echo '{}' | director decide --set director.max_retries=many`, 2, `director.max_retries`},
 	{`director policy show --preset gdd`, 0, "policy   gdd\n"},

@@ -37,13 +37,12 @@ func agentsTryCommand(o *options) *cobra.Command {
 	var verbose bool
 	c := &cobra.Command{
 		Use: "try NAME [CASE...]",
-		Args: needs(cobra.MinimumNArgs(1), "name an agent of docs/specs/agents.md, or of your "+
-			"recovery.agents_file"), Short: "Run an agent's CLI against a stand-in for its provider, and check the " +
-			"result",
-		Long: "Run the CLI of a profile against a stand-in for its provider, and check the result: answers, usage, " +
-			"edits, errors.\nThe CLI runs as it would for an issue: in a container of containers.image, or as a " +
-			"process if containers.runtime is process. No account is needed.\nWithout cases: " +
-			"" + strings.Join(triedCases, ", ") + ". List all cases with providersim --list.\n" +
+		Args: needs(cobra.MinimumNArgs(1), "name an agent listed in docs/specs/agents.md or in your "+
+			"recovery.agents_file"), Short: "Run an agent's CLI against a fake of its provider, and check the result",
+		Long: "Run a profile's CLI against a fake of its provider, and check the result: answers, usage, edits, " +
+			"errors.\nThe CLI runs as it would for an issue: in a container of containers.image, or as a process if " +
+			"containers.runtime is process. No account is needed.\nWithout " +
+			"cases: " + strings.Join(triedCases, ", ") + ". List all cases with providersim --list.\n" +
 			exits("everything was read correctly", "an output was misread", "the agent could not run"),
 		Example: "  director agents try claude-code -c my.toml\n  director agents try mine overloaded stream-cut -c " +
 			"my.toml --set containers.runtime=process",
@@ -75,7 +74,7 @@ func casesOf(names []string) (out []*agenttest.Case, err error) {
 	for _, name := range names {
 		c := agenttest.Find(name)
 		if c == nil {
-			return nil, fmt.Errorf("unknown case %q: providersim --list shows all cases", name)
+			return nil, fmt.Errorf("unknown case %q: providersim --list lists all cases", name)
 		}
 		out = append(out, c)
 	}
@@ -120,7 +119,7 @@ func (t tryout) run(ctx context.Context, worker string, cases []*agenttest.Case)
 		return err
 	}
 	defer func() { err = errors.Join(err, t.options.Sim.Close()) }()
-	fmt.Fprintf(t.out, "%s (%s) against the stand-in for providers, %s\n", t.options.Agent, row.Program, place)
+	fmt.Fprintf(t.out, "%s (%s) against the fake provider, %s\n", t.options.Agent, row.Program, place)
 	right := true
 	for _, c := range cases {
 		r, err := trial.Run(ctx, t.options, c, dir)
@@ -207,7 +206,7 @@ func (t tryout) tell(r trial.Result) {
 	}
 	line("requests", fmt.Sprintf("%d with tools, %d without, in %.1f s", r.Requests, r.Side, r.Took.Seconds()))
 	if r.Requests+r.Side == 0 && r.Case.Answers() && r.Reason() != recovery.ToolNotFound {
-		line("note", "no request reached the stand-in: set the key \"try\" in its profile (docs/specs/agents.md)")
+		line("note", "no request reached the fake provider: set the key \"try\" in its profile (docs/specs/agents.md)")
 	}
 	if t.verbose {
 		t.quote("stdout", r.Output)

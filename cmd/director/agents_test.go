@@ -65,13 +65,13 @@ func TestAgentsTryTellsWhatWasUnderstood(t *testing.T) {
 	}
 	out, err = try("deaf", "invalid-key")
 	if answer := "WRONG: want auth_error"; !strings.Contains(out, answer) ||
-		!strings.Contains(out, "no request reached the stand-in") || err == nil {
+		!strings.Contains(out, "no request reached the fake provider") || err == nil {
 		t.Errorf("%v, no %q in\n%s", err, answer, out)
 	}
 	// In these cases requests cannot reach the stand-in, so the command must not blame the profile.
 	for _, args := range [][]string{{"deaf", "refused"}, {"absent", "ok"}} {
 		if out, _ := try(args...); !strings.Contains(out, args[1]+": ") ||
-			strings.Contains(out, "no request reached the stand-in") {
+			strings.Contains(out, "no request reached the fake provider") {
 			t.Errorf("%v blames the profile:\n%s", args, out)
 		}
 	}

@@ -71,7 +71,7 @@ nats.conf.old. Then reload NATS (nats-server --signal reload), or restart it.`,
 	f.StringVar(&i.Store, "store", "/data", "directory for streams and accounts, on the server")
 	f.StringVar(&i.ServerDir, "server-dir", "", "path of DIR/server on the server (default: the same path as here)")
 	f.StringVar(&i.Prefix, "prefix", wire.DefaultPrefix, "agent_bus.prefix")
-	f.BoolVar(&renew, "renew", false, "make a new certificate for existing keys")
+	f.BoolVar(&renew, "renew", false, "create a new certificate for the existing keys")
 	return c
 }
 
@@ -138,9 +138,10 @@ func busPersonRevokeCommand() *cobra.Command {
 	var credential string
 	c := &cobra.Command{
 		Use: "revoke DIR", Args: needs(cobra.ExactArgs(1), "want the directory of the keys"),
-		Short: "Revoke a person's credential permanently; other credentials stay",
-		Long: `Revoke a person's credential permanently; other credentials stay. It is revoked in the claims and in nats.conf below DIR/server, and at the
-server that the credential names, which closes its connections at once. The files of the credential are removed.`,
+		Short: "Revoke a person's credential permanently; other credentials remain valid",
+		Long: `Revoke a person's credential permanently; other credentials remain valid.
+The command revokes it in the claims and in nats.conf below DIR/server, and on the server that the credential names, which
+immediately closes its connections. Then the command removes the credential's files.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if credential == "" {
 				credential = filepath.Join(args[0], keys.FilePerson)

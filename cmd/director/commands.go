@@ -23,9 +23,9 @@ func configCheckCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use: "check", Args: cobra.NoArgs, Short: "Report every problem in the configuration, and every missing " +
 			"requirement of `director run`",
-		Long: "Report every problem in the configuration, with its line, and every missing requirement of " +
-			"`director run`: the token, a variable to pass on, a directory to\nwrite to. This command does not send " +
-			"requests: `director doctor` also checks this machine, GitHub and the container engine.\n" +
+		Long: "Report every problem in the configuration, with its line, and every missing requirement of `director " +
+			"run`, such as the token, a variable to pass to workers,\nor a writable directory. This command does not " +
+			"send requests: `director doctor` also checks this machine, GitHub and the container engine.\n" +
 			exits("no problems found", "the file is valid, but `director run` would not start here",
 				"the file is invalid or missing"),
 		RunE: func(cmd *cobra.Command, _ []string) error {

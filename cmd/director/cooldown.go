@@ -17,7 +17,7 @@ import (
 )
 
 func cooldownCommand(o *options) *cobra.Command {
-	c := &cobra.Command{Use: "cooldown", Short: "Show resources that a limit closed, or reopen them"}
+	c := &cobra.Command{Use: "cooldown", Short: "Show resources closed by a limit, or reopen them"}
 	c.AddCommand(cooldownListCommand(o), cooldownLiftCommand(o))
 	return c
 }
@@ -66,7 +66,7 @@ func showCooldowns(to io.Writer, closed []wire.SnapshotCooldown, now time.Time) 
 	}
 	for _, c := range closed {
 		for _, s := range c.StatedBy {
-			fmt.Fprintf(to, "%s: %s, attempt %d, reported on %s a limit until %s: %s\n", c.Resource, s.Issue,
+			fmt.Fprintf(to, "%s: %s, attempt %d, on %s reported a limit until %s: %s\n", c.Resource, s.Issue,
 				s.Attempt,
 				s.At.Format(time.DateTime), s.Until.Format(time.DateTime), s.Text)
 		}
@@ -89,9 +89,9 @@ func wordOf(c wire.SnapshotCooldown) string {
 func cooldownLiftCommand(o *options) *cobra.Command {
 	var all, asJSON bool
 	c := &cobra.Command{
-		Use: "lift RESOURCE...|--all", Short: "Reopen resources that a limit closed",
-		Long: "Reopen resources that a limit closed: model.*, or github.read and github.write. Tasks waiting for " +
-			"them continue.\nEarlier reports of workers no longer count. New reports of workers or GitHub can close " +
+		Use: "lift RESOURCE...|--all", Short: "Reopen resources closed by a limit",
+		Long: "Reopen resources closed by a limit: model.*, or github.read and github.write. Tasks waiting for them " +
+			"continue.\nEarlier reports from workers no longer count. New reports from workers or GitHub can close " +
 			"the resources again.\n" + exits("opened and recorded in the journal",
 			"one of them is not closed, so nothing was changed", "the director could not reopen them"),
 		Example: "  director cooldown lift model.anthropic\n  director cooldown lift --all",
@@ -100,7 +100,7 @@ func cooldownLiftCommand(o *options) *cobra.Command {
 	c.Flags().BoolVar(&asJSON, "json", false, "machine-readable")
 	c.RunE = func(cmd *cobra.Command, resources []string) error {
 		if all != (len(resources) == 0) {
-			return errors.New("name the resources (cooldown list shows them), or use --all")
+			return errors.New("name the resources (cooldown list lists them), or use --all")
 		}
 		cfg, broken, err := o.toAsk()
 		if err != nil {

@@ -37,10 +37,9 @@ func doctorCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use: "doctor", Args: cobra.NoArgs, Short: "Check that the director can run here: configuration, " +
 			"machine, GitHub, containers",
-		Long: "Check whether the director can run here, and suggest a remedy for each problem, one line per finding. " +
-			"It does not change GitHub, and does not pull images.\nThe command removes its test container " +
-			"afterwards, and the workers' network if it had to create one. It can run while a director " +
-			"runs.\n\n" + rowsOfDoctor() +
+		Long: "Check whether the director can run here: one line per finding, with a remedy for each problem. The " +
+			"command does not change GitHub or pull images.\nAfterwards, it removes its test container, and the " +
+			"workers' network if it had to create one. It can run while a director is running.\n\n" + rowsOfDoctor() +
 			"\n" + exits("no problems found (there may be warnings)", "a problem was found",
 			"the checks could not run"),
 	}
@@ -75,8 +74,8 @@ func doctorCommand(o *options) *cobra.Command {
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), r.Summary())
 			if h, away := operator.AskHealth(cmd.Context(), w.Config.Director.DataDir); err == nil && away == nil &&
 				h.OK && !r.OK {
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "A director runs with this data directory, and is healthy "+
-					"(%s). The problems would affect a director that you start from this shell, with its "+
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "A director is running with this data directory and is "+
+					"healthy (%s). The problems would affect a director started from this shell, with its "+
 					"environment.\n",
 					h.Summary())
 			}

@@ -222,7 +222,7 @@ func TestDoctorSaysWhatIsInTheWay(t *testing.T) {
 		{`director doctor --offline --worker-binary worker`, 1, "the director cannot run with these problems: 1 problem"},
 		{
 			`director doctor --offline --worker-binary worker --set director.data_dir=` + well, 1,
-			"A director runs with this data directory, and is healthy (run_1, phase MONITOR, 0 tasks). ",
+			"A director is running with this data directory and is healthy (run_1, phase MONITOR, 0 tasks). ",
 		},
 		{`director doctor --worker-binary worker`, 1, "not tried  labels"},
 		{`printf '[github]\nnope = 1\n' >retake.toml; director doctor`, 1, "retake.toml:2:1: github.nope: unknown key"},

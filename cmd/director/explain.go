@@ -30,11 +30,11 @@ func explainCommand(o *options) *cobra.Command {
 			"director.data_dir.\n" +
 			exits("shown", "the journal has no record of the issue", "the journal could not be read"),
 	}
-	c.Flags().StringVar(&e.at, "at", "", "show an earlier state: a time (2006-01-02T15:04:05Z), a time of today "+
+	c.Flags().StringVar(&e.at, "at", "", "show an earlier state: a time (2006-01-02T15:04:05Z), a time today "+
 		"(15:04), or an age (90m, 2d)")
 	c.Flags().StringVar(&e.export, "journal", "", "read this `FILE` from \"director journal export\", and show its "+
 		"final state")
-	c.Flags().BoolVar(&e.follow, "follow", false, "continue with new events, until the task ends or you press Ctrl-C")
+	c.Flags().BoolVar(&e.follow, "follow", false, "then print new events until the task ends or you press Ctrl-C")
 	c.MarkFlagsMutuallyExclusive("journal", "follow")
 	c.Flags().BoolVar(&e.json, "json", false, "print the history as a JSON object; with --follow, each new event as "+
 		"one line")
@@ -179,9 +179,9 @@ func eventsCommand(o *options) *cobra.Command {
 			exits("listed", "there is no journal, or it has no record of the issue", "the journal could not be read"),
 	}
 	c.Flags().StringVar(&issue, "issue", "", "only events of this issue: "+issueWanted)
-	c.Flags().StringVar(&since, "since", "24h", "first time to list: a time (2006-01-02T15:04:05Z), a time of today "+
+	c.Flags().StringVar(&since, "since", "24h", "list events since then: a time (2006-01-02T15:04:05Z), a time today "+
 		"(15:04), or an age (90m, 2d); \"\" for the whole journal")
-	c.Flags().BoolVar(&follow, "follow", false, "continue with new events until interrupted")
+	c.Flags().BoolVar(&follow, "follow", false, "then print new events until interrupted")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object for each event")
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, broken, err := o.toAsk()

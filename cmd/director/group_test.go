@@ -56,7 +56,7 @@ echo '{"issue":"acme/widgets#8","state":"Done","run_id":"run_2","paid_calls_used
 		},
 		{`director budget show --dir d 7 >/dev/null`, 2, "more than one task has that number"},
 		{`director budget reset --dir d`, 2, "name one issue, e.g. acme/widgets#21"},
-		{`director agents try`, 2, "name an agent of docs/specs/agents.md"},
+		{`director agents try`, 2, "name an agent listed in docs/specs/agents.md"},
 		{
 			`director budget reset --dir d acme/widgets#9`, 2,
 			"d/state/acme_widgets_9/stats.json to 0: the next director reads it when it starts",

@@ -54,7 +54,7 @@ func issueKey(name string, repositories []string) (fsm.IssueKey, error) {
 	case owner != "":
 		return fsm.IssueKey(fmt.Sprintf("%s/%s#%d", owner, repo, n)), nil
 	case len(found) > 1:
-		return "", fmt.Errorf("%q may be an issue of %s: name the repository, e.g. "+
+		return "", fmt.Errorf("%q may be an issue in %s: name the repository, e.g. "+
 			"%s#%d", name, strings.Join(found, ", "),
 			found[0], n)
 	case len(repositories) == 0:

@@ -121,10 +121,10 @@ func journalImportCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use: "import FILE", Args: needs(cobra.ExactArgs(1), "want one exported file"),
 		Short: "Restore an exported journal",
-		Long: "Import a journal from `director journal export` into an empty one. Batches keep their sequences, so a " +
-			"director starts with the\nsame state. Later decisions are missing: the director may repeat actions " +
-			"taken after the export.\nNo director may run on the data directory, or lead on a shared bus, at the " +
-			"same time.",
+		Long: "Import a journal from `director journal export` into an empty one. Batches keep their sequence " +
+			"numbers, so a director starts with the\nsame state. Later decisions are missing: the director may " +
+			"repeat actions taken after the export.\nNo director may run on the data directory, or lead on a shared " +
+			"bus, at the same time.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := o.load()
 			if err != nil {

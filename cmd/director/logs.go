@@ -26,11 +26,11 @@ func logsCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use: "logs ISSUE", Args: needs(cobra.ExactArgs(1), "name one issue: "+issueWanted),
 		Short: "Print an attempt's output, past or live",
-		Long: "Print an attempt's output, past or live: redacted, each line with its time (UTC), its stage, and ! " +
-			"before stderr lines.\nWithout --attempt, print the newest attempt. With --follow, print later attempts " +
-			"as well, until the task is over.\nWithout a running director, read the files below " +
-			"director.data_dir.\nOf the worker's own log lines, print only the messages; --raw prints the whole " +
-			"lines.\n" + exits("printed", "the issue, the attempt or the stage is unknown", "the output cannot "+
+		Long: "Print an attempt's output, past or live. Secrets are redacted. Each line begins with its time (UTC) " +
+			"and stage; ! marks stderr lines.\nWithout --attempt, print the newest attempt. With --follow, print " +
+			"later attempts as well, until the task is over.\nWithout a running director, read the files below " +
+			"director.data_dir.\nFor the worker's own log lines, print only the message; --raw prints the whole " +
+			"line.\n" + exits("printed", "the issue, the attempt or the stage is unknown", "the output cannot "+
 			"be read"),
 		Example: "  director logs 21\n  director logs acme/widgets#21 --attempt 1 --stage VALIDATE\n  director logs " +
 			"21 --tail 50 --follow",
@@ -61,7 +61,7 @@ type logSource struct {
 func (l *logging) run(cmd *cobra.Command, o *options, name string) error {
 	f := l.filter
 	if f.Attempt < 0 || f.Last < 0 {
-		return errors.New("--attempt and --tail: want a number from 1")
+		return errors.New("--attempt and --tail: want 1 or more")
 	}
 	issue, cfg, broken, err := o.issue(name)
 	if err != nil {

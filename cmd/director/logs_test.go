@@ -39,7 +39,7 @@ var storedLogs = map[string]struct {
 	"director logs 22 -c my.toml":             {1, "acme/widgets#22"},
 	"director logs -c my.toml":                {2, "name one issue"},
 	"director logs x -c my.toml":              {2, "is not an issue"},
-	"director logs 21 --tail -1 -c my.toml":   {2, "want a number"},
+	"director logs 21 --tail -1 -c my.toml":   {2, "want 1 or more"},
 }
 
 // TestLogsWithoutADirector prints stored files, without control sequences.

@@ -57,7 +57,7 @@ func exitCode(err error, stderr io.Writer) int {
 }
 
 // atHangup annotates a command that reads its configuration again on SIGHUP.
-const atHangup = "reads its configuration again at SIGHUP"
+const atHangup = "reloads its configuration on SIGHUP"
 
 // hangupReloads reports whether the command selected by args reads its configuration again on SIGHUP.
 func hangupReloads(root *cobra.Command, args []string) bool {

@@ -113,7 +113,7 @@ func TestCooldownCommands(t *testing.T) {
 			"a/b#1, attempt 2, and a/b#7, attempt 1   wait 24h\n"},
 		{closed, "director cooldown list", 0, "github.write   2026-11-21 10:05:00   0s     -                     the " +
 			"director                             secondary limit\n"},
-		{closed, "director cooldown list", 0, "model.x: a/b#7, attempt 1, reported on 2026-11-21 10:01:00 a limit " +
+		{closed, "director cooldown list", 0, "model.x: a/b#7, attempt 1, on 2026-11-21 10:01:00 reported a limit " +
 			"until 2026-11-21 10:58:00: 429\n"},
 		{open, "director cooldown list", 0, "nothing is closed\n"},
 		{open, "director cooldown list --json", 0, "[]\n"},
@@ -126,8 +126,8 @@ func TestCooldownCommands(t *testing.T) {
 			open, "director cooldown lift model.none", 1,
 			"model.none is not closed; director cooldown list shows the closed ones\n",
 		},
-		{closed, "director cooldown lift", 2, "name the resources (cooldown list shows them), or use --all"},
-		{closed, "director cooldown lift model.x --all", 2, "(cooldown list shows them), or use --all"},
+		{closed, "director cooldown lift", 2, "name the resources (cooldown list lists them), or use --all"},
+		{closed, "director cooldown lift model.x --all", 2, "(cooldown list lists them), or use --all"},
 		{t.TempDir(), "director cooldown list", 2, "no answer"},
 	} {
 		out, exit := shell(t, t.TempDir(), "touch c.toml; "+c.command+" -c c.toml --set director.data_dir="+c.dir)

@@ -17,7 +17,7 @@ import (
 )
 
 const limitsNote = `
-Preset and limits are the built-in ones by default.
+By default, the preset and limits are the built-in ones.
 With --config, --set, RETAKE_CONFIG or a retake.toml in the working directory, they come from the configuration.`
 
 // classifier returns a classifier with the rules from the given files or, if there are no files, from the
@@ -79,7 +79,7 @@ func (o *options) basis(cmd *cobra.Command, chosen chosenPolicy) (b basis, err e
 		b, err = newBasis(chosen.preset, chosen.file, &limits, "the built-in limits")
 		return b, cmp.Or(problems.Err(), err)
 	}
-	asked, whose := o.asked(cmd), "the limits of --set"
+	asked, whose := o.asked(cmd), "the limits set with --set"
 	if err := asked.find(); err != nil {
 		return b, err
 	}
@@ -132,8 +132,8 @@ func policyShowCommand(o *options) *cobra.Command {
 	var chosen chosenPolicy
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "show", Args: cobra.NoArgs, Short: "Print the table that decides about failures",
-		Long: "Print the table that decides about failures." + limitsNote,
+		Use: "show", Args: cobra.NoArgs, Short: "Print the failure policy as a table",
+		Long: "Print the failure policy as a table." + limitsNote,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			b, err := o.basis(cmd, chosen)
 			if err != nil {
@@ -160,7 +160,7 @@ func policyCheckCommand(o *options) *cobra.Command {
 		Use: "check [FILE]", Args: cobra.MaximumNArgs(1),
 		Short: "Report rows of a policy that are wrong, unreachable or endless; exit 1 if there are any",
 		Long: "Report rows of a policy that are wrong, unreachable or endless; exit 1 if there are any. The argument " +
-			"FILE equals --policy FILE." + limitsNote,
+			"FILE is equivalent to --policy FILE." + limitsNote,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				if chosen.file != "" {

@@ -26,7 +26,7 @@ var operatorPolicies = []struct {
 		"of --set\n"},
 	{
 		`director policy check p.toml -c c.toml`, 0,
-		"warning: guards.max_retries = 7 is not used: director.max_retries = 4 of the configuration applies\n  " +
+		"warning: guards.max_retries = 7 is not used: the configuration's director.max_retries = 4 applies\n  " +
 			"(left out there: uses the policy's value)\np.toml: ok, with the limits of c.toml\n",
 	},
 	{`director policy check -c of-p.toml`, 0, "p.toml: ok, with the limits of of-p.toml\n"},
@@ -39,7 +39,7 @@ var operatorPolicies = []struct {
 	{`director policy check /dev/null`, 1, "/dev/null: no_effect: nothing in it\n…"},
 	{`director policy check p.toml --policy p.toml`, 2, "policy check p.toml --policy p.toml: name only one file\n"},
 	{`director policy show -c of-p.toml | head -3`, 0, "policy   p\nbackoff  1s ×2 up to 30s, full jitter\n" +
-		"guards   max_retries             7 re-dispatches over all causes except rate limits, then escalate\n"},
+		"guards   max_retries             7 re-dispatches for any cause except rate limits, then escalate\n"},
 	{`director policy show --policy p.toml -c c.toml | tail -2`, 0, "warning: guards.max_retries = 7 is not " +
 		"used: director.max_retries = 4 of the configuration applies\n  (left out there: uses the policy's " +
 		"value)\n"},

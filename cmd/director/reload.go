@@ -27,10 +27,10 @@ func reloadCommand(o *options) *cobra.Command {
 		}
 		return answer(len(r.Problems) == 0, err)
 	}
-	c := o.asking("reload", "Make the director read its configuration again: exit 0 read, 1 refused, 2 not running",
+	c := o.asking("reload", "Reload the director's configuration: exit 0 reloaded, 1 rejected, 2 not running",
 		run)
-	c.Long = "Make the running director read its configuration again, as on SIGHUP or after a change of the " +
-		"file.\nThe command lists the keys with new values, and the keys that require a restart. If the file is " +
+	c.Long = "Make the running director reload its configuration, as it does on SIGHUP or when the file " +
+		"changes.\nThe command lists the keys with new values, and the keys that require a restart. If the file is " +
 		"invalid, the director rejects it as a whole, and keeps the previous values."
 	c.Flags().BoolVar(&asJSON, "json", false, "machine-readable")
 	return c

@@ -26,12 +26,12 @@ func replayCommand(o *options) *cobra.Command {
 	var r replaying
 	c := &cobra.Command{
 		Use: "replay [ISSUE]", Args: needs(cobra.MaximumNArgs(1), "want one issue, or none for all"),
-		Short: "Compare past decisions with another policy, other rules or other limits",
-		Long: "Replay the journal, including archived batches, and decide all its failures again with another " +
+		Short: "Compare past decisions with those of another policy, other rules or other limits",
+		Long: "Replay the journal, including archived batches, and decide on all its failures again under another " +
 			"policy, other rules or other limits. The output lists\nthe differences, by count and by case. Without " +
-			"alternatives, the current configuration decides. Nothing is changed, and a director may be " +
-			"running.\nAfter the first different verdict of a claim, its later verdicts are counted but not " +
-			"compared, because its history would have been different.\nISSUE: " + issueWanted + ".\n" +
+			"alternatives, the current configuration decides. The command makes no changes, and a director may be " +
+			"running.\nAfter a claim's first different verdict, its later verdicts are counted but not compared, " +
+			"because its history would have been different.\nISSUE: " + issueWanted + ".\n" +
 			exits("no differences", "there are differences, or there is no journal, or it has no record of the issue",
 				"the comparison failed"),
 		Example: "  director replay --policy new.toml --since 30d\n  director replay --set director.max_retries=1 " +
@@ -46,7 +46,7 @@ func replayCommand(o *options) *cobra.Command {
 	f.StringVar(&r.rules, "rules", "", "a TOML file of rules that override the built-in rules; they classify stored "+
 		"reports again")
 	f.StringVar(&r.other, "config-to", "", "a complete alternative configuration; --config selects the journal")
-	f.StringVar(&r.since, "since", "", "compare only verdicts since then: a time (2006-01-02T15:04:05Z), a day "+
+	f.StringVar(&r.since, "since", "", "compare only verdicts since a time (2006-01-02T15:04:05Z), a day "+
 		"(2006-01-02), or an age (12h, 30d); default: the whole journal")
 	f.StringVar(&r.journal, "journal", "", "read this `FILE` from \"director journal export\"; without a "+
 		"configuration file or --set, the built-in configuration applies")

@@ -89,9 +89,9 @@ func attemptLines(t *whatif.Totals) []string {
 	lines := []string{fmt.Sprintf("%d more attempts granted, %d fewer; only the first difference of each claim counts",
 		t.MoreAttempts, t.FewerAttempts)}
 	if t.SparedAttempts > 0 {
-		lines = append(lines, fmt.Sprintf("%s made that would not have been granted (%s), and %s delivered by them",
+		lines = append(lines, fmt.Sprintf("%s made that the alternative would not have granted (%s), delivering %s",
 			counted(t.SparedAttempts, "attempt was", "attempts were"), used(t.SparedUsage),
-			counted(t.SparedDelivered, "claim was", "claims were")))
+			counted(t.SparedDelivered, "claim", "claims")))
 	}
 	for _, row := range []struct {
 		n     int

@@ -70,7 +70,7 @@ func budgetShowCommand(dir func() (string, error)) *cobra.Command {
 	c := &cobra.Command{
 		Use: "show [ISSUE]", Args: cobra.MaximumNArgs(1),
 		Short: "Show paid calls, re-dispatches and cost of every task",
-		Long: "Show the paid calls, re-dispatches (attempts after the first, less refunds) and cost of every task " +
+		Long: "Show, for every task, the paid calls, re-dispatches (attempts after the first, less refunds) and cost " +
 			"that count against its budgets.\nA person's answer resets these figures. SPENT covers all attempts, and " +
 			"is never reset.\nMAY RUN is - for a finished task, and no for a task that waits for a person or has " +
 			"exhausted a budget.\n" + exits("every unfinished task is within its budgets",
@@ -117,7 +117,7 @@ func budgetResetCommand(dir func() (string, error)) *cobra.Command {
 	c := &cobra.Command{
 		Use: "reset ISSUE", Args: needs(cobra.ExactArgs(1),
 			"name one issue, e.g. acme/widgets#21; budget show lists them"), Short: "Reset the paid calls of a task",
-		Long: "Reset the paid calls of a task. The running director makes the change, and answers after the journal " +
+		Long: "Reset the paid calls of a task. The running director makes the change, and answers once the journal " +
 			"has it.\nIf no director runs, set paid_calls_used in the task's stats.json instead: the next director " +
 			"reads it when it starts.",
 		Example: "  director budget reset acme/widgets#21",

@@ -151,7 +151,8 @@ func onlyIssues(list string, repositories []string) (keys []fsm.IssueKey, err er
 		}
 		key, err := issueKey(name, repositories)
 		if err == nil && !slices.Contains(repositories, key.Repo()) {
-			err = fmt.Errorf("%s is not among github.repositories (%s)", key.Repo(), strings.Join(repositories, ", "))
+			err = fmt.Errorf("%s is not listed in github.repositories "+
+				"(%s)", key.Repo(), strings.Join(repositories, ", "))
 		}
 		if err != nil {
 			return nil, fmt.Errorf("--only: %w", err)

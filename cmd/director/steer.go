@@ -35,8 +35,8 @@ type steering struct {
 var steerings = []steering{
 	{
 		use: "retry ISSUE [TEXT...]", command: fsm.CommandRetry, text: true,
-		example: `retry 12 "use the table of 2026"`,
-		short:   "Begin another attempt with fresh budgets, and pass TEXT to the agent",
+		example: `retry 12 "use the 2026 table"`,
+		short:   "Start another attempt with fresh budgets, and pass TEXT to the agent",
 		long: "Like `/agent retry` on GitHub, this answers a question or ends a wait, for an issue that is blocked, " +
 			"waiting or in review.",
 	},
@@ -52,7 +52,7 @@ var steerings = []steering{
 	{
 		use: "snooze ISSUE TIME", command: fsm.CommandSnooze, needs: "a time from 1 minute to 30 days: 30m, 2h, 1d",
 		example:  "snooze acme/widgets#12 2h",
-		short:    "Postpone an issue that is blocked or waiting, by 30m, 2h or 1d",
+		short:    "Postpone an issue that is blocked or waiting, for example by 30m, 2h or 1d",
 		argument: func(c *operator.TaskCommand, word string) error { c.For = word; return nil },
 	},
 	{

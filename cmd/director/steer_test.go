@@ -94,7 +94,7 @@ func TestOnlyNamesIssuesOfTheConfiguration(t *testing.T) {
 		t.Errorf("%v, %v", keys, err)
 	}
 	for list, says := range map[string]string{
-		"c/d#1": "--only: c/d is not among github.repositories (a/b)", "x": `--only: "x" is not an issue`,
+		"c/d#1": "--only: c/d is not listed in github.repositories (a/b)", "x": `--only: "x" is not an issue`,
 		",": "--only names no issues",
 	} {
 		if keys, err := onlyIssues(list, []string{"a/b"}); err == nil || !strings.Contains(err.Error(), says) {

@@ -94,8 +94,8 @@ func tasksCommand(o *options) *cobra.Command {
 		},
 	}
 	c.Long = "List the tasks in order of arrival, then the tasks that ended in the last 24 hours. The columns are " +
-		"title, state and how long it lasts, attempt,\npending event and its time, and address. Without a running " +
-		"director, the command reads the journal in director.data_dir.\n" +
+		"title, state and its age, attempt,\npending event and its time, and address. Without a running director, " +
+		"the command reads the journal in director.data_dir.\n" +
 		exits("listed", "", "there is no director and no journal")
 	c.Flags().StringSliceVar(&f.states, "state", nil, "only tasks in these states, e.g. --state Blocked,InReview")
 	c.Flags().StringVar(&f.waiting, "waiting-for", "", "only tasks whose pending event contains this text, e.g. "+

@@ -51,7 +51,7 @@ func parse(args []string, out io.Writer) (settings, error) {
 	f.StringVar(&s.listen, "listen", "127.0.0.1:8900", "address to listen on; port 0 picks a free one")
 	f.StringVar(&s.data, "data", "", "directory for bare repositories and state, which survive restarts; if empty, "+
 		"git is off and all state is in memory")
-	f.StringVar(&s.person, "user", "octocat", "login of the person at the pages, an admin of every repository")
+	f.StringVar(&s.person, "user", "octocat", "login of the person who uses the pages, an admin of every repository")
 	f.StringVar(&s.bot, "bot", "retake-bot", "login that belongs to the token")
 	f.StringVar(&s.token, "token", "sim-token", "token of the bot, for the API and for git")
 	f.Func("repo", "`owner/name`, or owner/name=directory to use the directory as the first commit; may be repeated",

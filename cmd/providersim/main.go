@@ -16,9 +16,9 @@ import (
 	"retake/internal/agenttest"
 )
 
-const about = `A stand-in for the model providers OpenAI, Anthropic and Gemini, with a scripted model that uses the tools of the calling
-agent. Point an agent at http://ADDRESS/case/<name> to get the failure of that name, or at http://ADDRESS for success.
-The stand-in serves until SIGINT or SIGTERM, and needs neither an account nor a key.`
+const about = `Fakes the model providers OpenAI, Anthropic and Gemini, with a scripted model that uses the calling agent's tools.
+Point an agent at http://ADDRESS/case/<name> to get the failure with that name, or at http://ADDRESS for success.
+The program serves until SIGINT or SIGTERM, and needs neither an account nor a key.`
 
 type settings struct {
 	listen string

@@ -47,8 +47,8 @@ func run(args []string) worker.ExitCode {
 	flags.SetOutput(io.Discard) // main prints the error on one line
 	plan := flags.String("plan", worker.FromStdin, "`file` with the attempt's plan, which the worker removes after "+
 		"reading; "+worker.FromStdin+" reads standard input")
-	report := flags.String("report", "", "run without a director, and append the report to this `file`, in its form "+
-		"on the wire")
+	report := flags.String("report", "", "run without a director, and append the report to this `file`, in its wire "+
+		"format")
 	showVersion := flags.Bool("version", false, "print the version")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
@@ -88,11 +88,11 @@ func run(args []string) worker.ExitCode {
 func usage(flags *flag.FlagSet) {
 	var text strings.Builder
 	text.WriteString("worker runs the stages of one attempt as PID 1 of its container, and reports to the " +
-		"director.\nThe programs of a stage ask it for leases on models: worker budget --help.\nThe director also " +
-		"runs these in containers:\n  worker look -dial HOST:PORT -program NAME    inspects a container, for " +
-		"director doctor\n  worker fence RULES                           installs the firewall of the workers' " +
-		"network\n  worker unpack FROM TO DIRECTORY…             begins an attempt on Kubernetes, followed by\n  " +
-		"worker enter DIR PROGRAM ARGUMENT…\n\nExit codes:\n")
+		"director.\nA stage's programs ask it for model leases: see worker budget --help.\nThe director also runs " +
+		"these in containers:\n  worker look -dial HOST:PORT -program NAME    inspects a container, for director " +
+		"doctor\n  worker fence RULES                           installs the workers' network firewall\n  worker " +
+		"unpack FROM TO DIRECTORY…             begins an attempt on Kubernetes, followed by\n  worker enter DIR " +
+		"PROGRAM ARGUMENT…\n\nExit codes:\n")
 	for _, row := range worker.Exits() {
 		fmt.Fprintf(&text, "  %2d  %s\n      sent: %s\n", row.Code, row.Means, row.Sent)
 	}

@@ -206,7 +206,8 @@ func (p *Page) signIn(w http.ResponseWriter, r *http.Request) {
 	if err != nil || token == "" || subtle.ConstantTimeCompare([]byte(token), []byte(r.PostFormValue("token"))) != 1 {
 		status, wrong := http.StatusForbidden, "Wrong token."
 		if !p.sessions.tries.Allow(r.RemoteAddr) {
-			status, wrong = http.StatusTooManyRequests, "Wrong token, one of too many from this address."
+			status, wrong = http.StatusTooManyRequests, "Wrong token. Too many attempts from this address; try again "+
+				"later."
 		}
 		p.askToken(w, r, status, wrong)
 		return

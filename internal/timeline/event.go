@@ -67,7 +67,7 @@ func line(at time.Time, f fsm.Fact, t *fsm.Task) (attempt int, text string) {
 		return 0, fmt.Sprintf("The configuration was reloaded (%s) with new values: %s", f.By,
 			strings.Join(f.Keys, ", "))
 	case fsm.PhaseChanged:
-		return 0, fmt.Sprintf("The phase is %s (before: %s): %s", f.To, f.From, f.Why)
+		return 0, fmt.Sprintf("The phase changed from %s to %s: %s", f.From, f.To, f.Why)
 	case fsm.CooldownSet:
 		return 0, cooldownText(f)
 	case fsm.CooldownLifted:
@@ -78,9 +78,9 @@ func line(at time.Time, f fsm.Fact, t *fsm.Task) (attempt int, text string) {
 	case fsm.IncidentChanged:
 		return 0, incidentText(f)
 	case fsm.StateKept:
-		return 0, "The journal was rebuilt, and the readable parts of the damaged journal remain"
+		return 0, "The journal was rebuilt, and the readable parts of the damaged journal were kept"
 	case fsm.RebuildWritten:
-		return 0, fmt.Sprintf("Part %d of %d of the rebuilt journal is written", f.Part, f.Of)
+		return 0, fmt.Sprintf("Part %d of %d of the rebuilt journal was written", f.Part, f.Of)
 	case fsm.TaskQueued:
 		return 0, "Queued" + standingText(f.Standing)
 	case fsm.StandingChanged:

@@ -125,7 +125,7 @@ func (s Task) others(w *lines, from int) {
 
 // plainly rewords the reasons in journaled verdicts for readers who do not know the policies.
 var plainly = strings.NewReplacer(
-	policy.NotRepeated, "; trying again unchanged would fail in the same way", "the one retry is used up",
+	policy.NotRepeated, "; an unchanged retry would fail in the same way", "the one retry is used up",
 	"the one retry for this reason is used up",
 )
 

@@ -29,7 +29,7 @@ func incidentText(f fsm.IncidentChanged) string {
 	case f.Over:
 		return "The incident is over: " + i.Key
 	case i.Breaker.Held:
-		return fmt.Sprintf("Incident %s: %s. No attempt begins until the program is installed", i.Key, i.Cause)
+		return fmt.Sprintf("Incident %s: %s. No attempt starts until the program is installed", i.Key, i.Cause)
 	case i.Breaker.Opened == 0:
 		return "" // not an incident yet
 	}
