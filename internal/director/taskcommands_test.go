@@ -228,11 +228,11 @@ func TestAddOffersAnIssue(t *testing.T) {
 	}
 	s.until("running", s.inState(key, "Running"))
 	for key, says := range map[string]string{
-		key:                "works on " + key + " already: it is Running",
+		key:                "is already working on " + key + ": it is Running",
 		closed:             closed + " is closed: reopen it first",
 		blocked:            `has the label "agent-blocked"`,
 		repo + "#99":       "GitHub does not show " + repo + "#99",
-		"acme/elsewhere#1": "is not among github.repositories (acme/widgets)",
+		"acme/elsewhere#1": "is not listed in github.repositories (acme/widgets)",
 	} {
 		if a := add(key); !strings.Contains(a.Problem, says) {
 			t.Errorf("%s: %+v, want %q", key, a, says)

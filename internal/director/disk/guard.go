@@ -129,7 +129,7 @@ func Probe(dir string) error {
 
 // failure explains a failed write to the data directory.
 func failure(err error) error {
-	const disk = "the disk of director.data_dir "
+	const disk = "the disk holding director.data_dir "
 	switch {
 	case err == nil:
 		return nil
@@ -170,7 +170,7 @@ func (g *Guard) keepReserve(use Use, room bool) bool {
 // giveUpReserve deletes the reserve, so that the journal can use its space.
 func (g *Guard) giveUpReserve() {
 	if err := os.Remove(filepath.Join(g.Dir, reserveFile)); err == nil {
-		g.Log.Warn("disk of director.data_dir full: released the space that was reserved for the journal " +
+		g.Log.Warn("the disk holding director.data_dir is full: released the space that was reserved for the journal " +
 			"(director.disk_reserve)")
 	}
 }
@@ -193,7 +193,7 @@ func (g *Guard) Ask(ctx context.Context, write bool, patience time.Duration) Sta
 				return l
 			}
 		case <-late.C:
-			return State{Late: fmt.Errorf("the disk of director.data_dir has not answered for %s",
+			return State{Late: fmt.Errorf("the disk holding director.data_dir has not answered for %s",
 				time.Since(g.lookedAt).Round(time.Second))}
 		case <-ctx.Done():
 			return State{Late: context.Cause(ctx)}

@@ -59,7 +59,7 @@ func TestTheDiskOfCheckoutsIsWatched(t *testing.T) {
 	must(t, err)
 	must(t, unix.Fallocate(int(f.Fd()), 0, 0, use[Bytes].Free-4096))
 	must(t, f.Close())
-	if note := d.look(true).Note; !strings.Contains(note, "the disk of director.shared_dir") ||
+	if note := d.look(true).Note; !strings.Contains(note, "the disk holding director.shared_dir") ||
 		!strings.Contains(note, "no new work starts") {
 		t.Errorf("the disk is full, but the guard says %q", note)
 	}

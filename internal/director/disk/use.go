@@ -54,8 +54,8 @@ func (u Use) Percent(kind int) float64 {
 // past returns a message for an operator if the disk is fuller than the watermark, or "".
 func (u Use) past(watermark float64, of string) string {
 	for kind, what := range [...]string{
-		"%.1f %% of the disk of %s is used",
-		"%.1f %% of the inodes on the disk of %s are used",
+		"%.1f %% of the disk holding %s is used",
+		"%.1f %% of the inodes on the disk holding %s are used",
 	} {
 		if k := u[kind]; watermark > 0 && k.Used+k.Free > 0 && u.Room(kind, watermark) <= 0 {
 			return fmt.Sprintf(what+" (director.disk_watermark = %v): no new work starts until space is free",

@@ -89,9 +89,9 @@ func (w *Watch) Settled() { w.seen = false }
 // String explains why an attempt was stopped.
 func (b Blame) String() string {
 	if b.Kind == Files {
-		return fmt.Sprintf("its checkout has %d files and directories, %d more than before, while the disk of %s "+
-			"gained %d", b.own, b.grew, b.of, b.disk)
+		return fmt.Sprintf("its checkout has %d files and directories, %d more than before, while the disk holding "+
+			"%s gained %d", b.own, b.grew, b.of, b.disk)
 	}
-	return fmt.Sprintf("its checkout uses %s of the disk of %s, %s more than before, while that disk gained %s",
+	return fmt.Sprintf("its checkout uses %s of the disk holding %s, %s more than before, while that disk gained %s",
 		units.BytesSize(float64(b.own)), b.of, units.BytesSize(float64(b.grew)), units.BytesSize(float64(b.disk)))
 }

@@ -74,7 +74,7 @@ func summary(ref wire.IssueRef, order *fsm.StartOrder, inReview bool, conflicts 
 // pull request. Checks or reviewers have then rejected the work, and people may have pushed to its branch.
 func advice(order *fsm.StartOrder, inReview bool) string {
 	if order.Action == recovery.FixAttempt && inReview {
-		return "The work is in a pull request already, and the work tree includes commits that people pushed to its " +
+		return "The work is already in a pull request, and the work tree includes commits that people pushed to its " +
 			"branch: keep those commits. The failed checks and review comments are quoted below: address them " +
 			"instead of starting over."
 	}

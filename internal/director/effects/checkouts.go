@@ -258,7 +258,7 @@ func (c *Checkouts) HeldBack(ctx context.Context, worker string) (cause string) 
 	defer cancel()
 	state, there, err := c.Bus.Checkouts().State(ctx, nonceOf(worker))
 	if err != nil {
-		c.Log.Warn("reason for the refusal of a checkout not read", zap.String("worker", worker), zap.Error(err))
+		c.Log.Warn("reason for refusing a checkout not read", zap.String("worker", worker), zap.Error(err))
 	}
 	if err != nil || !there || state.Refused == nil || state.Refused.Worker != worker {
 		return ""

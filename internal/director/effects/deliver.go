@@ -239,8 +239,8 @@ func (d *Delivery) draftNote(behind string, moved bool) string {
 	case len(d.Setup().ValidateStages()) == 0:
 		return "Not validated, because no VALIDATE stage is configured."
 	case behind != "":
-		return "Not validated on today's base branch: the work is " +
-			"" + behind + ", and the budget for attempts is used up."
+		return "Not validated on the current base branch: the work " +
+			"is " + behind + ", and the budget for attempts is used up."
 	case moved:
 		return "Not validated after a merge: the work now includes commits that people pushed to this branch, and " +
 			"the budget for attempts is used up."

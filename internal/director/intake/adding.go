@@ -140,14 +140,14 @@ func (s *Adder) cannotOffer(key fsm.IssueKey, state string) string {
 	repositories := s.Config.Load().GitHub.Repositories
 	switch {
 	case !slices.Contains(repositories, key.Repo()):
-		return key.Repo() + " is not among github.repositories (" + strings.Join(repositories, ", ") +
+		return key.Repo() + " is not listed in github.repositories (" + strings.Join(repositories, ", ") +
 			"): add it there first"
 	case !s.Config.Load().GitHub.Writes:
 		return "github.writes is false, so Retake does not add labels"
 	case unusable:
 		return fmt.Sprint(why)
 	case state != "":
-		return fmt.Sprintf("Retake works on %s already: it is %s", key, state)
+		return fmt.Sprintf("Retake is already working on %s: it is %s", key, state)
 	}
 	return ""
 }
@@ -157,14 +157,14 @@ func (s *Adder) notToOffer(i tracker.Issue) string {
 	names := s.Config.Load().GitHub.Labels
 	switch {
 	case i.IsPullRequest:
-		return i.Key + " is a pull request: Retake works on issues"
+		return i.Key + " is a pull request: Retake works only on issues"
 	case i.State != "open":
 		return i.Key + " is closed: reopen it first"
 	case i.Has(names.Claimed), i.Has(names.Blocked):
 		return fmt.Sprintf("%s has the label %q: another director may be working on it",
 			i.Key, strings.Join(i.Labels, ", "))
 	case i.Has(names.Task):
-		return i.Key + " is offered already, with the label " + names.Task
+		return i.Key + " is already offered, with the label " + names.Task
 	case s.Config.Load().GitHub.IssueAuthors == config.AuthorsTrusted && !i.Trusted:
 		return fmt.Sprintf("%s was written by %s, but github.trusted_authors does not list them (github.issue_authors)",
 			i.Key, i.Author)

@@ -135,7 +135,7 @@ func (s *OnlyWatch) Run(ctx context.Context) error {
 	if s.Only == nil {
 		return nil
 	}
-	s.Log.Info("taking only the issues of --only from the queue, and continuing earlier tasks",
+	s.Log.Info("taking only the issues named by --only from the queue, and continuing earlier tasks",
 		zap.Strings("only", s.Only.Names()))
 	if err := s.findAbsent(ctx); err != nil {
 		return nil

@@ -112,7 +112,7 @@ func (h *Webhooks) take(w http.ResponseWriter, r *http.Request) (status int, out
 		return http.StatusRequestEntityTooLarge, webhookTooLarge, fmt.Errorf("more than %d bytes", webhookBytes)
 	}
 	if err != nil {
-		return http.StatusBadRequest, webhookBroken, errors.New("the body was truncated or came too slowly")
+		return http.StatusBadRequest, webhookBroken, errors.New("the body was truncated or arrived too slowly")
 	}
 	secret, err := h.secret()
 	if err != nil {

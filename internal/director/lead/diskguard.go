@@ -47,7 +47,7 @@ func (g *DiskGuard) Run(ctx context.Context) error {
 		g.Disk.Keep(now)
 		g.logChange(last, now)
 		if last.Failed != nil && now.Failed == nil {
-			g.Reload(errors.New("the disk of director.data_dir can be written again"))
+			g.Reload(errors.New("the disk holding director.data_dir is writable again"))
 		}
 		switch {
 		case what != "" && time.Since(held) >= holdFor/2:
@@ -73,6 +73,6 @@ func (g *DiskGuard) logChange(last, now disk.State) {
 	case what != "" && last.Problem() == "":
 		g.Log.Warn("no new work starts: "+what, zap.Bool("writable", now.Unusable() == nil))
 	case what == "" && last.Problem() != "":
-		g.Log.Info("the disk of director.data_dir is usable again")
+		g.Log.Info("the disk holding director.data_dir is usable again")
 	}
 }

@@ -82,7 +82,7 @@ func (o *Options) doors(ctx context.Context) (doors []netip.AddrPort, ports []ui
 	for one := range strings.SplitSeq(o.BusURL, ",") {
 		u, err := url.Parse(one)
 		if err != nil {
-			return nil, nil, fmt.Errorf("director: address of the bus: %w", err)
+			return nil, nil, fmt.Errorf("director: parse the bus's address: %w", err)
 		}
 		address := net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "4222"))
 		doors, ports = append(doors, resolved(ctx, address)...), append(ports, portOf(address))

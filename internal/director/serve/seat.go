@@ -97,7 +97,7 @@ func (s *Seat) Tables() []page.Table {
 			Head: advise.PolicyHead, Rows: rows,
 		},
 		{
-			Name: "Guards: the budgets of a task", About: "Beyond these budgets, Retake asks a person.",
+			Name: "Guards: a task's budgets", About: "Beyond these budgets, Retake asks a person.",
 			Head: []string{"guard"}, Rows: guards,
 		},
 		{

@@ -86,7 +86,7 @@ func aborted(m *fsm.Machine) string {
 	if why == "" {
 		return ""
 	}
-	return "the policy aborted the run, so no attempt begins: " + why + ": fix the cause, then: director resume"
+	return "the policy aborted the run, so no attempt starts: " + why + ": fix the cause, then: director resume"
 }
 
 // ownersProblem describes the first problem with the machine or its journal, or returns "". It runs on the owner's

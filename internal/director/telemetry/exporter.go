@@ -104,7 +104,7 @@ func otlpHeaders(text string) (map[string]string, error) {
 		name, value, ok := strings.Cut(part, "=")
 		value, err := url.PathUnescape(strings.TrimSpace(value))
 		if name = strings.TrimSpace(name); !ok || name == "" || err != nil {
-			return nil, errors.New("want name=value,name=value with values in percent-encoding")
+			return nil, errors.New("want name=value,name=value with percent-encoded values")
 		}
 		headers[name] = value
 	}

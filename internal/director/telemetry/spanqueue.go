@@ -92,7 +92,7 @@ func (q *spanQueue) Shutdown(ctx context.Context) error {
 		q.sent(len(batch))
 	}
 	if lost := q.lost(); lost > 0 {
-		q.log.Warn("traces lost, because the collector did not accept them before the end",
+		q.log.Warn("traces lost, because the collector did not accept them before the director stopped",
 			zap.String("endpoint", q.endpoint), zap.Int("spans", lost))
 	}
 	q.cancel()

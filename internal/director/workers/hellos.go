@@ -161,7 +161,7 @@ func (h *Hellos) Fence(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	h.answer(e.Token, e.Worker, nil)
 	if e.Unheard != 0 {
 		if err := h.Bus.Reports().Unheard(ctx, e.Worker, e.Unheard); err != nil {
-			h.Log.Warn("answer to a report's sender not sent", zap.String("worker", e.Worker), zap.Error(err))
+			h.Log.Warn("reply to a report's sender not sent", zap.String("worker", e.Worker), zap.Error(err))
 		}
 	}
 	return fsm.EffectEnded{}
