@@ -49,7 +49,7 @@ const (
 		"platform.openai.com/docs/api-reference/responses-streaming"
 	edgeDocs    = "developers.cloudflare.com/support/troubleshooting/http-status-codes"
 	nginxSource = "github.com/nginx/nginx: src/http/ngx_http_special_response.c"
-	transport   = "RFC 9293, RFC 9112: failures of a network"
+	transport   = "RFC 9293, RFC 9112: network failures"
 )
 
 // once gives each answer once and then lets the model work.
@@ -67,7 +67,7 @@ var Cases = slices.Concat(
 // passedCases are failures from which a good agent recovers.
 var passedCases = []Case{
 	{
-		Name: "ok", About: "everything works", Source: "the providers' references of their endpoints",
+		Name: "ok", About: "everything works", Source: "the providers' endpoint references",
 		answers: always(works),
 	},
 	{
@@ -254,7 +254,7 @@ var accountCases = []Case{
 		})),
 	},
 	{
-		Name: "model-access", About: "the project may not use the model", Source: docs,
+		Name: "model-access", About: "the project has no access to the model", Source: docs,
 		Reason: recovery.PermissionDenied, Or: []recovery.Reason{recovery.InvalidConfig},
 		answers: always(fails(perProvider{
 			openAI(403, "invalid_request_error", "model_not_found",
@@ -332,7 +332,7 @@ var quotaCases = []Case{
 		})),
 	},
 	{
-		Name: "insufficient-quota", About: "429: the quota of the account is used up", Source: docs,
+		Name: "insufficient-quota", About: "429: the account's quota is used up", Source: docs,
 		Reason: recovery.QuotaExhausted,
 		answers: always(fails(perProvider{
 			openAI(429, "insufficient_quota", "insufficient_quota",

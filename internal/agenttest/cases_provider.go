@@ -19,7 +19,7 @@ var limitCases = []Case{
 		answers: always(fails(perMinute(time.Hour))),
 	},
 	{
-		Name: "rate-limit-bare", About: "429 without a header for the wait", Source: limitDocs,
+		Name: "rate-limit-bare", About: "429 without a header that states the wait", Source: limitDocs,
 		Reason: recovery.RateLimited,
 		answers: always(fails(perProvider{
 			openAI(429, "requests", "rate_limit_exceeded", "Rate limit reached for requests"),
@@ -29,7 +29,7 @@ var limitCases = []Case{
 		})),
 	},
 	{
-		Name: "rate-limit-text", About: "429 with the wait in the text only", Source: limitDocs,
+		Name: "rate-limit-text", About: "429 with the wait only in the text", Source: limitDocs,
 		Reason: recovery.RateLimited, Wait: 6600 * time.Millisecond,
 		answers: always(fails(perProvider{
 			openAI(429, "tokens", "rate_limit_exceeded", "Rate limit reached for gpt-4.1 in organization org-standin "+

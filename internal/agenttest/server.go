@@ -137,7 +137,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	switch {
 	case c == nil:
-		http.Error(w, "the stand-in has no case "+name, http.StatusNotFound)
+		http.Error(w, "the fake provider has no case "+name, http.StatusNotFound)
 		return
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusBadRequest)

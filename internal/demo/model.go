@@ -28,7 +28,7 @@ type model struct {
 func openModel(ctx context.Context, host string, resets int) (*model, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
-		return nil, fmt.Errorf("demo: stand-in for a model: %w", err)
+		return nil, fmt.Errorf("demo: start the fake model provider: %w", err)
 	}
 	m := &model{url: "http://" + l.Addr().String(), resets: resets}
 	m.server.Handler, m.server.ReadTimeout = m, requestTimeout

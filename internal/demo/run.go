@@ -78,7 +78,7 @@ func (r *run) run(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = r.director.Stop() }()
-	r.print("the director is running; it may write to the stand-in once a second")
+	r.print("the director is running; it may write to the fake GitHub once a second")
 	r.changed = time.Now()
 	r.killTimer = time.NewTimer(time.Hour)
 	defer r.killTimer.Stop()

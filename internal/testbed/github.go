@@ -78,7 +78,7 @@ func OpenGitHub(ctx context.Context, o GitHubOptions) (*GitHub, error) {
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, fmt.Errorf("testbed: stand-in for GitHub: %w", err)
+		return nil, fmt.Errorf("testbed: start the fake GitHub: %w", err)
 	}
 	handler := http.Handler(s)
 	if o.Front != nil {

@@ -118,7 +118,7 @@ func (f *files) decode(path string) (all []Vector) {
 			continue
 		}
 		if extra := unknownField(raw, &v); extra != "" {
-			f.problem("%s: unknown field %s of a vector", name(path), extra)
+			f.problem("%s: unknown field %s in a vector", name(path), extra)
 		}
 		all = append(all, v)
 	}
@@ -130,7 +130,7 @@ func (f *files) readVectors(path string, fields map[string][]string) bool {
 	for _, v := range f.decode(path) {
 		kind := v.kind()
 		if met, ok := fields[kind]; !ok {
-			f.problem("%s: unknown kind of vectors: %s", name(path), kind)
+			f.problem("%s: unknown vector kind: %s", name(path), kind)
 		} else if f.compare(kind, v.shape(), met) {
 			f.vectors = append(f.vectors, v)
 		}
@@ -224,7 +224,7 @@ func (f *files) readCorpus(path string) bool {
 			continue
 		}
 		if extra := unknownField(raw, &l); extra != "" {
-			f.problem("%s: unknown field %s of a line", name(path), extra)
+			f.problem("%s: unknown field %s in a line", name(path), extra)
 		}
 		f.lines = append(f.lines, l)
 	}

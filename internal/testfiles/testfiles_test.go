@@ -63,7 +63,7 @@ func put(t *testing.T, dir, path, text string) {
 }
 
 var readerMeetsTheUnknownCases = []string{
-	"vectors/003.json: unknown field \"mood\" of a vector",
+	"vectors/003.json: unknown field \"mood\" in a vector",
 	"vectors/003.json: vector 10 is unreadable (json: cannot unmarshal number into Go struct field Vector.id of " +
 		"type string)",
 	"vectors/003.json: vector 11 is unreadable (json: cannot unmarshal string into Go value of type " +
@@ -71,11 +71,11 @@ var readerMeetsTheUnknownCases = []string{
 	"vectors of kind 003 exit_code: unknown shape, input.has_failures is string",
 	"vectors of kind 003 exit_code: unknown field input.weather",
 	"vectors of kind 003 exit_code: unknown shape, expected is array",
-	"vectors/003.json: unknown kind of vectors: 003 omen",
-	"vectors/005.json: unknown kind of vectors: 005 exit_code",
+	"vectors/003.json: unknown vector kind: 003 omen",
+	"vectors/005.json: unknown vector kind: 005 exit_code",
 	"vectors/006.json: not a list of vectors",
 	"vectors/notes.txt: no test reads this kind of file",
-	"corpus/more.jsonl: unknown field \"colour\" of a line",
+	"corpus/more.jsonl: unknown field \"colour\" in a line",
 	"corpus/more.jsonl:4: unreadable: unexpected end of JSON input",
 	"corpus/table.csv: no test reads this kind of file",
 	"webhooks/broken.json: not JSON",

@@ -52,8 +52,9 @@ func main() {
 func parse() settings {
 	var s settings
 	cache, _ := os.UserCacheDir() // without a default, --agents must be given
-	flag.StringVar(&s.bin, "bin", "bin", "`directory` of the programs worker and agentloop")
-	flag.StringVar(&s.agents, "agents", filepath.Join(cache, "retake", "agents"), "`directory` of the installed agents")
+	flag.StringVar(&s.bin, "bin", "bin", "`directory` that contains the programs worker and agentloop")
+	flag.StringVar(&s.agents, "agents", filepath.Join(cache, "retake", "agents"), "`directory` that contains the "+
+		"installed agents")
 	flag.StringVar(&s.out, "o", "docs/specs/agents-matrix.md", "`file` to write; - means standard output")
 	flag.StringVar(&s.only, "only", "", "run only these `agents`, e.g. agentloop,crush")
 	flag.StringVar(&s.cases, "cases", "", "run only these `cases`")
