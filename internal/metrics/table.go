@@ -206,7 +206,7 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_reblocks_total", Kind: Counter, Labels: []string{"reason"},
-		Help: "Questions in a claim with an earlier answered question",
+		Help: "Questions in a claim in which an earlier question was answered",
 		Means: "`reason` belongs to the new question. Divided by the number of answers " +
 			"(`retake_time_to_human_seconds_count{answer=\"answered\"}`), it is the re-block rate. In a claim that " +
 			"an earlier process began, the end of an incident and a repeated delivery also count as answers.",

@@ -27,7 +27,7 @@ var ErrDiskFails = errors.New("workspace: disk fails")
 var ErrRefused = errors.New("workspace: the remote's rules refuse the push")
 
 // ErrNotPermitted means that a push is refused because the token lacks a permission. It wraps ErrRefused.
-var ErrNotPermitted = fmt.Errorf("workspace: the token may not push this: %w", ErrRefused)
+var ErrNotPermitted = fmt.Errorf("workspace: the token is not allowed to push this: %w", ErrRefused)
 
 // ErrNotThere means that the remote lacks a repository or branch, which is a configuration error.
 var ErrNotThere = errors.New("workspace: no such repository or branch")

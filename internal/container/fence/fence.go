@@ -111,7 +111,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	}
 	if len(t.Batches) > 0 || len(t.Listen)+len(t.Dial) == 0 { // not in the containers of a trial, which lack the right
 		if err := removeStale(TablePrefix); err != nil {
-			fmt.Fprintln(stderr, "worker fence: tables of removed networks:", err)
+			fmt.Fprintln(stderr, "worker fence: remove the tables of removed networks:", err)
 		}
 	}
 	done.Missing = t.missing()

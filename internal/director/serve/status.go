@@ -94,7 +94,7 @@ func aborted(m *fsm.Machine) string {
 func (s *Status) ownersProblem(m *fsm.Machine) string {
 	problem := cmp.Or(s.slowJournal(), aborted(m))
 	if missing := m.MissingPrograms(); missing != "" && problem == "" {
-		problem = "a program that a stage runs is missing, so no attempt begins: " + missing + ". " + fsm.SupplyPrograms
+		problem = "a program that a stage runs is missing, so no attempt starts: " + missing + ". " + fsm.SupplyPrograms
 	}
 	return problem
 }

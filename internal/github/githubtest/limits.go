@@ -73,8 +73,8 @@ func (s *gate) secondary(b *budget, r *http.Request) (which string) {
 		count(&b.spent.rest, hour/60, points, restPoints, "points")
 	}
 	if content := contentOf(r); content > 0 {
-		count(&b.spent.minute, hour/60, content, contentByMinute, "content of a minute")
-		count(&b.spent.hour, hour, content, contentByHour, "content of an hour")
+		count(&b.spent.minute, hour/60, content, contentByMinute, "content per minute")
+		count(&b.spent.hour, hour, content, contentByHour, "content per hour")
 	}
 	if which != "" {
 		s.throttled++

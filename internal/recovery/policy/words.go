@@ -78,7 +78,7 @@ var conditionWords = map[Condition]string{
 }
 
 // NotRepeated is the end of a verdict's explanation if another unchanged attempt would fail in the same way.
-const NotRepeated = "; the same again fails the same way"
+const NotRepeated = "; an unchanged attempt would fail the same way"
 
 // describeExhausted explains why the ladder does not have a step for the failure. It states that a repetition would
 // fail in the same way only if that is true under any policy.
