@@ -23,7 +23,7 @@ var operatorPolicies = []struct {
 	{`director policy check`, 0, "director: ok, with the built-in limits\n"},
 	{`director policy check p.toml`, 0, "p.toml: ok, with the built-in limits\n"},
 	{`director policy check ./p.toml --set recovery.paid_call_budget=2`, 0, "./p.toml: ok, with the limits " +
-		"of --set\n"},
+		"set with --set\n"},
 	{
 		`director policy check p.toml -c c.toml`, 0,
 		"warning: guards.max_retries = 7 is not used: the configuration's director.max_retries = 4 applies\n  " +
@@ -41,12 +41,12 @@ var operatorPolicies = []struct {
 	{`director policy show -c of-p.toml | head -3`, 0, "policy   p\nbackoff  1s ×2 up to 30s, full jitter\n" +
 		"guards   max_retries             7 re-dispatches for any cause except rate limits, then escalate\n"},
 	{`director policy show --policy p.toml -c c.toml | tail -2`, 0, "warning: guards.max_retries = 7 is not " +
-		"used: director.max_retries = 4 of the configuration applies\n  (left out there: uses the policy's " +
+		"used: the configuration's director.max_retries = 4 applies\n  (left out there: uses the policy's " +
 		"value)\n"},
 	{
 		`director policy show --policy p.toml -c c.toml --json | tail -4`, 0,
-		"  \"warnings\": [\n    \"guards.max_retries = 7 is not used: director.max_retries = 4 of the " +
-			"configuration applies (left out there: uses the policy's value)\"\n  ]\n}\n",
+		"  \"warnings\": [\n    \"guards.max_retries = 7 is not used: the configuration's director.max_retries " +
+			"= 4 applies (left out there: uses the policy's value)\"\n  ]\n}\n",
 	},
 	{
 		`director config check -c of-p.toml --set director.max_retries=4 | grep warning`, 0,
