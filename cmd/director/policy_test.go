@@ -26,8 +26,8 @@ var operatorPolicies = []struct {
 		"set with --set\n"},
 	{
 		`director policy check p.toml -c c.toml`, 0,
-		"warning: guards.max_retries = 7 is not used: the configuration's director.max_retries = 4 applies\n  " +
-			"(left out there: uses the policy's value)\np.toml: ok, with the limits of c.toml\n",
+		"warning: guards.max_retries = 7 is unused, because the configuration's director.max_retries = 4\n  " +
+			"applies (left out there: uses the policy's value)\np.toml: ok, with the limits of c.toml\n",
 	},
 	{`director policy check -c of-p.toml`, 0, "p.toml: ok, with the limits of of-p.toml\n"},
 	{`director policy check p.toml -c of-odd.toml`, 0, "p.toml: ok, with the limits of of-odd.toml\n"},
@@ -40,17 +40,17 @@ var operatorPolicies = []struct {
 	{`director policy check p.toml --policy p.toml`, 2, "policy check p.toml --policy p.toml: name only one file\n"},
 	{`director policy show -c of-p.toml | head -3`, 0, "policy   p\nbackoff  1s ×2 up to 30s, full jitter\n" +
 		"guards   max_retries             7 re-dispatches for any cause except rate limits, then escalate\n"},
-	{`director policy show --policy p.toml -c c.toml | tail -2`, 0, "warning: guards.max_retries = 7 is not " +
-		"used: the configuration's director.max_retries = 4 applies\n  (left out there: uses the policy's " +
+	{`director policy show --policy p.toml -c c.toml | tail -2`, 0, "warning: guards.max_retries = 7 is " +
+		"unused, because the configuration's director.max_retries = 4\n  applies (left out there: uses the policy's " +
 		"value)\n"},
 	{
 		`director policy show --policy p.toml -c c.toml --json | tail -4`, 0,
-		"  \"warnings\": [\n    \"guards.max_retries = 7 is not used: the configuration's director.max_retries " +
+		"  \"warnings\": [\n    \"guards.max_retries = 7 is unused, because the configuration's director.max_retries " +
 			"= 4 applies (left out there: uses the policy's value)\"\n  ]\n}\n",
 	},
 	{
 		`director config check -c of-p.toml --set director.max_retries=4 | grep warning`, 0,
-		"warning: guards.max_retries = 7 is not used: …",
+		"warning: guards.max_retries = 7 is unused, …",
 	},
 	{
 		`director config check -c of-odd.toml | grep warning`, 0,

@@ -26,7 +26,7 @@ func replayCommand(o *options) *cobra.Command {
 	var r replaying
 	c := &cobra.Command{
 		Use: "replay [ISSUE]", Args: needs(cobra.MaximumNArgs(1), "want one issue, or none for all"),
-		Short: "Compare past decisions with those of another policy, other rules or other limits",
+		Short: "Compare past decisions with another policy, other rules or other limits",
 		Long: "Replay the journal, including archived batches, and decide on all its failures again under another " +
 			"policy, other rules or other limits. The output lists\nthe differences, by count and by case. Without " +
 			"alternatives, the current configuration decides. The command makes no changes, and a director may be " +

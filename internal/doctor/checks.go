@@ -28,8 +28,8 @@ type check struct {
 
 // checks lists all checks in the order in which they run and appear. To add a check, add a row.
 var checks = []check{
-	{name: "configuration", needs: Offline, about: "The file exists and its keys are valid. Lists settings that have " +
-		"no effect.", look: lookConfiguration},
+	{name: "configuration", needs: Offline, about: "The file exists and its keys are valid. Lists ineffective " +
+		"settings.", look: lookConfiguration},
 	{
 		name: "work", needs: Offline, about: "Repositories and stages are set.",
 		look: lookNeeds("github.repositories", "stage"),
@@ -64,8 +64,8 @@ var checks = []check{
 		look: lookClock,
 	},
 	{
-		name: "rights", needs: NeedsGitHub, about: "A classic token's scopes, an App's permissions, and the token's " +
-			"expiry.",
+		name: "rights", needs: NeedsGitHub, about: "Scopes of a classic token, permissions of an App, and the " +
+			"token's expiry date.",
 		look: lookRights,
 	},
 	{name: "repositories", needs: NeedsGitHub, about: "Each repository exists, accepts issues and pushes, and grants " +

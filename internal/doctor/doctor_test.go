@@ -61,7 +61,10 @@ var findings = map[string]struct {
 		func(p *played) { delete(p.env, "GITHUB_TOKEN") }, "credential", Problem,
 		"GITHUB_TOKEN is empty or not set",
 	},
-	"nothing asked": {func(p *played) { delete(p.env, "GITHUB_TOKEN") }, "github", NotTried, "see the credential check"},
+	"nothing asked": {
+		func(p *played) { delete(p.env, "GITHUB_TOKEN") }, "github", NotTried,
+		"see the credential check",
+	},
 	"no variable": {
 		func(p *played) { delete(p.env, "ANTHROPIC_API_KEY") }, "variables", Problem,
 		"ANTHROPIC_API_KEY is not set",

@@ -78,7 +78,7 @@ func line(at time.Time, f fsm.Fact, t *fsm.Task) (attempt int, text string) {
 	case fsm.IncidentChanged:
 		return 0, incidentText(f)
 	case fsm.StateKept:
-		return 0, "The journal was rebuilt, and the readable parts of the damaged journal were kept"
+		return 0, "The journal was rebuilt, and Retake kept the readable parts of the damaged journal"
 	case fsm.RebuildWritten:
 		return 0, fmt.Sprintf("Part %d of %d of the rebuilt journal was written", f.Part, f.Of)
 	case fsm.TaskQueued:

@@ -215,7 +215,7 @@ func stopObeyed(s harness) {
 		s.Errorf("took %v of a grace period of %v", took, 2*patience)
 	}
 	if !strings.HasSuffix(string(exit.Stdout), "bye\n") {
-		s.Errorf("stdout = %q, want its last line too", exit.Stdout)
+		s.Errorf("stdout = %q, want the last line as well", exit.Stdout)
 	}
 }
 

@@ -30,7 +30,7 @@ func welcomesTheCurrent(h *history, p *process, e fsm.Effect) string {
 		return fmt.Sprintf("p%d welcomes %s, which is an earlier attempt", p.id, e.Worker)
 	}
 	if c.state == fsm.Starting {
-		return fmt.Sprintf("%s is welcomed, although the journal has it in Starting", e.Worker)
+		return fmt.Sprintf("%s is welcomed, although the journal says Starting", e.Worker)
 	}
 	return ""
 }

@@ -265,8 +265,8 @@ var invariants = []Invariant{
 	},
 	{
 		Name: cleanlyValidated, Says: "with clean validation, only an attempt without an agent that reported success " +
-			"leads to a delivery, and exactly the validated work is delivered. Each attempt states at its start " +
-			"whether another one validates it, and each validation follows an agent's success, a charge or a wait",
+			"leads to a delivery, and exactly the validated work is delivered. Each attempt states at its start if " +
+			"another one validates it, and each validation follows an agent's success, a charge or a wait",
 		fact:    several(on(leavesValidation), on(handsInValidated), onClaim(deliversValidated)),
 		carried: handsInTheValidated,
 	},

@@ -187,7 +187,7 @@ var classifyOrderCases = []struct {
 	{
 		"a check that was killed",
 		recovery.Evidence{Stage: "VALIDATE", ExitCode: exit(137), Stderr: "layout: 3 of 9"},
-		recovery.Unknown, "3 of 9 (killed by SIGKILL, because memory ran out, or by another program)",
+		recovery.Unknown, "3 of 9 (killed by SIGKILL: memory ran out, or another program sent it)",
 	},
 	{"a check without a network", recovery.Evidence{
 		Stage: "VALIDATE", ExitCode: exit(1),

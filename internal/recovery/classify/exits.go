@@ -133,10 +133,9 @@ func (q *classification) check() (recovery.Finding, bool) {
 	case code == codeKilled && q.testsRan():
 		f.Reason, f.Cause = recovery.TestsFailed, quote+" (SIGKILL ended the tests; memory ran out, or a test sent it)"
 	case code == codeKilled:
-		f.Reason, f.Cause = recovery.Unknown, quote+" (killed by SIGKILL, because memory ran out, or by another "+
-			"program)"
+		f.Reason, f.Cause = recovery.Unknown, quote+" (killed by SIGKILL: memory ran out, or another program sent it)"
 	case code == codeTerminated:
-		f.Reason, f.Cause = recovery.Unknown, quote+" (ended by SIGTERM, because of a deadline, or by another program)"
+		f.Reason, f.Cause = recovery.Unknown, quote+" (ended by SIGTERM, from a deadline or another program)"
 	case slices.Contains(codesOfCrashes, code):
 		f.Reason = recovery.TestsFailed
 	}

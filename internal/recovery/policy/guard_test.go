@@ -163,7 +163,8 @@ func TestForbids(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
-	if why := p.Forbids(recovery.Tally{Redispatches: 3}); why != "director.max_retries = 3 used up, counting all causes" {
+	if why := p.Forbids(recovery.Tally{Redispatches: 3}); why !=
+		"director.max_retries = 3 used up, counting all causes" {
 		t.Error(why)
 	}
 }

@@ -123,8 +123,8 @@ func (p *Policy) Overruled(l Limits) []string {
 	for _, r := range limitRows {
 		is, holds := r.guard(&g), r.limit(&l)
 		if slices.Contains(p.explicitKeys, r.bound) && l.holds(r.bound) && is != holds {
-			lines = append(lines, "guards."+string(r.bound)+" = "+plain(is)+" is not used: the configuration's "+r.key+
-				" = "+plain(holds)+" applies ("+r.leave+": uses the policy's value)")
+			lines = append(lines, "guards."+string(r.bound)+" = "+plain(is)+" is unused, because the "+
+				"configuration's "+r.key+" = "+plain(holds)+" applies ("+r.leave+": uses the policy's value)")
 		}
 	}
 	if slices.Contains(p.explicitKeys, BoundBackoff) && p.usesConfigBackoff && l.holds(BoundBackoff) &&
