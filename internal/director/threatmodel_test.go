@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// TestThreatModelNamesWhatExists checks that every row of attacks in SECURITY.md names a test, or a row of the attacks,
+// TestThreatModelNamesWhatExists checks that every row in docs/specs/attacks.md names a test, or a row of the attacks,
 // and that all of them exist.
 func TestThreatModelNamesWhatExists(t *testing.T) {
-	page, err := os.ReadFile(root + "/SECURITY.md")
+	page, err := os.ReadFile(root + "/docs/specs/attacks.md")
 	if err != nil {
 		t.Fatal(err)
 	}
