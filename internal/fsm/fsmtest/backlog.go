@@ -160,7 +160,7 @@ func (h *history) waitedFor(c *claim, at time.Time) string {
 // takesTurns checks that the next claim is in the repository that has waited longest since its last claim, unless a
 // worker is already in that repository. A long queue therefore cannot starve a short one, even with a single worker.
 func takesTurns(r record) string {
-	if len(r.p.m.Incidents()) > 0 {
+	if r.hasIncident() {
 		return ""
 	}
 	working, heads := map[string]bool{}, map[string]*claim{}

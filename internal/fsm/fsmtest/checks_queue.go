@@ -98,7 +98,7 @@ func capsKept(r record, m fsm.Moved) string {
 // longestWaiter checks that the claim with the longest wait is next. It compares claims of one repository, and only
 // without caps or incidents.
 func longestWaiter(r record) string {
-	if len(r.p.m.Incidents()) > 0 {
+	if r.hasIncident() {
 		return ""
 	}
 	c := r.c

@@ -28,7 +28,7 @@ var sharedMutants = []mutant{
 	{
 		"a priority keeps waiting", "fsm/schedule.go",
 		"since.Add(-time.Duration(", "since.Add(time.Duration(",
-		[]string{"TheLongestWaiterGoesFirst"},
+		[]string{"TheLongestWaiterGoesFirst", reposTakeTurns},
 		false,
 	},
 	{

@@ -14,12 +14,19 @@ type softView struct {
 	late   time.Duration        // the director's delay, as last reported
 	heard  map[string]time.Time // time of the last message, even if the machine has not received it, by worker
 	last   time.Time            // time of the last step
+	ailing time.Time            // time of the last step that began with an incident
 	listed map[string]time.Time // time of the last list that contains the container, by attempt
 	probed map[string]time.Time // when the last unanswered probe was sent, by attempt
 	fenced map[string]time.Time // by unknown worker, or its container: when it was last answered
 
 	edits  map[fsm.IssueKey]*fsm.Effect // running edits of comments about failing deliveries
 	edited []string                     // ids of edits with a known outcome
+}
+
+// hasIncident reports whether the machine had an incident when it decided a fact, or has one now. The journal contains
+// the fact later, when the incident may be over.
+func (r record) hasIncident() bool {
+	return len(r.p.m.Incidents()) > 0 || !r.p.soft.ailing.Before(r.at)
 }
 
 // record is a journaled fact before the model applies it.
@@ -162,6 +169,9 @@ func (h *history) stepping(p *process, at time.Time, body fsm.EventBody) {
 		h.twin = deep.Clone(decisive, p.m)
 	}
 	now, s := latest(p.m.Now(), at), p.soft
+	if len(p.m.Incidents()) > 0 {
+		s.ailing = now
+	}
 	switch b := body.(type) {
 	case fsm.Booted, fsm.DirectorResumed:
 		s.grace = now.Add(2 * heartbeatTTL)
