@@ -71,8 +71,9 @@ func (w auditor) auditSilent(t *table, runs []*agentRun) {
 				took = min(took, x.at.Sub(s.at))
 			}
 		}
-		t.took(noticed, took)
-		if took > w.ttl+s.within {
+		if took <= w.ttl+s.within {
+			t.took(noticed, took)
+		} else {
 			t.bad("silent workers noticed late", fmt.Sprintf("%s after %v, with a TTL of %v", s.Attempt, took, w.ttl))
 		}
 	}

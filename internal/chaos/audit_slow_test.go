@@ -87,3 +87,29 @@ func TestSuspected(t *testing.T) {
 		}
 	}
 }
+
+// A silenced worker counts as late if the director suspected it too late or never, unless it had finished its work.
+func TestSilent(t *testing.T) {
+	at := func(seconds int64) time.Time { return time.Unix(1_800_000_000+seconds, 0) }
+	began, finished := one(runBegan, "1", "x-1"), one(runFinished, "1", "x-1")
+	for _, c := range []struct {
+		name      string
+		runs      []*agentRun
+		suspected []suspicion
+		late      int
+	}{
+		{"in time", lines(began), []suspicion{{"a/b#1", 1, at(5)}}, 0},
+		{"late", lines(began), []suspicion{{"a/b#1", 1, at(6)}}, 1},
+		{"another attempt", lines(began), []suspicion{{"a/b#1", 2, at(4)}}, 1},
+		{"never", lines(began), nil, 1},
+		{"finished", lines(began, finished), nil, 0},
+	} {
+		w := &world{kind: kind{ttl: 3 * time.Second}, suspected: c.suspected}
+		w.silenced = []silent{{testbed.Worker{Task: "a/b#1", Attempt: "x-1"}, at(0), 2 * time.Second}}
+		sum := newTable()
+		auditor{w}.auditSilent(sum, c.runs)
+		if got := sum.count["silent workers noticed late"]; got != c.late {
+			t.Errorf("%s: %d late, want %d", c.name, got, c.late)
+		}
+	}
+}

@@ -177,8 +177,18 @@ type silent struct {
 	within time.Duration // maximum time after the TTL until the director notices it: noticeTime on an idle machine
 }
 
-// silenceWorker stops a worker permanently, and waits until the director must have noticed.
+// silenceWorker stops a worker permanently, and waits until the director must have noticed. It first waits for two TTLs
+// after the last slow period, in which the director excuses silence.
 func silenceWorker(ctx context.Context, w *world, r *rand.Rand) (string, error) {
+	w.mu.Lock()
+	excused := time.Duration(0)
+	if n := len(w.slow); n > 0 {
+		excused = max(0, time.Until(w.slow[n-1].to.Add(2*w.ttl)))
+	}
+	w.mu.Unlock()
+	if err := testbed.Pause(ctx, excused); err != nil {
+		return "", err
+	}
 	occupy(ctx, w, r)
 	v, ok := w.victim(ctx, r)
 	if !ok {
