@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -315,6 +316,29 @@ func TestDraftsWhatToolsObey(t *testing.T) {
 	if !first.Draft || !s.github.Issue(pull).Draft {
 		t.Error("the pull request is not a draft")
 	}
+}
+
+// TestAReadyPullRequestBecomesADraftAgain checks that one more file that steers tools makes a pull request a draft,
+// although a person marked it as ready.
+func TestAReadyPullRequestBecomesADraftAgain(t *testing.T) {
+	t.Parallel()
+	s := withReviews(newHarness(t, func(ctx context.Context, a *fakeWorker) int {
+		path := "part" + strconv.Itoa(a.plan.Attempt) + "/AGENTS.md"
+		if (unsafePatch{path: path, text: "x\n"}).leave(a.checkout) != nil {
+			return 1
+		}
+		return a.work(ctx)
+	}))
+	key := s.github.CreateIssue(repo, "octocat", "Add a frobnicator", "please", "agent-task")
+	s.start()
+	pull := s.pull()
+	s.until("in review", s.inState(key, "InReview"))
+	s.github.SetDraft(pull, "octocat", false)
+	s.github.Review(pull, "octocat", "CHANGES_REQUESTED", "Call it gadget.")
+	s.until("a draft with the other file", func() bool {
+		now := s.github.Issue(pull)
+		return now.Draft && strings.Contains(now.Body, "part2/AGENTS.md")
+	})
 }
 
 // TestAsksWhatToolsObeyWithoutDrafts checks that a person decides about such files if the delivery is only a branch,

@@ -226,3 +226,33 @@ func TestPullRequestsHoldWhateverTheySay(t *testing.T) {
 		}
 	})
 }
+
+// A person who marked a draft as ready has not seen a file that a later delivery adds, so it becomes a draft again.
+func TestANewReasonForADraft(t *testing.T) {
+	inWorld(t, func(w *world) {
+		ctx, c := w.Context(), w.client("retake-bot")
+		w.claimed(c)
+		req := watched(w)
+		req.Draft, req.Asked = true, []pages.AskedLine{{Path: "AGENTS.md", Why: "agents"}}
+		_, err := c.Deliveries.Deliver(ctx, req)
+		w.must(err)
+		w.sim.SetDraft(testPull, "acme", false)
+		w.must(takeBack(ctx, w, c))
+		again := watched(w)
+		again.Number, again.Draft, again.Asked, again.Summary = 2, true, req.Asked, "Better."
+		_, err = c.Deliveries.Deliver(ctx, again)
+		w.must(err)
+		if pr := w.sim.Issue(testPull); pr.Draft || !strings.Contains(pr.Body, "> Better.") {
+			w.Errorf("a delivery of the same files: %+v", pr)
+		}
+		w.must(takeBack(ctx, w, c))
+		again.Asked = append(again.Asked, pages.AskedLine{Path: ".vscode/tasks.json", Why: "editor"})
+		for range 2 {
+			_, err = c.Deliveries.Deliver(ctx, again)
+			w.must(err)
+			if pr := w.sim.Issue(testPull); !pr.Draft || !strings.Contains(pr.Body, ".vscode/tasks.json") {
+				w.Errorf("a delivery of one more file: %+v", pr)
+			}
+		}
+	})
+}

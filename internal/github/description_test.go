@@ -108,6 +108,10 @@ var livesOfPulls = []exchange{
 	},
 	{
 		"POST", "../graphql",
+		`{"query":"mutation($id: ID!) { convertPullRequestToDraft(input: {pullRequestId: $id}) { pullRequest { isDraft } } }","variables":{"id":"{node}"}}`, 200, `"isDraft":true`, "",
+	},
+	{
+		"POST", "../graphql",
 		`{"query":"mutation { markPullRequestReadyForReview(input: {pullRequestId: \"{node}\"}) { pullRequest { isDraft } } }"}`, 200, `"isDraft":false`, "",
 	},
 	{

@@ -89,8 +89,7 @@ func (c *Deliveries) createPullRequest(ctx context.Context, t tracker.Thread, re
 	if found, again := c.ownPullRequest(ctx, t, req); again == nil && found != nil {
 		return found, nil // another client was faster
 	}
-	if req.Draft && strings.Contains(strings.ToLower(api.Detail(err).Message),
-		"draft pull requests are not supported") {
+	if req.Draft && draftsUnsupported(api.Detail(err).Message) {
 		fresh.Draft = nil // the repository's plan does not support drafts; the text explains the state
 		pr, _, err = c.conn.Lane(gate.Completion).PullRequests.Create(ctx, t.Owner, t.Repo, fresh)
 	}
@@ -128,8 +127,8 @@ func (c *Deliveries) sendPullRequest(ctx context.Context, t tracker.Thread, fres
 	return &gh.PullRequest{Number: &made.PullRequest.Number, HTMLURL: &made.PullRequest.URL}, nil
 }
 
-// updatePullRequest rewrites our text in an open pull request, and marks a draft as ready for review. It leaves the
-// title unchanged, and any text that lacks our marker.
+// updatePullRequest rewrites our text in an open pull request, and marks a draft as ready for review. A new reason
+// makes it a draft again. updatePullRequest leaves the title unchanged, and any text that lacks our marker.
 func (c *Deliveries) updatePullRequest(ctx context.Context, t tracker.Thread, req Request, pr *gh.PullRequest) error {
 	if pr.GetState() != "open" || !c.wroteBody(t, req, pr) {
 		return nil
@@ -137,6 +136,11 @@ func (c *Deliveries) updatePullRequest(ctx context.Context, t tracker.Thread, re
 	body, err := c.PullRequestBody(t, req)
 	if err != nil {
 		return err
+	}
+	if req.Draft && !pr.GetDraft() && newNotice(pr.GetBody(), body) { // before the edit, which hides the difference
+		if err := c.setDraft(ctx, pr, true); err != nil {
+			return err
+		}
 	}
 	if !tracker.SameText(body, pr.GetBody()) {
 		edited, _, err := c.conn.Lane(gate.Completion).PullRequests.Edit(ctx, t.Owner, t.Repo, pr.GetNumber(),
@@ -146,7 +150,7 @@ func (c *Deliveries) updatePullRequest(ctx context.Context, t tracker.Thread, re
 		}
 	}
 	if pr.GetDraft() && !req.Draft {
-		return c.markReady(ctx, pr)
+		return c.setDraft(ctx, pr, false)
 	}
 	return nil
 }
@@ -163,30 +167,57 @@ func (c *Deliveries) PullRequestBody(t tracker.Thread, req Request) (string, err
 	return tracker.WithMarker(c.deliveryMark(req), c.text.MessagePage("pullrequest", PullRequestPage{req, t.Number}))
 }
 
-const readyMutation = `mutation($id: ID!) { markPullRequestReadyForReview(input: {pullRequestId: $id}) { pullRequest { isDraft } } }`
+// newNotice reports whether the notice that precedes the reference to the issue has a line that it lacked before. A
+// person who marked a draft as ready has read the earlier lines only.
+func newNotice(before, now string) bool {
+	notice := func(body string) string { text, _, _ := strings.Cut(body, "Refs #"); return text }
+	for line := range strings.Lines(notice(now)) {
+		if line = strings.TrimSpace(line); line != "" && !strings.Contains(notice(before), line) {
+			return true
+		}
+	}
+	return false
+}
 
-// markReady ends the draft state. REST has no call for this.
-func (c *Deliveries) markReady(ctx context.Context, pr *gh.PullRequest) error {
+// GraphQL mutations that change the draft state. REST has no calls for this.
+const (
+	readyMutation = `mutation($id: ID!) { markPullRequestReadyForReview(input: {pullRequestId: $id}) { pullRequest { isDraft } } }`
+	draftMutation = `mutation($id: ID!) { convertPullRequestToDraft(input: {pullRequestId: $id}) { pullRequest { isDraft } } }`
+)
+
+// setDraft begins or ends the draft state. If the repository's plan does not support drafts, it does nothing.
+func (c *Deliveries) setDraft(ctx context.Context, pr *gh.PullRequest, draft bool) error {
 	var answer struct {
-		Data struct {
-			Ready struct {
-				PullRequest struct {
-					IsDraft bool `json:"isDraft"`
-				} `json:"pullRequest"`
-			} `json:"markPullRequestReadyForReview"`
+		Data map[string]*struct {
+			PullRequest struct {
+				IsDraft bool `json:"isDraft"`
+			} `json:"pullRequest"`
 		} `json:"data"`
 		Errors []struct{ Type, Message string } `json:"errors"`
 	}
-	err := c.conn.Query(ctx, gate.Completion, readyMutation, map[string]string{"id": pr.GetNodeID()}, &answer)
+	mutation, still, by := readyMutation, "still a draft", "mark it as ready for review"
+	if draft {
+		mutation, still, by = draftMutation, "not a draft", "convert it to a draft"
+	}
+	err := c.conn.Query(ctx, gate.Completion, mutation, map[string]string{"id": pr.GetNodeID()}, &answer)
 	switch {
 	case err != nil:
 		return err
+	case len(answer.Errors) > 0 && draft && draftsUnsupported(answer.Errors[0].Message):
+		return nil
 	case len(answer.Errors) > 0:
-		return api.Permanent("pull request #%d is still a draft: %s: mark it as ready for review by hand",
-			pr.GetNumber(),
-			prose.Clip(prose.Printable(answer.Errors[0].Message), api.MessageLimit))
-	case answer.Data.Ready.PullRequest.IsDraft:
-		return api.Transient(fmt.Sprintf("pull request #%d is still a draft", pr.GetNumber()), nil)
+		return api.Permanent("pull request #%d is %s: %s: %s by hand", pr.GetNumber(), still,
+			prose.Clip(prose.Printable(answer.Errors[0].Message), api.MessageLimit), by)
+	}
+	for _, done := range answer.Data {
+		if done != nil && done.PullRequest.IsDraft != draft {
+			return api.Transient(fmt.Sprintf("pull request #%d is %s", pr.GetNumber(), still), nil)
+		}
 	}
 	return nil
+}
+
+// draftsUnsupported recognizes the message that the repository's plan does not support drafts.
+func draftsUnsupported(message string) bool {
+	return strings.Contains(strings.ToLower(message), "draft pull requests are not supported")
 }

@@ -47,6 +47,7 @@ var mutations = map[string]func(c *call, input map[string]any) (object, error){
 	"removeLabelsFromLabelable": func(c *call, in map[string]any) (object, error) {
 		return c.mutateLabels(in, false)
 	},
+	"convertPullRequestToDraft":     (*call).mutateDraft,
 	"createPullRequest":             (*call).mutatePull,
 	"markPullRequestReadyForReview": (*call).mutateReady,
 	"updateIssueComment":            (*call).mutateText,
@@ -160,15 +161,23 @@ func (c *call) forbidden(mutation string) error {
 }
 
 func (c *call) mutateReady(in map[string]any) (object, error) {
+	return c.changeDraft(in, "MarkPullRequestReadyForReview", false)
+}
+
+func (c *call) mutateDraft(in map[string]any) (object, error) {
+	return c.changeDraft(in, "ConvertPullRequestToDraft", true)
+}
+
+func (c *call) changeDraft(in map[string]any, name string, draft bool) (object, error) {
 	id, _ := in["pullRequestId"].(string)
 	r, i := c.issueByNode(id)
 	if i == nil || i.Pull == nil {
 		return nil, noNode(id)
 	}
 	if i.Author != c.user && !r.mayWrite(c.user) {
-		return nil, c.forbidden("MarkPullRequestReadyForReview")
+		return nil, c.forbidden(name)
 	}
-	c.ready(r, i, c.user)
+	c.setDraft(r, i, c.user, draft)
 	return object{"pullRequest": object{"id": id, "isDraft": i.Pull.Draft}}, nil
 }
 

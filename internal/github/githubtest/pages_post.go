@@ -100,7 +100,7 @@ func (s *site) actOnPull(r *repo, i *issue, u *user, do, body string) string {
 	}
 	switch do {
 	case "ready":
-		s.ready(r, i, u)
+		s.setDraft(r, i, u, false)
 	case "reopen":
 		if _, there := s.tip(r, i.Head); !there || !i.Pull.MergedAt.IsZero() {
 			return "This pull request cannot be opened again: it was merged, or its branch is gone."

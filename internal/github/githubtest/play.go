@@ -91,12 +91,7 @@ func (s *Server) Close(issueKey, login string) { s.SetState(issueKey, login, "cl
 // SetDraft makes a pull request a draft, or ready for review.
 func (s *Server) SetDraft(issueKey, login string, draft bool) {
 	s.withPull(issueKey, func(r *repo, i *issue) {
-		if !draft {
-			s.ready(r, i, s.user(login))
-		} else if !i.Pull.Draft {
-			i.Pull.Draft = true
-			s.event(r, i, s.user(login), "convert_to_draft", "")
-		}
+		s.setDraft(r, i, s.user(login), draft)
 	})
 }
 

@@ -98,12 +98,17 @@ func (s *store) followHeads(r *repo, actor *user) {
 	}
 }
 
-// ready marks a draft as ready for review. s.mu is held.
-func (s *store) ready(r *repo, i *issue, u *user) {
-	if i.Pull.Draft {
-		i.Pull.Draft = false
-		s.event(r, i, u, "ready_for_review", "")
+// setDraft makes a pull request a draft, or marks a draft as ready for review. s.mu is held.
+func (s *store) setDraft(r *repo, i *issue, u *user, draft bool) {
+	if i.Pull.Draft == draft {
+		return
 	}
+	i.Pull.Draft = draft
+	kind := "ready_for_review"
+	if draft {
+		kind = "convert_to_draft"
+	}
+	s.event(r, i, u, kind, "")
 }
 
 // merged records that a pull request was merged as the commit sha. If the base is the default branch, it also closes
