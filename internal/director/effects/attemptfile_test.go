@@ -38,7 +38,7 @@ func TestSummarySaysWhatToMend(t *testing.T) {
 		"review": {
 			fsm.StartOrder{Action: recovery.FixAttempt, Failures: []fsm.Failure{review}},
 			true, nil,
-			"The work is in a pull request already", "conflict",
+			"The work is already in a pull request", "conflict",
 		},
 		"answered": {
 			fsm.StartOrder{Action: recovery.FixAttempt, Failures: []fsm.Failure{code}},

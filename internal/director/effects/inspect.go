@@ -64,7 +64,7 @@ func (v *Secrets) Known(ctx context.Context, worker string) (*leak.Finder, error
 	}
 	known := append(slices.Clone(v.Values), leak.Value{Name: TokenName, Text: token})
 	if worker != "" {
-		known = append(known, leak.Value{Name: "the attempt's key", Text: string(v.Bus.AttemptKey(worker))})
+		known = append(known, leak.Value{Name: "key of the attempt", Text: string(v.Bus.AttemptKey(worker))})
 		seed, err := v.Bus.Seed(worker) // the credential's JWT is useless without the seed
 		if err != nil {
 			return nil, fmt.Errorf("search the work for the worker's credential: %w", err)
