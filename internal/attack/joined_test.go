@@ -108,6 +108,17 @@ var travelAttacks = []attack{{
 	holds:  "each is refused within 5 s; the neighbour's checkpoint counts",
 	before: "succeeded: no answer, a core was busy for minutes",
 	run:    sendBombs,
+}, {
+	name: "hostile checkouts and chunks", kind: onCheckout,
+	does: "sends 17 checkouts with impossible paths, links, modes and sizes, and empty and long chunks, and asks for " +
+		"chunks of a neighbour",
+	holds: "each is refused; valid checkpoints of both still count", before: "held",
+	run: sendTrees,
+}, {
+	name: "checkpoints for another attempt", kind: onCheckout,
+	does:  "sends checkpoints for the neighbour's attempt, for none, and without a valid manifest",
+	holds: "none is saved; the neighbour's counts", before: "held",
+	run: claimToBe,
 }}
 
 // TestTravels runs attacks on checkouts that travel over the bus.

@@ -80,6 +80,7 @@ type siegeOptions struct {
 	names      map[string]string // see settings
 	ca         string
 	environ    []string // more environment variables of the director
+	sections   string   // more sections of the configuration
 }
 
 // newSiege creates image and network, and starts the director. The test's cleanup removes all of them.
@@ -125,7 +126,7 @@ func (s *siege) begin(t *testing.T, dir, agent, walls string, o siegeOptions) {
 	s.world = newWorld(t, worldOptions{
 		dir: dir, fleet: s.name, worker: s.worker, names: o.names, ca: o.ca, environ: o.environ, program: o.program,
 		delivery: o.delivery,
-		sections: walls + fmt.Sprintf(siegeText, o.containers, profile, agent),
+		sections: walls + fmt.Sprintf(siegeText, o.containers, profile, agent) + o.sections,
 	})
 }
 
