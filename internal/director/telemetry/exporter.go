@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -16,10 +18,12 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	oteltrace "go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
+	"golang.org/x/net/http/httpguts"
 
 	"retake/internal/bus/wire"
 	"retake/internal/config"
 	"retake/internal/fsm"
+	"retake/internal/recovery/plaintext"
 	"retake/internal/sys/hidden"
 	"retake/internal/trace"
 )
@@ -36,6 +40,9 @@ type Exporter struct {
 
 	exported time.Time // time of the last record with queued spans; only the follower uses it
 }
+
+// textLimit is the maximum length of an exported text, in bytes.
+const textLimit = 16 << 10
 
 // tracesPath is the path of the collector's trace endpoint.
 const tracesPath = "/v1/traces"
@@ -55,6 +62,7 @@ func Open(c config.Config, runID string, log *zap.Logger) (*Exporter, error) {
 	options := []otlptracehttp.Option{
 		otlptracehttp.WithEndpointURL(u.String()), otlptracehttp.WithEncoding(otlptracehttp.EncodingProtobuf),
 		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{}), // the queue retries
+		otlptracehttp.WithProxy(stayAt(u)),
 	}
 	if name := c.Telemetry.OTLPHeadersEnv; name != "" {
 		headers, err := otlpHeaders(hidden.Getenv(name))
@@ -103,12 +111,25 @@ func otlpHeaders(text string) (map[string]string, error) {
 		}
 		name, value, ok := strings.Cut(part, "=")
 		value, err := url.PathUnescape(strings.TrimSpace(value))
-		if name = strings.TrimSpace(name); !ok || name == "" || err != nil {
+		name = strings.TrimSpace(name)
+		if !ok || err != nil || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
 			return nil, errors.New("want name=value,name=value with percent-encoded values")
 		}
 		headers[name] = value
 	}
 	return headers, nil
+}
+
+// stayAt returns a proxy function that refuses requests to foreign hosts. The client calls it for each redirect, which
+// would otherwise send the headers, with their keys, elsewhere. A client with a policy for redirects would lose the
+// certificates in OpenTelemetry's standard variables.
+func stayAt(u *url.URL) func(*http.Request) (*url.URL, error) {
+	return func(r *http.Request) (*url.URL, error) {
+		if r.URL.Host != u.Host || r.URL.Scheme != u.Scheme {
+			return nil, errors.New("director: the collector redirects to another host")
+		}
+		return http.ProxyFromEnvironment(r)
+	}
 }
 
 // Hide sets the function that removes secrets from exported text. Call it before the first span.
@@ -176,23 +197,39 @@ func (t *Exporter) export(spans []trace.Span) {
 				oteltrace.WithAttributes(t.attributes(e.Attributes)...))
 		}
 		if s.Failed != "" {
-			span.SetStatus(codes.Error, t.redact(s.Failed))
+			span.SetStatus(codes.Error, t.text(s.Failed))
 		}
 		span.End(oteltrace.WithTimestamp(s.End))
 	}
 }
 
-// attributes converts attributes and removes secrets from their text.
+// text prepares text from workers for export. It removes secrets and control characters, and cuts the text to
+// textLimit. Invalid UTF-8 would make the exporter drop the whole batch.
+func (t *Exporter) text(s string) string {
+	s = plaintext.WithoutControl(strings.ToValidUTF8(t.redact(s), "\uFFFD"))
+	s = strings.Map(func(r rune) rune {
+		if unicode.In(r, unicode.Bidi_Control) {
+			return -1
+		}
+		return r
+	}, s)
+	if len(s) <= textLimit {
+		return s
+	}
+	return strings.ToValidUTF8(s[:textLimit-len("…")], "") + "…"
+}
+
+// attributes converts attributes and cleans their text.
 func (t *Exporter) attributes(list []trace.Attribute) []attribute.KeyValue {
 	out := make([]attribute.KeyValue, 0, len(list))
 	for _, a := range list {
 		switch v := a.Value.(type) {
 		case string:
-			out = append(out, attribute.String(a.Key, t.redact(v)))
+			out = append(out, attribute.String(a.Key, t.text(v)))
 		case []string:
 			all := make([]string, len(v))
 			for i, one := range v {
-				all[i] = t.redact(one)
+				all[i] = t.text(one)
 			}
 			out = append(out, attribute.StringSlice(a.Key, all))
 		case bool:
