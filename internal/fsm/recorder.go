@@ -257,7 +257,8 @@ func (m *recorder) fenceUnknown(worker string, token uint64) {
 // fence tells a worker to end because its attempt is over or unknown. The recorded fact delays the message until the
 // append succeeds. So a director that does not know that it was replaced cannot fence its successor's worker.
 func (m *recorder) fence(b ReportReceived) {
-	e, answer := Effect{Kind: DoFence, Worker: b.Worker}, false
+	e := Effect{Kind: DoFence, Worker: b.Worker}
+	var answer bool
 	if b.Report.Persons {
 		e.Unheard, answer = b.Report.Ref.Seq, m.unknownWorkers.unheard(m.now)
 	} else {
