@@ -30,15 +30,21 @@ func (m *agenda) nextReady() *Task {
 		return nil
 	}
 	closed := m.modelOpensAt().After(m.now)
-	var next, last *Task
+	var next, head, last *Task // head is the first of its repository, whose lists are adjacent
+	repo := ""
 	for _, l := range m.ready.lists {
+		if l.of.repo != repo {
+			next, head, repo = m.firstOf(next, head), nil, l.of.repo
+		}
 		t, _ := l.first()
 		if l.of.queued && !m.mayClaim() || closed && !l.of.noModel || !m.admits(t) || m.cappedBy(t) != "" {
 			continue // all tasks of the list wait for the same limit
 		}
 		for t := range l.all() {
 			if !m.failedLast(t) {
-				next = m.firstOf(next, t)
+				if head == nil || compareTurns(t, head) < 0 {
+					head = t
+				}
 				break
 			}
 			if last == nil || compareTurns(t, last) < 0 {
@@ -46,11 +52,11 @@ func (m *agenda) nextReady() *Task {
 			}
 		}
 	}
-	return cmp.Or(next, last)
+	return cmp.Or(m.firstOf(next, head), last)
 }
 
 func (m *memory) firstOf(next, t *Task) *Task {
-	if next == nil || m.before(t, next) {
+	if t != nil && (next == nil || m.before(t, next)) {
 		return t
 	}
 	return next

@@ -164,6 +164,19 @@ func TestPriorityAndTurnsOfRepositories(t *testing.T) {
 		"acme/gadgets#1", "acme/widgets#5", "acme/widgets#6", "acme/widgets#7", "acme/gadgets#2", "acme/widgets#8")
 }
 
+// An issue does not precede another of its repository because it compares better with other repositories.
+func TestTheLongestWaiterRepresentsItsRepository(t *testing.T) {
+	s := newStandings(t, 1, map[string]int{"area/db": 1})
+	s.poll(1, s.view("acme/gears#1", true, Standing{}))
+	s.poll(2, s.view("acme/widgets#1", true, Standing{}))
+	s.poll(2500, s.view("acme/widgets#2", true, Standing{}))
+	s.poll(3000, s.view("acme/gadgets#1", true, Standing{}))
+	s.loseAt(5000, "acme/gears#1")
+	s.poll(6400, s.view("acme/widgets#3", true, Standing{Priority: 1, Capped: []string{"area/db"}}))
+	s.loseAt(6500, "acme/widgets#1")
+	s.want(s.order(), "acme/gadgets#1", "acme/widgets#2", "acme/widgets#3")
+}
+
 // A restart keeps the turns of the repositories.
 func TestTurnsSurviveARestart(t *testing.T) {
 	s := newStandings(t, 1, nil)
