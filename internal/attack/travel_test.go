@@ -82,8 +82,8 @@ func sendTrees(b *battle) (err error) {
 			continue
 		}
 		n++
-		if refused, ok := errors.AsType[*bus.RefusedError](b.me.save(root)); !ok {
-			err = errors.Join(err, fmt.Errorf("%s was not refused: %v", what, refused))
+		if _, ok := errors.AsType[*bus.RefusedError](b.me.save(root)); !ok {
+			err = errors.Join(err, fmt.Errorf("%s was not refused", what))
 		}
 	}
 	b.note("%d trees refused", n)

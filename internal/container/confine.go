@@ -93,8 +93,7 @@ func (d *Docker) RemoveRules(ctx context.Context, image, workerBinary string) er
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.state.egress = &Egress{Image: image, WorkerBinary: workerBinary}
-	_, err := f.handOver(ctx, fence.Task{})
-	return err
+	return f.handOver(ctx, fence.Task{})
 }
 
 // Warm reinstalls outdated rules in advance, so that the next Ensure does not wait for them. It only logs an error,
@@ -279,7 +278,7 @@ func (f *firewall) takeDown(ctx context.Context, bridges ...string) (err error) 
 		}
 		batch, failed := rules{fleet: f.fleet, bridge: b}.removal()
 		if failed == nil {
-			_, failed = f.handOver(ctx, fence.Task{Batches: [][]byte{batch}})
+			failed = f.handOver(ctx, fence.Task{Batches: [][]byte{batch}})
 		}
 		err = errors.Join(err, failed)
 	}

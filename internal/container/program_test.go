@@ -18,8 +18,7 @@ func TestWhoIsInterruptedLeavesNothing(t *testing.T) {
 		},
 		"the firewall": func(ctx context.Context, d *Docker, s Spec) error {
 			d.firewall.state.egress = &Egress{Image: s.Image, WorkerBinary: s.WorkerBinary}
-			_, err := d.firewall.handOver(ctx, fence.Task{})
-			return err
+			return d.firewall.handOver(ctx, fence.Task{})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -125,9 +125,8 @@ func neighbourAt(info apicontainer.InspectResponse, network, listening string) (
 }
 
 // handOver passes rules to the kernel. The caller must hold f.mu.
-func (f *firewall) handOver(ctx context.Context, t fence.Task) (done fence.Done, err error) {
-	err = f.runFence(ctx, hostNetwork, t, func(_ string, d fence.Done) error { done = d; return nil })
-	return done, err
+func (f *firewall) handOver(ctx context.Context, t fence.Task) error {
+	return f.runFence(ctx, hostNetwork, t, func(string, fence.Done) error { return nil })
 }
 
 // runFence runs the program of package fence in a container on a network, passes its output to then, and removes the

@@ -30,7 +30,7 @@ func (m *agenda) nextReady() *Task {
 		return nil
 	}
 	closed := m.modelOpensAt().After(m.now)
-	var next, head, last *Task // head is the first of its repository, whose lists are adjacent
+	var next, head, last *Task // head is the first task of the current repository, which has adjacent lists
 	repo := ""
 	for _, l := range m.ready.lists {
 		if l.of.repo != repo {

@@ -164,7 +164,7 @@ func TestPriorityAndTurnsOfRepositories(t *testing.T) {
 		"acme/gadgets#1", "acme/widgets#5", "acme/widgets#6", "acme/widgets#7", "acme/gadgets#2", "acme/widgets#8")
 }
 
-// An issue does not precede another of its repository because it compares better with other repositories.
+// The longest wait decides within a repository, even if a shorter one compares better with another repository.
 func TestTheLongestWaiterRepresentsItsRepository(t *testing.T) {
 	s := newStandings(t, 1, map[string]int{"area/db": 1})
 	s.poll(1, s.view("acme/gears#1", true, Standing{}))

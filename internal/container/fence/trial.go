@@ -84,11 +84,10 @@ func begin(address string) (fd int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	family, to := syscall.AF_INET6, syscall.Sockaddr(nil)
+	family := syscall.AF_INET6
+	var to syscall.Sockaddr = &syscall.SockaddrInet6{Port: int(at.Port()), Addr: at.Addr().As16()}
 	if a := at.Addr().Unmap(); a.Is4() {
 		family, to = syscall.AF_INET, &syscall.SockaddrInet4{Port: int(at.Port()), Addr: a.As4()}
-	} else {
-		to = &syscall.SockaddrInet6{Port: int(at.Port()), Addr: a.As16()}
 	}
 	fd, err = syscall.Socket(family, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
