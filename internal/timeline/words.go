@@ -235,7 +235,7 @@ func plannedText(e fsm.Effect) string {
 	return "" // the move gives the reason for a release
 }
 
-// effects names durable effects for people.
+// effects maps durable effects to readable names.
 var effects = map[string]string{
 	string(fsm.DoClaim): "The claim", string(fsm.DoRecheck): "Reading the issue again",
 	string(fsm.DoStart): "The start",

@@ -69,7 +69,7 @@ func showOutput(store *output.Store, w http.ResponseWriter, r *http.Request) {
 	flush()
 }
 
-// number parses a non-negative number. An empty text is 0.
+// number parses a non-negative number. The empty string is 0.
 func number(text string) (int, error) {
 	n, err := strconv.ParseUint(cmp.Or(text, "0"), 10, 31)
 	return int(n), err

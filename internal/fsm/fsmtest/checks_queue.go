@@ -39,7 +39,7 @@ func (d decision) mayClaim(tasks []*fsm.Task) bool {
 	return d.permits
 }
 
-// handedIn reports whether another claim is permitted, because few enough finished tasks wait for their first delivery.
+// handedIn reports whether few enough finished tasks are waiting for their first delivery to permit another claim.
 func (h *history) handedIn() bool {
 	waiting := 0
 	for _, c := range h.begun {

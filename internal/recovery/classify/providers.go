@@ -31,7 +31,7 @@ type providerError struct {
 	Examples []string        `toml:"examples"`
 }
 
-// rank returns the specificity of a row. A code outranks a phrase, a phrase a type, and a type a status.
+// rank returns the specificity of a row. From most to least specific: code, phrase, type, status.
 func (p *providerError) rank() (n int) {
 	for _, given := range []bool{len(p.Code) > 0, len(p.Says) > 0, len(p.Type) > 0, len(p.Status) > 0} {
 		n <<= 1
