@@ -28,33 +28,35 @@ func (d *Docker) RemoveLeftovers(ctx context.Context, prefix string, age time.Du
 			err = errors.Join(err, failure("remove "+name, failed))
 		}
 	}
-	for _, label := range []string{LabelFleet, LabelFence, labelHelper} {
-		old := func(labels map[string]string, created time.Time) bool {
-			return strings.HasPrefix(labels[label], prefix) && created.Before(before)
-		}
-		labelled := filters.NewArgs(filters.Arg("label", label))
-		containers, failed := d.api.ContainerList(ctx, apicontainer.ListOptions{All: true, Filters: labelled})
+	labels := []string{LabelFleet, LabelFence, labelHelper}
+	old := func(of map[string]string, label string, created time.Time) bool {
+		return strings.HasPrefix(of[label], prefix) && created.Before(before)
+	}
+	for _, label := range labels { // all containers first, because they use the networks and volumes
+		containers, failed := d.api.ContainerList(ctx, apicontainer.ListOptions{All: true, Filters: labelled(label)})
 		err = errors.Join(err, failed)
 		for _, c := range containers {
-			if old(c.Labels, time.Unix(c.Created, 0)) {
+			if old(c.Labels, label, time.Unix(c.Created, 0)) {
 				note("container "+c.ID, d.api.ContainerRemove(ctx, c.ID,
 					apicontainer.RemoveOptions{Force: true, RemoveVolumes: true}))
 			}
 		}
-		networks, failed := d.api.NetworkList(ctx, network.ListOptions{Filters: labelled})
-		err = errors.Join(err, failed)
-		for _, n := range networks {
-			if old(n.Labels, n.Created) {
-				note("network "+n.Name, d.api.NetworkRemove(ctx, n.ID))
-			}
+	}
+	networks, failed := d.api.NetworkList(ctx, network.ListOptions{Filters: labelled(LabelFleet)})
+	err = errors.Join(err, failed)
+	for _, n := range networks {
+		if old(n.Labels, LabelFleet, n.Created) {
+			note("network "+n.Name, d.api.NetworkRemove(ctx, n.ID))
 		}
-		volumes, failed := d.api.VolumeList(ctx, volume.ListOptions{Filters: labelled})
-		err = errors.Join(err, failed)
-		for _, v := range volumes.Volumes {
-			if old(v.Labels, apiTime(v.CreatedAt)) {
-				note("volume "+v.Name, d.api.VolumeRemove(ctx, v.Name, false))
-			}
+	}
+	volumes, failed := d.api.VolumeList(ctx, volume.ListOptions{Filters: labelled(LabelFleet)})
+	err = errors.Join(err, failed)
+	for _, v := range volumes.Volumes {
+		if old(v.Labels, LabelFleet, apiTime(v.CreatedAt)) {
+			note("volume "+v.Name, d.api.VolumeRemove(ctx, v.Name, false))
 		}
 	}
 	return removed, err
 }
+
+func labelled(label string) filters.Args { return filters.NewArgs(filters.Arg("label", label)) }

@@ -2,9 +2,13 @@ package container_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	apicontainer "github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/mount"
 
 	"retake/internal/container"
 )
@@ -27,6 +31,16 @@ func TestRemoveLeftovers(t *testing.T) {
 	if removed, err := other.RemoveLeftovers(t.Context(), fleet, time.Hour); err != nil || len(removed) > 0 {
 		t.Errorf("removed %q, which is not old: %v", removed, err)
 	}
+	helper, err := engine.api.ContainerCreate(t.Context(), // as a director that is killed while it installs rules
+		&apicontainer.Config{
+			Image: engine.image, Entrypoint: []string{"/x"}, Labels: map[string]string{container.LabelFence: fleet},
+		},
+		&apicontainer.HostConfig{Mounts: []mount.Mount{{
+			Type: mount.TypeVolume, Source: programs(t, fleet)[0], Target: "/mnt",
+		}}}, nil, nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
 	time.Sleep(time.Second) // the daemon states whole seconds
 	removed, err := other.RemoveLeftovers(t.Context(), fleet, 0)
 	if err != nil {
@@ -37,8 +51,8 @@ func TestRemoveLeftovers(t *testing.T) {
 		kind, _, _ := strings.Cut(name, " ")
 		kinds += kind + " "
 	}
-	if kinds != "container network volume " {
-		t.Errorf("removed %q, want a container, a network and a volume", removed)
+	if kinds != "container container network volume " || !slices.Contains(removed, "container "+helper.ID) {
+		t.Errorf("removed %q, want two containers, a network and a volume", removed)
 	}
 	if volumes := programs(t, engine.fleet+"-alive"); len(volumes) != 1 {
 		t.Errorf("the other fleet has the volumes %q, want one", volumes)
