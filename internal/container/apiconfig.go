@@ -59,7 +59,7 @@ func apiConfig(spec Spec, fleet, owner, network, home string,
 		},
 	}
 	if p.volume != "" {
-		host.Mounts = append(host.Mounts, p.mount(fleet, true))
+		host.Mounts = append(host.Mounts, p.mount(fleet, owner, true))
 	}
 	if spec.ReadOnly {
 		memory, volumes := writable(spec, home, p)

@@ -55,8 +55,8 @@ type fenceState struct {
 	rules       rules  // installed
 	keeping     bool   // set while a goroutine checks the rules
 	network     string // id, or "" if no rules are installed
-	bridge      string // of network, or of a wall that did not stand
-	tried       wall
+	bridge      string // of network, or of rules that failed their trial
+	tried       trial
 	at          time.Time
 	warned      bool
 }
@@ -174,8 +174,8 @@ func (f *firewall) resolvers() []string {
 	return nil
 }
 
-// install replaces the rules, and tries them if this process has not tried the same wall, or if the kernel had lost the
-// rules. The caller must hold f.mu.
+// install replaces the rules. It tries them unless this process has already tried the same rules and the kernel still
+// has them. The caller must hold f.mu.
 func (f *firewall) install(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, f.limits.operation)
 	defer cancel()
@@ -190,7 +190,7 @@ func (f *firewall) install(ctx context.Context) error {
 			return refused(f.doing(), "%w", err)
 		}
 		s.bridge = r.bridge
-		done, err := f.raise(ctx, r, batches)
+		done, err := f.apply(ctx, r, batches)
 		if err != nil {
 			return err
 		}

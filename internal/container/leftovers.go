@@ -13,9 +13,10 @@ import (
 	"github.com/docker/docker/api/types/volume"
 )
 
-// RemoveLeftovers removes the containers, networks and volumes of all fleets whose names begin with prefix, if the
-// objects are older than age. It is for fleets with random names, which clean up after themselves unless they are
-// killed. It returns the names of the removed objects, and continues after an error.
+// RemoveLeftovers removes the containers, networks and volumes that killed trials left behind. It selects objects older
+// than age in fleets with the given name prefix. A trial's owner is its fleet. A director has another owner and keeps
+// its objects, even in a fleet with that prefix. RemoveLeftovers also removes the fleets' old helper containers. It
+// returns the names of the removed objects, and continues after an error.
 func (d *Docker) RemoveLeftovers(ctx context.Context, prefix string, age time.Duration) (removed []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, d.limits.operation)
 	defer cancel()
@@ -28,15 +29,17 @@ func (d *Docker) RemoveLeftovers(ctx context.Context, prefix string, age time.Du
 			err = errors.Join(err, failure("remove "+name, failed))
 		}
 	}
-	labels := []string{LabelFleet, LabelFence, labelHelper}
-	old := func(of map[string]string, label string, created time.Time) bool {
-		return strings.HasPrefix(of[label], prefix) && created.Before(before)
+	leftover := func(labels map[string]string, label string, created time.Time) bool {
+		return strings.HasPrefix(labels[label], prefix) && created.Before(before) &&
+			(label != LabelFleet || labels[LabelOwner] == labels[LabelFleet])
 	}
-	for _, label := range labels { // all containers first, because they use the networks and volumes
-		containers, failed := d.api.ContainerList(ctx, apicontainer.ListOptions{All: true, Filters: labelled(label)})
+	// Containers come first, because they use the networks and volumes.
+	for _, label := range []string{LabelFleet, LabelFence, labelHelper} {
+		containers, failed := d.api.ContainerList(ctx,
+			apicontainer.ListOptions{All: true, Filters: labelled(label)})
 		err = errors.Join(err, failed)
 		for _, c := range containers {
-			if old(c.Labels, label, time.Unix(c.Created, 0)) {
+			if leftover(c.Labels, label, time.Unix(c.Created, 0)) {
 				note("container "+c.ID, d.api.ContainerRemove(ctx, c.ID,
 					apicontainer.RemoveOptions{Force: true, RemoveVolumes: true}))
 			}
@@ -45,14 +48,14 @@ func (d *Docker) RemoveLeftovers(ctx context.Context, prefix string, age time.Du
 	networks, failed := d.api.NetworkList(ctx, network.ListOptions{Filters: labelled(LabelFleet)})
 	err = errors.Join(err, failed)
 	for _, n := range networks {
-		if old(n.Labels, LabelFleet, n.Created) {
+		if leftover(n.Labels, LabelFleet, n.Created) {
 			note("network "+n.Name, d.api.NetworkRemove(ctx, n.ID))
 		}
 	}
 	volumes, failed := d.api.VolumeList(ctx, volume.ListOptions{Filters: labelled(LabelFleet)})
 	err = errors.Join(err, failed)
 	for _, v := range volumes.Volumes {
-		if old(v.Labels, LabelFleet, apiTime(v.CreatedAt)) {
+		if leftover(v.Labels, LabelFleet, apiTime(v.CreatedAt)) {
 			note("volume "+v.Name, d.api.VolumeRemove(ctx, v.Name, false))
 		}
 	}

@@ -2,6 +2,7 @@ package container_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -13,18 +14,31 @@ import (
 	"retake/internal/container"
 )
 
-// TestRemoveLeftovers checks that the objects of a killed fleet are removed once they are old, and that another fleet
-// keeps its objects.
+// TestRemoveLeftovers checks that the objects of a killed trial are removed once they are old. Another fleet keeps its
+// objects, even if its name has the same prefix.
 func TestRemoveLeftovers(t *testing.T) {
 	needDocker(t)
 	t.Parallel()
 	fleet := engine.fleet + "-killed"
-	killed, err := container.OpenDocker(context.Background(), container.Options{Fleet: fleet, Network: fleet})
+	killed, err := container.OpenDocker(context.Background(), container.Options{
+		Fleet: fleet, Owner: fleet, Network: fleet,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { killed.Close() })
-	other := open(t, engine.fleet+"-alive")
+	const alive = "-killed-not"
+	other, err := container.OpenDocker(context.Background(), container.Options{
+		Fleet: engine.fleet + alive, Owner: "an installation", Network: engine.fleet + alive,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(other.RemoveNetwork(context.Background()), other.Close()); err != nil {
+			t.Error(err)
+		}
+	})
 	kept := spec(t, "say", "out", "-")
 	ensure(t, killed, spec(t, "say", "out", "-"))
 	ensure(t, other, kept)
@@ -54,7 +68,7 @@ func TestRemoveLeftovers(t *testing.T) {
 	if kinds != "container container network volume " || !slices.Contains(removed, "container "+helper.ID) {
 		t.Errorf("removed %q, want two containers, a network and a volume", removed)
 	}
-	if volumes := programs(t, engine.fleet+"-alive"); len(volumes) != 1 {
+	if volumes := programs(t, engine.fleet+alive); len(volumes) != 1 {
 		t.Errorf("the other fleet has the volumes %q, want one", volumes)
 	}
 	if exit := stop(t, other, kept.AttemptID); exit.ExitCode != 0 {

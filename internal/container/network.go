@@ -230,7 +230,8 @@ func (n *workerNetwork) used() networkInUse {
 // error.
 func (n *workerNetwork) create(ctx context.Context, others bool) error {
 	_, err := n.api.NetworkCreate(ctx, n.name, network.CreateOptions{
-		Driver: network.NetworkBridge, IPAM: n.used().subnet, Labels: map[string]string{LabelFleet: n.fleet},
+		Driver: network.NetworkBridge, IPAM: n.used().subnet,
+		Labels: map[string]string{LabelFleet: n.fleet, LabelOwner: n.owner},
 	})
 	switch {
 	case err == nil, cerrdefs.IsConflict(err) && !others:

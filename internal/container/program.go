@@ -74,11 +74,13 @@ func (s *programs) prefix() string { return "retake-worker-" + s.fleet + "-" }
 
 // mount returns a mount of the program's volume at Dir. NoCopy prevents the daemon from copying the image's files in
 // Dir into the volume. A read-only mount prevents workers from filling the disk there.
-func (p program) mount(fleet string, readOnly bool) mount.Mount {
+func (p program) mount(fleet, owner string, readOnly bool) mount.Mount {
 	return mount.Mount{
 		Type: mount.TypeVolume, Source: p.volume, Target: Dir, ReadOnly: readOnly,
 		VolumeOptions: &mount.VolumeOptions{
-			NoCopy: true, Labels: map[string]string{LabelFleet: fleet, labelMade: rand.Text()},
+			NoCopy: true, Labels: map[string]string{
+				LabelFleet: fleet, LabelOwner: owner, labelMade: rand.Text(),
+			},
 		},
 	}
 }
@@ -98,7 +100,7 @@ func (s *programs) provide(ctx context.Context, image string, p program) error {
 		return nil
 	}
 	helper, err := s.createAside(ctx, s.helperConfig(image, []string{WorkerPath}),
-		&apicontainer.HostConfig{Mounts: []mount.Mount{p.mount(s.fleet, false)}, NetworkMode: "none"})
+		&apicontainer.HostConfig{Mounts: []mount.Mount{p.mount(s.fleet, s.owner, false)}, NetworkMode: "none"})
 	if err != nil {
 		return failure(doing, err)
 	}

@@ -116,7 +116,7 @@ func result(fd int) error {
 	return syscall.Errno(code)
 }
 
-// answerOf interprets the error of a connection. Only the errors of a rejected or lost packet show a wall.
+// answerOf interprets the error of a connection. Only errors of rejected or lost packets prove that the rules work.
 func answerOf(err error) Answer {
 	switch {
 	case err == nil:

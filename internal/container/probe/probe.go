@@ -1,7 +1,7 @@
 // Package probe inspects a container's environment before an attempt runs in it. The worker's program runs it as
 // a command, like package supervisor.
 //
-// The inspection has no side effects. It connects to addresses without sending data, for at most five seconds each, and
+// The inspection is read-only. It connects to addresses without sending data, for at most five seconds each, and
 // searches for programs in PATH. The package imports only the standard library.
 package probe
 

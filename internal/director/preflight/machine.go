@@ -221,7 +221,7 @@ func (p preflight) engine(ctx context.Context) (doctor.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Killed trials cannot clean up. Leftovers do no harm, so errors have no consequences, and the next trial retries.
+	// A killed trial cannot clean up. Its objects are harmless, so ignore errors: the next trial tries again.
 	_, _ = docker.RemoveLeftovers(ctx, trialFleet, leftoverAge)
 	return &dockerSeen{Docker: docker, p: p}, nil
 }

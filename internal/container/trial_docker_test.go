@@ -70,9 +70,9 @@ func renameBridge(t *testing.T, bridge string) {
 	t.Setenv("DOCKER_HOST", "unix://"+socket)
 }
 
-// TestAWallThatDoesNotStand: rules for another bridge than the network's do not count as a firewall, whether that
+// TestRulesThatDoNotConfine: rules for another bridge than the network's do not count as a firewall, whether that
 // bridge exists or not.
-func TestAWallThatDoesNotStand(t *testing.T) {
+func TestRulesThatDoNotConfine(t *testing.T) {
 	needDocker(t)
 	other := engine.network + "-elsewhere"
 	if _, err := engine.api.NetworkCreate(t.Context(), other, network.CreateOptions{}); err != nil {
@@ -116,7 +116,7 @@ func openLogged(t *testing.T) (*container.Docker, *observer.ObservedLogs) {
 	core, logs := observer.New(zap.InfoLevel)
 	name := engine.network + "-" + strings.ToLower(rand.Text()[:8])
 	d, err := container.OpenDocker(t.Context(), container.Options{
-		Fleet: engine.fleet + "-wall", Network: name, Log: zap.New(core),
+		Fleet: engine.fleet + "-trial", Network: name, Log: zap.New(core),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -133,8 +133,8 @@ func openLogged(t *testing.T) (*container.Docker, *observer.ObservedLogs) {
 	return d, logs
 }
 
-// TestAWallIsTriedOnce: the director renews rules without a trial, unless the kernel has lost them.
-func TestAWallIsTriedOnce(t *testing.T) {
+// TestRulesAreTriedOnce: the director renews rules without a trial, unless the kernel has lost them.
+func TestRulesAreTriedOnce(t *testing.T) {
 	needDocker(t)
 	t.Parallel()
 	d, logs := openLogged(t)
@@ -153,7 +153,7 @@ func TestAWallIsTriedOnce(t *testing.T) {
 	if !hasTable(t, bridge) {
 		t.Fatal("rules are missing")
 	}
-	out, err := exec.Command("nft", "delete table inet retake-"+bridge+"-"+engine.fleet+"-wall").CombinedOutput()
+	out, err := exec.Command("nft", "delete table inet retake-"+bridge+"-"+engine.fleet+"-trial").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -21,8 +21,8 @@ import (
 	"retake/internal/container/fence"
 )
 
-// wall identifies tried rules. A trial stays valid until the kernel loses the rules, even if doors change.
-type wall struct {
+// trial identifies tried rules. A trial stays valid until the kernel loses the rules, even if doors change.
+type trial struct {
 	network, bridge string
 	closed          bool
 	batch           int // index of the batch that the kernel accepted
@@ -31,10 +31,10 @@ type wall struct {
 // hostNetwork is the network mode of the container that installs rules.
 const hostNetwork = apicontainer.NetworkMode("host")
 
-// raise installs the rules and, if necessary, tries them: the container that installs them listens on the network's
+// apply installs the rules and, if necessary, tries them: the container that installs them listens on the network's
 // gateway, where no other container of the network may reach it. The caller must hold f.mu.
-func (f *firewall) raise(ctx context.Context, r rules, batches [][]byte) (done fence.Done, err error) {
-	s, now := &f.state, wall{network: f.net.used().id, bridge: r.bridge, closed: r.closed}
+func (f *firewall) apply(ctx context.Context, r rules, batches [][]byte) (done fence.Done, err error) {
+	s, now := &f.state, trial{network: f.net.used().id, bridge: r.bridge, closed: r.closed}
 	renewal, again := s.tried, false
 	renewal.batch = 0
 	task := fence.Task{
@@ -53,15 +53,15 @@ func (f *firewall) raise(ctx context.Context, r rules, batches [][]byte) (done f
 		case d.Listening != "":
 			return f.try(ctx, d.Listening)
 		}
-		again = d.Listening == "" && now.batch != s.tried.batch
+		again = now.batch != s.tried.batch
 		return nil
 	})
 	switch {
 	case err != nil:
-		s.tried = wall{}
+		s.tried = trial{}
 	case again: // the kernel has gained or lost a feature since the trial
-		s.tried = wall{}
-		return f.raise(ctx, r, batches)
+		s.tried = trial{}
+		return f.apply(ctx, r, batches)
 	default:
 		s.tried = now
 	}
@@ -186,7 +186,7 @@ func (f *firewall) fenceContainer(on apicontainer.NetworkMode, t fence.Task, p p
 	host := &apicontainer.HostConfig{
 		NetworkMode: on, CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges"},
 		LogConfig: apicontainer.LogConfig{Type: "json-file"}, Resources: apicontainer.Resources{Memory: 64 << 20},
-		Mounts: []mount.Mount{p.mount(f.fleet, true)}, Runtime: f.oci,
+		Mounts: []mount.Mount{p.mount(f.fleet, f.owner, true)}, Runtime: f.oci,
 	}
 	if on == hostNetwork { // the engine's default runtime, since others may use a separate kernel
 		host.CapAdd, host.Runtime = []string{"NET_ADMIN"}, ""
