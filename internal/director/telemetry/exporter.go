@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -23,7 +22,7 @@ import (
 	"retake/internal/bus/wire"
 	"retake/internal/config"
 	"retake/internal/fsm"
-	"retake/internal/recovery/plaintext"
+	"retake/internal/github/prose"
 	"retake/internal/sys/hidden"
 	"retake/internal/trace"
 )
@@ -41,7 +40,7 @@ type Exporter struct {
 	exported time.Time // time of the last record with queued spans; only the follower uses it
 }
 
-// textLimit is the maximum length of an exported text, in bytes.
+// textLimit is the maximum length of an exported text, in characters.
 const textLimit = 16 << 10
 
 // tracesPath is the path of the collector's trace endpoint.
@@ -206,17 +205,7 @@ func (t *Exporter) export(spans []trace.Span) {
 // text prepares text from workers for export. It removes secrets and control characters, and cuts the text to
 // textLimit. Invalid UTF-8 would make the exporter drop the whole batch.
 func (t *Exporter) text(s string) string {
-	s = plaintext.WithoutControl(strings.ToValidUTF8(t.redact(s), "\uFFFD"))
-	s = strings.Map(func(r rune) rune {
-		if unicode.In(r, unicode.Bidi_Control) {
-			return -1
-		}
-		return r
-	}, s)
-	if len(s) <= textLimit {
-		return s
-	}
-	return strings.ToValidUTF8(s[:textLimit-len("…")], "") + "…"
+	return prose.Clip(prose.Printable(t.redact(s)), textLimit)
 }
 
 // attributes converts attributes and cleans their text.

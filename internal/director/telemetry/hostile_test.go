@@ -81,9 +81,10 @@ func TestHostileSpans(t *testing.T) {
 	for what, text := range map[string]string{
 		"failure": spans[0].Failed, "attribute": fmt.Sprint(spans[0].Attributes["text"]),
 	} {
-		if len(text) > textLimit || !utf8.ValidString(text) || strings.Contains(text, "hunter2") ||
+		n := utf8.RuneCountInString(text)
+		if n > textLimit || !utf8.ValidString(text) || strings.Contains(text, "hunter2") ||
 			strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || r == '\u202e' }) {
-			t.Errorf("%s has %d bytes: %.80q", what, len(text), text)
+			t.Errorf("%s has %d characters: %.80q", what, n, text)
 		}
 	}
 }
