@@ -140,8 +140,8 @@ func busPersonRevokeCommand() *cobra.Command {
 		Use: "revoke DIR", Args: needs(cobra.ExactArgs(1), "want the directory of the keys"),
 		Short: "Revoke a person's credential permanently; other credentials remain valid",
 		Long: `Revoke a person's credential permanently; other credentials remain valid.
-The command revokes it in the claims and in nats.conf below DIR/server, and on the server that the credential names, which
-immediately closes its connections. Then the command removes the credential's files.`,
+The command revokes it in the claims and in nats.conf below DIR/server, and on the server that
+the credential names, which immediately closes its connections. Then it removes the credential's files.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if credential == "" {
 				credential = filepath.Join(args[0], keys.FilePerson)

@@ -208,8 +208,8 @@ func eventsCommand(o *options) *cobra.Command {
 	return c
 }
 
-// nothingHappened explains why a list of events is empty. Either the journal is empty, or it has no events for the
-// issue or in the period.
+// nothingHappened explains an empty list of events: either the journal is empty, or none of its events matches the
+// issue and the period.
 func nothingHappened(ctx context.Context, to io.Writer, cfg config.Config, broken error, f operator.EventFilter,
 	since string,
 ) error {

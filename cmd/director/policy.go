@@ -183,7 +183,7 @@ func policyCheckCommand(o *options) *cobra.Command {
 	return c
 }
 
-// policyWarnings returns the problems of the configured policy, and its settings that have no effect.
+// policyWarnings returns the problems of the configured policy, and the settings that it ignores.
 func policyWarnings(c config.Config) ([]string, error) {
 	if c.Recovery.PolicyFile == "" {
 		return nil, nil

@@ -16,7 +16,8 @@ import (
 	"retake/internal/agenttest"
 )
 
-const about = `Fakes the model providers OpenAI, Anthropic and Gemini, with a scripted model that uses the calling agent's tools.
+const about = `Fakes the model providers OpenAI, Anthropic and Gemini, with a scripted model that uses the
+calling agent's tools.
 Point an agent at http://ADDRESS/case/<name> to get the failure with that name, or at http://ADDRESS for success.
 The program serves until SIGINT or SIGTERM, and needs neither an account nor a key.`
 

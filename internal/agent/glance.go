@@ -186,7 +186,7 @@ func (g *glance) digits() string {
 	return g.s[begin:g.i]
 }
 
-// text checks the string at the current position and returns its content. plain is true if it has no escapes.
+// text checks the string at the current position and returns its content. plain is true unless it contains escapes.
 func (g *glance) text() (in string, plain, ok bool) {
 	begin := g.i + 1
 	plain = true

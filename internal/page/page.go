@@ -35,7 +35,7 @@ type Source interface {
 	Next(ctx context.Context, after timeline.Place) (timeline.Place, error)
 	// Output iterates over the lines that an issue's attempts print.
 	Output(ctx context.Context, k fsm.IssueKey, f output.Filter) iter.Seq2[output.Line, error]
-	// Command executes a person's command. A repeated ID has no further effect. An error's text is shown to the user.
+	// Command executes a person's command. A repeated ID is ignored. An error's text is shown to the user.
 	// After an Undecided error, the command may still be executed later. After any other error, it was not executed.
 	Command(ctx context.Context, c Command) error
 	// Tables returns the policy and the rules.

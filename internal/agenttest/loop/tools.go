@@ -122,7 +122,7 @@ func (t *tools) write(path, content string) error {
 	return t.root.WriteFile(path, []byte(content), 0o644)
 }
 
-// run runs a command with a shell. If this machine has no shell, it splits the command at spaces.
+// run runs a command with a shell. On a machine without a shell, it splits the command at spaces.
 func (t *tools) run(ctx context.Context, command string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()

@@ -5,10 +5,11 @@
 //
 // # Accounts
 //
-// Package keys describes the accounts. The workers' account has no streams, and only the director can use the journal's
-// account. This separation is necessary because a publisher may put any subject into a message's reply field, and a
-// stream sends its acknowledgement there. If the journal were in the same account, a worker or a person could append to
-// it that way. The server reads the accounts from claims in its directory. The director pushes the claims of WORKERS.
+// Package keys describes the accounts. The workers' account cannot have streams, and only the director can use the
+// journal's account. This separation is necessary because a publisher may put any subject into a message's reply field,
+// and a stream sends its acknowledgement there. If the journal were in the same account, a worker or a person could
+// append to it that way. The server reads the accounts from claims in its directory. The director pushes the claims of
+// WORKERS.
 //
 // # Listening
 //

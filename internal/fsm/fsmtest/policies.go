@@ -49,7 +49,7 @@ func refusedLogin() recovery.Evidence {
 }
 
 // reporterWords maps messages to the explicit flags in their reports. If a message has several sets of flags, its
-// reports alternate between them. Other messages have no explicit flags. After a 401, the policy director asks a
+// reports alternate between them. Reports with other messages omit the flags. After a 401, the policy director asks a
 // person, unless an incident makes the task wait.
 var reporterWords = map[string][]recovery.Assertion{
 	"exit 2":                           {{Explicit: true, Escalate: true}},

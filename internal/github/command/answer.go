@@ -20,7 +20,7 @@ type Answer struct {
 	For     time.Duration // for snooze: 1 minute to 30 days
 	Amount  int           // for budget: 1 to 20
 	Problem string        // a sentence about an invalid argument; if set, the command is not carried out
-	// MayWrite means that the author has write access to the repository. Other comments have no effect.
+	// MayWrite means that the author has write access to the repository. Retake ignores other comments.
 	MayWrite bool
 	// Acknowledged means that our thumbs-up is not older than this text of the comment, so the director has carried out
 	// the text. A later edit is a new text.

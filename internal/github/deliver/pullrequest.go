@@ -179,7 +179,7 @@ func newNotice(before, now string) bool {
 	return false
 }
 
-// GraphQL mutations that change the draft state. REST has no calls for this.
+// GraphQL mutations that change the draft state. REST cannot change it.
 const (
 	readyMutation = `mutation($id: ID!) { markPullRequestReadyForReview(input: {pullRequestId: $id}) { pullRequest { isDraft } } }`
 	draftMutation = `mutation($id: ID!) { convertPullRequestToDraft(input: {pullRequestId: $id}) { pullRequest { isDraft } } }`
