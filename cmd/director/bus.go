@@ -105,7 +105,7 @@ func busPersonCommand() *cobra.Command {
 func busPersonNewCommand() *cobra.Command {
 	var url, to string
 	c := &cobra.Command{
-		Use: "new DIR --url tls://HOST:PORT", Args: needs(cobra.ExactArgs(1), "want the directory of the keys"),
+		Use: "new DIR --url tls://HOST:PORT", Args: needs(cobra.ExactArgs(1), "want the key directory"),
 		Short: "Create another credential for a person's tools",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d, err := keys.Load(filepath.Join(args[0], keys.DirDirector))
@@ -137,7 +137,7 @@ func busPersonNewCommand() *cobra.Command {
 func busPersonRevokeCommand() *cobra.Command {
 	var credential string
 	c := &cobra.Command{
-		Use: "revoke DIR", Args: needs(cobra.ExactArgs(1), "want the directory of the keys"),
+		Use: "revoke DIR", Args: needs(cobra.ExactArgs(1), "want the key directory"),
 		Short: "Revoke a person's credential permanently; other credentials remain valid",
 		Long: `Revoke a person's credential permanently; other credentials remain valid.
 The command revokes it in the claims and in nats.conf below DIR/server, and on the server that

@@ -17,7 +17,7 @@ type Task struct {
 
 // DefaultTask creates a file that no repository contains.
 var DefaultTask = Task{
-	Read: "README.md", Write: "standin.txt", Content: "Written by the scripted model of Retake's stand-in.\n",
+	Read: "README.md", Write: "standin.txt", Content: "Written by the scripted model of Retake's fake provider.\n",
 	Check: "cat standin.txt", Done: "I have written standin.txt, and read it back.",
 }
 

@@ -83,7 +83,7 @@ func (r *Reports) serve(ctx context.Context, prepare func(Report) func()) (serve
 		err = r.consume(ctx, consumer, prepare)
 	}
 	if ctx.Err() == nil {
-		r.log.Warn("reports not read; retrying", zap.Error(err))
+		r.log.Warn("could not read reports; retrying", zap.Error(err))
 	}
 	return time.Since(began) > pullBeat
 }

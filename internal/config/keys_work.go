@@ -314,7 +314,7 @@ var workKeys = []row{
 
 	{
 		key: "recovery.preset", def: `"director"`, allowed: policy.Presets,
-		doc: "Policy for failures; see docs/specs/error-handling.md. Its bounds apply to keys that are not set.",
+		doc: "Policy for failures; see docs/specs/error-handling.md. Its limits apply to keys that are not set.",
 		at:  func(c *Config) any { return &c.Recovery.Preset },
 	},
 	{

@@ -79,8 +79,8 @@ var rules = []rule{
 	}},
 	{keys: []string{"agent_bus.credentials", "agent_bus.url"}, wrong: func(c Config) string {
 		if c.AgentBus.URL != "" && c.AgentBus.Credentials == "" {
-			return "a server at agent_bus.url needs keys: create them and its configuration with `director bus " +
-				"init`, and set agent_bus.credentials to their directory director/"
+			return "a server at agent_bus.url needs keys: create them with `director bus init`, and set " +
+				"agent_bus.credentials to the new directory director/"
 		}
 		return ""
 	}},

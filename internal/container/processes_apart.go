@@ -26,8 +26,8 @@ func CannotConfine(sameUser bool) []string {
 		cannot = append(cannot, fmt.Sprintf("no separate user: workers run as user %d, like the director, and can "+
 			"read and change its journal, credentials, other checkouts and all other files of that user", uid))
 	case sameUser:
-		cannot = append(cannot, "no private processes, so workers see the processes of other workers, and can read "+
-			"and change their checkouts")
+		cannot = append(cannot, "processes are not isolated: workers see each other's processes, and can read and "+
+			"change each other's checkouts")
 	}
 	return cannot
 }
@@ -47,7 +47,7 @@ func CanKeepApart() error {
 		return nil
 	}
 	e := refused("open", "%w", why)
-	e.Next = `use Docker (containers.runtime = "docker"); or run the director as root, with CAP_SYS_ADMIN; or, for work that you trust with all rights of this user, containers.process_same_user = true`
+	e.Next = `use Docker (containers.runtime = "docker"); or run the director as root, with CAP_SYS_ADMIN; or, if you trust the work with all rights of this user, set containers.process_same_user = true`
 	return e
 }
 

@@ -66,7 +66,7 @@ func Run(ctx context.Context, o Options) (ok bool, err error) {
 		n.print("cannot remove the remains of an earlier demo: %v", err)
 	}
 	if without != "" {
-		n.print("using plain processes, which are for trusted work, such as this demo's agent: %s",
+		n.print("using plain processes, which are safe only for trusted work such as this demo's agent: %s",
 			without)
 	}
 	n.print("preparing: worker, agent, image, repository")

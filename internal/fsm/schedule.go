@@ -83,8 +83,8 @@ func (m *agenda) mayClaim() bool {
 	return m.finished < max(leastFinished, m.cfg.MaxWorkers) && !m.closed(GitHubClaims).Until.After(m.now)
 }
 
-// leastFinished is the smallest number of finished tasks that may stop claims. It lets a single worker begin its next
-// issue while its last work is being delivered.
+// leastFinished is the minimum number of finished tasks at which claims may stop. It lets a single worker begin its
+// next issue while its previous work is being delivered.
 const leastFinished = 2
 
 // awaitsHandIn reports whether the task's work is finished and waits for its first delivery. A failed delivery does not

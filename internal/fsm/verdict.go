@@ -218,7 +218,7 @@ func (t *Task) used() recovery.Usage {
 // enforceBudget ends an attempt that exceeds its task's budget, even before its container is confirmed to run. An
 // attempt that exactly uses up the budget may finish.
 func (m *attempts) enforceBudget(t *Task) {
-	if t.Validates { // a validation is free
+	if t.Validates { // a validation is not charged
 		return
 	}
 	if why := m.cfg.Policy.Guards().Overspent(t.Tally.Use(t.used())); why != "" {

@@ -81,8 +81,7 @@ var Table = []Row{
 		Means: "Tasks in Starting, Running, Suspect or Stopping.",
 	},
 	{
-		Name: "retake_heartbeat_age_seconds", Kind: Gauge, Help: "Time since the last sign of life of the " +
-			"longest-silent worker",
+		Name: "retake_heartbeat_age_seconds", Kind: Gauge, Help: "Longest time since a worker's last sign of life",
 		Means: "The maximum over all workers in Running or Suspect. A sign of life is a " +
 			"heartbeat, progress, or the hello. For a worker that has been silent since this process started, the " +
 			"time counts from that start. 0 without workers.",

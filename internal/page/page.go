@@ -92,7 +92,7 @@ type Page struct {
 	seats     seats
 }
 
-// New returns the page. It serves every path from "/" on.
+// New returns the page. It serves all paths.
 func New(o Options) (*Page, error) {
 	t, err := template.New("").Funcs(functions).ParseFS(templateFiles, "templates/*.html")
 	if err != nil {

@@ -9,7 +9,7 @@ var happenedWordings = []wording{
 	},
 	{
 		NetworkPermanent, inAgent, "{agent} cannot reach a host",
-		"Correct the address, the DNS entry or the certificate that the cause names.", onceDone,
+		"Correct the address, the DNS entry or the certificate named in the cause.", onceDone,
 	},
 	{
 		ToolNotFound, isOwn, "{program}, the program of CODE, is missing",

@@ -170,11 +170,11 @@ var accessWordings = []wording{
 	},
 	{
 		NetworkPermanent, inCommand, "{command} cannot reach a host",
-		"Correct the address, the DNS entry or the certificate that the cause names.", onceDone,
+		"Correct the address, the DNS entry or the certificate named in the cause.", onceDone,
 	},
 	{
 		NetworkPermanent, anywhere, "a host is unreachable",
-		"Correct the address, the DNS entry or the certificate that the cause names.", onceDone,
+		"Correct the address, the DNS entry or the certificate named in the cause.", onceDone,
 	},
 	{
 		ContextOverflow, anywhere, "the input of {agent} is too long",
@@ -266,6 +266,6 @@ var accessWordings = []wording{
 	},
 	{
 		InvalidConfig, anywhere, "a setting is wrong",
-		"Correct the setting that the cause names, and restart the director.", onceDone,
+		"Correct the setting named in the cause, and restart the director.", onceDone,
 	},
 }

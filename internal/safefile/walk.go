@@ -138,7 +138,7 @@ func (w *walk) leave() error {
 			return err
 		}
 		if st.Dev != around.dev || st.Ino != around.ino {
-			return errors.New("a directory was moved while it was read")
+			return errors.New("a directory was moved while it was being read")
 		}
 		if _, err := unix.Seek(fd, around.at, unix.SEEK_SET); err != nil {
 			return err

@@ -27,7 +27,7 @@ type Counts struct {
 	Already     int `json:"already"`      // part of Differ; the current configuration decides like the tested one
 	Later       int `json:"later"`        // not compared, because an earlier verdict already differed
 	NotAsked    int `json:"not_asked"`    // not compared, because no policy applies, for example to work that cannot be delivered
-	Unknown     int `json:"unknown"`      // not compared, because the journal lacks the task's beginning
+	Unknown     int `json:"unknown"`      // not compared, because the task's start is missing from the journal
 	ByIncident  int `json:"by_incident"`  // an incident decides in either case
 	PolicyAlone int `json:"policy_alone"` // part of ByIncident; without the incident, the policies would differ
 	Unread      int `json:"unread"`       // the report was missing or not read, so the recorded finding applies

@@ -53,7 +53,7 @@ var idiomTexts = map[string][]string{
 		`\b[a-z]{3,}s nothing\b`, `(\b(and|or|but)|[;:,]) nothing\b`, `, (and|or) (no|not|never)\b`, `\bno [a-z]+ of\b`,
 		`\bnot (of|in|the|an?|one|by) [a-z' ]+, but\b`, `\bis it not\b|\bare they not\b`, `\bnor\b`,
 	},
-	"words in last place": {
+	"words at the end": {
 		`\b(so|too|either|alone|anew)[.,;:]?$`, `\bany more[.,;:]?$|\b(not|never|nothing|nobody|none|no) [a-z ]+ any more\b`, `\bfor ever\b`, `\b(of|is|was|says|said) so\b`, `, also\b`,
 		`\balso (if|where|by|those|closed|while|what)\b`, `\banew\b`, `\bby (itself|themselves)\b`, `\bof itself\b`,
 		`\b(if|when|until|once|unless|while|because|where|that|whether|as|it|they|which|who) ` +

@@ -201,8 +201,8 @@ func (i *Init) complete(config string) error {
 	for name, form := range settings {
 		m := form.FindStringSubmatch(config)
 		if m == nil {
-			return fmt.Errorf("keys: cannot find %s in the form that `director bus init` writes: pass --port, "+
-				"--store and --server-dir in a new directory, or change the file by hand", name)
+			return fmt.Errorf("keys: %s is not in the form that `director bus init` writes: use a new directory "+
+				"with --port, --store and --server-dir, or edit the file by hand", name)
 		}
 		found[name] = m[1]
 	}

@@ -279,6 +279,6 @@ func stopCancelledIsResumed(s harness) {
 	}
 	exit := s.stop(s.Runtime, spec.AttemptID, 0)
 	if !exit.Killed || exit.Signal != "SIGKILL" || !strings.HasPrefix(string(exit.Stdout), "ready\n") {
-		s.Errorf("got %+v, want the complete end", exit)
+		s.Errorf("got %+v, want the complete tail", exit)
 	}
 }

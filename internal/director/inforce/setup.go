@@ -31,8 +31,8 @@ type Setup struct {
 	Pushable   *scope.Rules
 	FileSums   map[string]string // checksums of the configuration's files, by key
 
-	// Change is the fact that will record this setup in the journal. It is nil for the first setup, which the fact
-	// about the director's start records.
+	// Change is the fact that will record this setup in the journal. It is nil for the first setup, because the fact
+	// about the director's start already records it.
 	Change  *fsm.SettingsChanged
 	decided chan struct{}
 	decide  func()

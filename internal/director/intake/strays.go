@@ -15,8 +15,8 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// Strays releases orphan claims of this fleet, which remain after the journal was lost. It releases a claim after
-// timeouts.issue_claim_stale without activity. It leaves the claims of other fleets to their directors.
+// Strays releases this fleet's claims that a lost journal left behind, each after timeouts.issue_claim_stale without
+// activity. It leaves the claims of other fleets to their directors.
 type Strays struct {
 	GitHub  strayClient
 	Config  *inforce.Current

@@ -115,7 +115,7 @@ func lostWork(_ record, v fsm.VerdictMade) string {
 
 func keepsNothingBack(_ record, f fsm.IncidentChanged) string {
 	if b := f.Incident.Breaker; deterministic[f.Incident.Reason] && (!b.Until.IsZero() || b.Canary != "") {
-		return f.Incident.Key + " keeps other tasks back: " + string(f.Incident.Reason)
+		return f.Incident.Key + " holds up other tasks: " + string(f.Incident.Reason)
 	}
 	return ""
 }

@@ -307,7 +307,7 @@ func planKept(r record, up fsm.ContainerStarted) string {
 // some in the same step.
 func readingDecidesNothing(d decision, _ fsm.SettingsRead) string {
 	if len(d.facts) == 0 {
-		return "the journal lacks a configuration that was read"
+		return "a configuration that was read is missing from the journal"
 	}
 	if _, ok := d.facts[0].(fsm.SettingsChanged); !ok {
 		return fmt.Sprintf("%T comes before the configuration that decides it", d.facts[0])

@@ -115,9 +115,9 @@ var invariants = []Invariant{
 		fact: onClaim(capsKept),
 	},
 	{
-		Name: "FinishedWorkGoesFirst", Says: "the director claims no issue while as many finished tasks as workers " +
-			"wait for their first delivery, or while claimed issues need all comments that GitHub still allows this " +
-			"hour",
+		Name: "FinishedWorkGoesFirst", Says: "the director does not claim issues while at least as many finished " +
+			"tasks as workers wait for their first delivery, or while claimed issues need all comments that " +
+			"GitHub still allows this hour",
 		fact: dequeued(finishedFirst),
 	},
 	{Name: "TheLongestWaiterGoesFirst", Says: "within a repository, the task that has waited longest begins. A point " +
@@ -307,12 +307,12 @@ var invariants = []Invariant{
 	{Name: endsSomewhere, Says: "once faults stop, every task reaches Running, InReview with an open pull request, " +
 		"Done, Blocked or Released, and eligible issues are taken", end: atRest, live: true},
 	{
-		Name: workHandedIn, Says: "once faults stop, finished work is delivered within twenty minutes, despite " +
-			"further claims, unless GitHub is closed",
+		Name: workHandedIn, Says: "once faults stop, finished work is delivered within twenty minutes, even if " +
+			"further issues are claimed, unless GitHub is unavailable",
 		fact: onClaim(handedInTime), end: handedInAtRest, live: true,
 	},
 	{Name: reposTakeTurns, Says: "the director does not claim an issue of one repository while another repository " +
-		"without a worker has waited longer since its last claim", fact: dequeued(takesTurns), live: true},
+		"without a worker has waited longer for its turn", fact: dequeued(takesTurns), live: true},
 	{Name: labelLeft, Says: "at rest, every issue's labels agree with its task's state", end: labelsAgree, live: true},
 	{Name: "DriverTakesEvents", Says: "the driver accepts every event"},
 }

@@ -49,7 +49,7 @@ var attemptMutants = []mutant{
 	},
 	{
 		"a worker may overspend until its start is confirmed", "fsm/verdict.go",
-		"if t.Validates { // a validation is free", "if !t.watched() || t.Validates {",
+		"if t.Validates { // a validation is not charged", "if !t.watched() || t.Validates {",
 		[]string{"BudgetsNeverExceeded"},
 		false,
 	},

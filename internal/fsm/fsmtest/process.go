@@ -288,7 +288,7 @@ func (w *directors) takeReady(p *process, ack func(token), submit func(fsm.Effec
 			t := p.tokens[0]
 			p.tokens = p.tokens[1:]
 			if t.need > p.durable {
-				w.fail(ackAfterFact, "token %d was handed out after %d records, but waits for %d", a, p.durable, t.need)
+				w.fail(ackAfterFact, "token %d was handed out after %d records, want at least %d", a, p.durable, t.need)
 			}
 			ack(t)
 		}
@@ -300,7 +300,7 @@ func (w *directors) takeReady(p *process, ack func(token), submit func(fsm.Effec
 			need := p.waiting[0].need
 			p.waiting = p.waiting[1:]
 			if need > p.durable {
-				w.fail(effectAfterFact, "%s was handed out after %d records, but waits for %d", e.ID, p.durable, need)
+				w.fail(effectAfterFact, "%s was handed out after %d records, want at least %d", e.ID, p.durable, need)
 			}
 			w.history.handed(p, e)
 			submit(e)

@@ -37,7 +37,7 @@ type Read func(ctx context.Context, fn func(seq uint64, data []byte) error) erro
 // Take uses the records of the batch at a sequence.
 type Take func(seq uint64, records []fsm.Record) error
 
-// Journal passes every batch of a journal to take.
+// Journal calls take for each batch of a journal.
 func Journal(ctx context.Context, j Source, take Take) error {
 	begin, err := j.Begin(ctx)
 	if err != nil {

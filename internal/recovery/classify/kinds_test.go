@@ -19,7 +19,7 @@ func TestKinds(t *testing.T) {
 		"go test that fails": recovery.TestsFailed, "npm test": recovery.TestsFailed, "pytest": recovery.TestsFailed,
 		"events of claude-code":         recovery.RateLimited,
 		"words, and a provider's error": recovery.Overloaded, "a build's log with times": recovery.DiskFull,
-		"no line that a rule matches": recovery.Unknown, recoverytest.Adverse: recovery.Unknown,
+		"no line matches a rule": recovery.Unknown, recoverytest.Adverse: recovery.Unknown,
 	}
 	for i := range recoverytest.Kinds {
 		k := &recoverytest.Kinds[i]

@@ -166,7 +166,7 @@ func (p *Policy) by(i int) []*Row {
 	return by
 }
 
-// decides returns the row that decides a reason for the caller of r, or nil.
+// decides returns the row that applies to a reason for r's caller, or nil.
 func (p *Policy) decides(r *Row, reason int) *Row {
 	if at := p.index[max(slices.Index(p.callers, r.Caller), 0)][reason]; at >= 0 {
 		return &p.rows[at]

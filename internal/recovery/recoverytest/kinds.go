@@ -131,7 +131,7 @@ var Kinds = []Kind{
 			"left on device\n",
 	},
 	{
-		"no line that a rule matches",
+		"no line matches a rule",
 		func(i int) string {
 			return rotate(i,
 				fmt.Sprintf("Item %d was moved from shelf %d to shelf %d, and its label was printed again.\n", i, i%31,

@@ -134,7 +134,7 @@ func (f *Finder) lastSymbols(text string, how reading) stream {
 	from, n := len(text), 0
 	most := f.longest - 1
 	if how != asItStands {
-		most *= 10 // the longest escape of a letter
+		most *= 10 // the longest escape sequence for a character
 	}
 	for from > 0 && n < most {
 		from--
