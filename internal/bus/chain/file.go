@@ -170,21 +170,45 @@ func systems(err error) bool {
 	return ok
 }
 
+// Longest lines of a file, in bytes. They limit the memory that a small compressed file can use. Snapshots are the
+// longest regular lines.
+const (
+	maxHeader = 64 << 10
+	maxLine   = 256 << 20
+)
+
+// readLine returns the next line, or an error if it exceeds most bytes.
+func readLine(lines *bufio.Reader, most int) (text []byte, err error) {
+	for {
+		part, err := lines.ReadSlice('\n')
+		if len(text)+len(part) > most {
+			return nil, fmt.Errorf("a line longer than %d bytes", most)
+		}
+		text = append(text, part...)
+		if err == nil {
+			return text, nil
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return nil, fmt.Errorf("unexpected end: %w", err)
+		}
+	}
+}
+
 func read(from io.Reader, batch func(Record) error, state func(State) error) (out File, err error) {
 	z, err := zstd.NewReader(from, zstd.WithDecoderConcurrency(1))
 	if err != nil {
 		return out, err
 	}
 	defer z.Close()
-	lines := bufio.NewReaderSize(z, 1<<16)
-	next := func(to any) error {
-		text, err := lines.ReadBytes('\n')
+	lines := bufio.NewReaderSize(z, maxHeader)
+	next := func(to any, most int) error {
+		text, err := readLine(lines, most)
 		if err != nil {
-			return fmt.Errorf("unexpected end: %w", err)
+			return err
 		}
 		return json.Unmarshal(text, to)
 	}
-	if err := next(&out.Header); systems(err) {
+	if err := next(&out.Header, maxHeader); systems(err) {
 		return out, err
 	} else if err != nil {
 		return out, &Damage{Kind: Broken, Want: "the first line of a journal's file", Got: err.Error()}
@@ -198,7 +222,7 @@ func read(from io.Reader, batch func(Record) error, state func(State) error) (ou
 	chain := Follow(out.Header.before())
 	for n := uint64(0); ; {
 		var l line
-		if err := next(&l); systems(err) {
+		if err := next(&l, maxLine); systems(err) {
 			return out, err
 		} else if err != nil {
 			return out, &Damage{Kind: Broken, Seq: chain.Head().Seq + 1, Want: "a line", Got: err.Error()}
