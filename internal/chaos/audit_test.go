@@ -284,7 +284,7 @@ var wrongs = []struct {
 		"calls already in flight (excused)",
 	},
 	{
-		"two calls after a limit was stated", func(j judged, i *issue) { j.limited(0, 0); j.works(i) },
+		"three calls after a limit was stated", func(j judged, i *issue) { j.limited(0, 0, 0); j.works(i) },
 		"calls already in flight (excused), calls during a stated limit",
 	},
 	{
