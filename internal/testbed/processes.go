@@ -98,8 +98,11 @@ func (p *Processes) Record() *Record {
 // signal sends a signal to the worker of a started attempt. If part is not nil, signal calls part instead.
 func (p *Processes) signal(attempt string, sig syscall.Signal, part func(*supervisor.Started) error) error {
 	started, err := supervisor.ReadStarted(filepath.Join(p.Dir, attempt))
-	if err != nil || started == nil {
-		return fmt.Errorf("testbed: %s: no worker: %w", attempt, err)
+	if err == nil && started == nil {
+		err = errors.New("it has no worker")
+	}
+	if err != nil {
+		return fmt.Errorf("testbed: %s: %w", attempt, err)
 	}
 	if part != nil {
 		return part(started)
