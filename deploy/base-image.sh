@@ -12,16 +12,16 @@ suite=${DEBIAN_SUITE:-bookworm}
 mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
 
 if docker image inspect "$image" >/dev/null 2>&1; then
-	echo "$image exists"
+	echo "$image already exists"
 	exit 0
 fi
 fail() {
 	echo "base-image: $1" >&2
-	echo "base-image: or use an existing image with git and CA certificates: BASE_IMAGE=buildpack-deps:bookworm-scm make images" >&2
+	echo "base-image: alternatively, use an existing image with git and CA certificates: BASE_IMAGE=buildpack-deps:bookworm-scm make images" >&2
 	exit 2
 }
 [ "$(id -u)" = 0 ] || fail "debootstrap needs root: run this with sudo"
-command -v debootstrap >/dev/null || fail "no debootstrap: apt-get install debootstrap"
+command -v debootstrap >/dev/null || fail "debootstrap is missing: apt-get install debootstrap"
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

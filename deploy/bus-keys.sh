@@ -1,6 +1,6 @@
 #!/bin/sh
-# Creates the keys of compose's agent bus once, and writes their path to .env. It does nothing if .env has the path of
-# existing keys.
+# Creates the keys for compose's agent bus once, and writes their path to .env. It does nothing if .env already contains
+# the path of existing keys.
 #
 #   deploy/bus-keys.sh [FOLDER]      default: bus-keys, next to docker-compose.yml
 #
@@ -29,16 +29,16 @@ case $folder in
 esac
 
 if [ -d "$folder/director" ]; then
-	echo "$folder has keys"
+	echo "$folder already has keys"
 else
-	docker image inspect "$image" >/dev/null 2>&1 || fail "no image $image: run \"make images\" first"
+	docker image inspect "$image" >/dev/null 2>&1 || fail "image $image is missing: run \"make images\" first"
 	mkdir -p -m 700 "$folder"
 	docker run --rm --network none --read-only --cap-drop ALL --cap-add DAC_OVERRIDE --security-opt no-new-privileges:true -v "$folder:/keys" "$image" \
-		bus init /keys --host nats --store /data --server-dir /etc/nats/retake >/dev/null || fail "no keys were made in $folder"
-	echo "made $folder"
+		bus init /keys --host nats --store /data --server-dir /etc/nats/retake >/dev/null || fail "cannot create keys in $folder"
+	echo "created $folder"
 fi
 if [ "$named" != "$folder" ]; then
-	if [ -s .env ] && [ -n "$(tail -c 1 .env)" ]; then echo >>.env; fi # the last line lacks a newline
+	if [ -s .env ] && [ -n "$(tail -c 1 .env)" ]; then echo >>.env; fi # terminate the last line
 	(umask 077 && printf 'RETAKE_BUS_KEYS=%s\n' "$folder" >>.env)
 	echo "added RETAKE_BUS_KEYS=$folder to .env"
 fi

@@ -21,7 +21,7 @@ if [ -n "$workers" ]; then
 	# shellcheck disable=SC2086 # one argument each
 	docker rm -f $workers
 fi
-volumes=$(docker volume ls -q --filter "label=retake.fleet=${RETAKE_STACK:-compose}") # contains the worker program
+volumes=$(docker volume ls -q --filter "label=retake.fleet=${RETAKE_STACK:-compose}") # these contain the worker program
 if [ -n "$volumes" ]; then
 	# shellcheck disable=SC2086
 	docker volume rm $volumes

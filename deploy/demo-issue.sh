@@ -1,6 +1,6 @@
 #!/bin/sh
-# Opens one of the demo's issues, with the task label, on the page of the stand-in for GitHub. With --print, the script
-# only prints the text of the issue.
+# Opens one of the demo's issues, with the task label, on the GitHub stand-in's page. With --print, the script only
+# prints the text of the issue.
 #
 #   deploy/demo-issue.sh NUMBER [--print]       1: succeeds; 2: does not compile; 7: runs until its container is killed
 #
@@ -23,7 +23,7 @@ fi
 page=http://127.0.0.1:${GITHUBSIM_PORT:-8900}/demo/widgets/issues
 at=$(printf '%s\n' "$text" | tail -n +3 | curl -sS -f -o /dev/null -w '%{redirect_url}' --data-urlencode "title=$(printf '%s\n' "$text" | head -n 1)" \
 	--data-urlencode body@- --data-urlencode label=agent-task "$page") || {
-	echo "demo-issue: nothing answers at $page; start the demo: docker-compose --profile demo up -d" >&2
+	echo "demo-issue: cannot open the issue at $page; start the demo: docker-compose --profile demo up -d" >&2
 	exit 2
 }
 echo "opened $at"

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Builds the images that docker-compose.yml uses from static binaries: make images.
+# Builds the images for docker-compose.yml, from static binaries: make images.
 #
 # Environment:
-#   BASE_IMAGE  image with git and CA certificates for director and githubsim. Unset: retake-base:local, built from Debian
-#               packages if it does not exist. With access to a registry: BASE_IMAGE=buildpack-deps:bookworm-scm
+#   BASE_IMAGE  image with git and CA certificates for director and githubsim. Unset: retake-base:local, built from
+#               Debian packages if it does not exist. With access to a registry: BASE_IMAGE=buildpack-deps:bookworm-scm
 #   IMAGE_TAG   tag of the images (default: local)
 #   GO          the go program (default: go)
 set -eu
@@ -23,7 +23,7 @@ log=$(mktemp)
 trap 'rm -rf "$context" "$log"' EXIT
 trap 'exit 130' INT TERM
 
-build() { # image source...
+build() { # NAME PACKAGE
 	echo "building $1"
 	CGO_ENABLED=0 GOOS=linux "$go" build -trimpath -ldflags '-s -w' -o "$context/$1" "$2"
 }
@@ -33,7 +33,7 @@ build githubsim ./cmd/githubsim
 build demo-agent ./internal/demo/agent
 build nats-server github.com/nats-io/nats-server/v2
 
-# The demo's repository: "-- path --" begins a file.
+# The demo's repository. Each file starts with a line "-- path --".
 awk -v root="$context/seed/" '
 	/^-- .* --$/ {
 		if (file) close(file)
@@ -46,12 +46,12 @@ awk -v root="$context/seed/" '
 ' internal/demo/widgets.txtar
 find "$context" -exec touch -h -d 2026-01-01T00:00:00Z {} +
 
-image() { # Dockerfile's name, image
+image() { # DOCKERFILE IMAGE
 	if ! docker build --build-arg "BASE_IMAGE=$BASE_IMAGE" -f "deploy/$1.Dockerfile" -t "$2:$tag" "$context" >"$log" 2>&1; then
 		cat "$log" >&2
 		exit 1
 	fi
-	echo "image $2:$tag"
+	echo "built image $2:$tag"
 }
 image director retake-director
 image githubsim retake-githubsim
@@ -59,4 +59,4 @@ image demo-worker retake-demo-worker
 image nats retake-nats
 
 docker image inspect "${NATS_IMAGE:-nats:2}" >/dev/null 2>&1 ||
-	echo "this engine lacks ${NATS_IMAGE:-nats:2}: compose will pull it, or set NATS_IMAGE=retake-nats:$tag"
+	echo "image ${NATS_IMAGE:-nats:2} is missing here: let compose pull it, or set NATS_IMAGE=retake-nats:$tag"

@@ -1,5 +1,4 @@
-# A NATS server from the module's dependency, for machines that cannot pull nats:2. It takes the same
-# arguments.
+# A NATS server built from go.mod, for machines that cannot pull nats:2. It accepts the same arguments.
 FROM scratch
 COPY nats-server /nats-server
 ENTRYPOINT ["/nats-server"]

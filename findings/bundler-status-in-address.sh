@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Bundler looks for the digits 401 and 403 in the message of a failed download, and the message contains the address of
-# the gem server. If the host's port (or its path) contains these digits, a server that answers 502 is reported as one
-# that requires authentication.
+# the gem server. If the server's port (or its path) contains these digits, Bundler reports a server that answers 502 as
+# one that requires authentication.
 #
 # Seen with: bundler 2.3.15 (Debian 2.3.15-2+deb12u1), ruby 3.1.2, rubygems 3.3.15.
 # Seen: "Authentication is required for http://127.0.0.1:18401/" and the advice to store a password, and from the same
 #       server at port 18410: "Could not fetch specs from http://127.0.0.1:18410/ due to underlying error <bad response
 #       Bad Gateway 502 …>".
-# So a message about credentials is no proof that a server asked for any.
+# Therefore, a message about credentials does not prove that a server asked for them.
 set -euo pipefail
 work=$(mktemp -d)
 servers=()
@@ -31,7 +31,7 @@ class Away(http.server.BaseHTTPRequestHandler):
         pass
 http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Away).serve_forever()
 P
-asked() { # PORT: what bundler says of a server at this port
+asked() { # PORT: prints Bundler's message about the server at this port
   mkdir -p "app$1"
   printf 'source "http://127.0.0.1:%s/"\ngem "rake"\n' "$1" >"app$1/Gemfile"
   (cd "app$1" && HOME="$work/home" BUNDLE_RETRY=0 LD_LIBRARY_PATH="$work/$lib" \

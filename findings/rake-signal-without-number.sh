@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# If a signal ends a command of rake, rake prints an empty status instead of the signal: "Command failed with status ():
-# [...]". A kill by the kernel for lack of memory therefore looks like any crash, and a search for 137 or "Killed" finds
-# nothing.
+# If a signal ends a command that rake runs, rake prints an empty status instead of the signal: "Command failed with
+# status (): [...]". A command killed for lack of memory therefore looks like any other crash, and a search for 137 or
+# "Killed" finds nothing.
 #
 # Seen with: rake 13.0.6 (Debian 13.0.6-3), ruby 3.1.2. Seen for SIGKILL and SIGTERM alike, exit code 1.
 set -euo pipefail
@@ -17,7 +17,7 @@ task(:kill) { sh "kill -KILL $$" }
 task(:term) { sh "kill -TERM $$" }
 task(:exit) { sh "exit 3" }
 R
-run() { # TASK: what rake says of a command
+run() { # TASK: prints rake's message about the task's command
   LD_LIBRARY_PATH="$work/$lib" RUBYLIB="$work/$rake:$work/root/usr/lib/ruby/vendor_ruby:$work/root/usr/lib/ruby/3.1.0:$work/$lib/ruby/3.1.0" \
     "$work/root/usr/bin/ruby3.1" --disable-gems -r rubygems -r rake -e 'Rake.application.run(ARGV)' "$1" 2>&1 || echo "exit code $?"
 }

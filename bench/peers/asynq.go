@@ -48,7 +48,7 @@ func (p *asynqPeer) open(ctx context.Context, synced bool) (string, error) {
 
 func (p *asynqPeer) close() { _ = p.redis.Close() }
 
-// A server runs its jobs one after the other, so more jobs would only wait.
+// concurrencies returns low values: a server runs its jobs one at a time, so more jobs would only wait.
 func (p *asynqPeer) concurrencies() []int {
 	if p.servers > 1 {
 		return []int{64} // 16 and 64 were equally fast

@@ -18,7 +18,7 @@ func main() {
 	postgres := flag.String("postgres", "", "URL of an otherwise unused PostgreSQL server")
 	redis := flag.String("redis", "", "Unix socket of an otherwise unused Redis server; all its data is deleted")
 	ours := flag.String("ours", "bin/bench.json", "output file of make bench ONLY=decisions")
-	jobs := flag.Int("jobs", 20_000, "number of jobs to publish, fail and schedule again; our figure uses 20,000")
+	jobs := flag.Int("jobs", 20_000, "number of jobs to publish, fail and reschedule; our figure uses 20,000")
 	patience := flag.Duration("patience", 150*time.Second, "time limit for each measurement")
 	flag.Parse()
 	os.Exit(report(*postgres, *redis, *ours, *jobs, *patience))

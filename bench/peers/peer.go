@@ -37,7 +37,7 @@ type result struct {
 // rounds is the number of rounds run at the best concurrency. The result is their median.
 const rounds = 3
 
-// measure finds the best concurrency with a quarter of the jobs, and then measures it with all of them.
+// measure finds the best concurrency with a quarter of the jobs, and then measures that concurrency with all of them.
 func measure(ctx context.Context, name string, p peer, synced bool, jobs int) (result, error) {
 	r := result{name: name, synced: synced}
 	var err error
@@ -111,7 +111,7 @@ type workerError struct {
 // Kind returns river's name for the job type.
 func (workerError) Kind() string { return "worker_error.v1" }
 
-// failure returns the n-th job, which takes payloadBytes as JSON.
+// failure returns the n-th job, padded to payloadBytes of JSON.
 func failure(n int) workerError {
 	e := workerError{
 		ErrorID: fmt.Sprintf("e-%08d", n), WorkerID: fmt.Sprintf("w%07d-1", n), IssueNumber: n + 1, Stage: "AGENT",

@@ -59,7 +59,7 @@ func (p *riverPeer) open(ctx context.Context, synced bool) (string, error) {
 
 func (p *riverPeer) close() { p.pool.Close() }
 
-// The maximum of 10,000 that river allows is slower.
+// concurrencies omits the maximum that river allows, 10,000, because it is slower.
 func (*riverPeer) concurrencies() []int { return []int{200, 1000, 5000} }
 
 func (p *riverPeer) publish(ctx context.Context, jobs int) error {
@@ -80,7 +80,7 @@ func (p *riverPeer) publish(ctx context.Context, jobs int) error {
 			return err
 		}
 	}
-	// The clock must not include these statements.
+	// Run these statements before the clock starts.
 	for _, statement := range []string{"VACUUM ANALYZE river_job", "CHECKPOINT"} {
 		if _, err := p.pool.Exec(ctx, statement); err != nil {
 			return err
@@ -89,7 +89,7 @@ func (p *riverPeer) publish(ctx context.Context, jobs int) error {
 	return nil
 }
 
-// failing is the handler.
+// failing is a job handler that always fails.
 type failing struct {
 	river.WorkerDefaults[workerError]
 }

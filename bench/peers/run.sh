@@ -1,10 +1,10 @@
 #!/bin/sh
-# Compares our decisions with river on PostgreSQL and asynq on Redis: make bench-peers. The script starts both servers in
-# a temporary directory, on Unix sockets only, and stops them at the end.
+# Compares our decisions with river on PostgreSQL and asynq on Redis: make bench-peers. The script starts both servers
+# in a temporary directory, on Unix sockets only, and stops them at the end.
 #
 # Environment:
 #   GO    the go command (default: go)
-#   OURS  existing figures of make bench (default: measured by this script)
+#   OURS  file with figures from make bench (default: the script measures them)
 #
 # Exit code: 0 if every goal is met, 1 if one is missed, 2 if a server is missing or a measurement failed.
 set -eu
@@ -50,7 +50,7 @@ case $(df -T "$work" | awk 'NR==2 {print $2}') in tmpfs|ramfs) fail "this file s
 
 if [ -z "$OURS" ]; then
   OURS=$work/ours.json
-  # Ignore a missed goal in that table.
+  # The exit code also reports missed goals, which do not matter here.
   (cd "$root" && "$GO" run ./internal/bench/cmd/bench -quick -only decisions -json "$OURS") || [ -s "$OURS" ] || fail "cannot measure our own decisions"
 fi
 
@@ -58,8 +58,8 @@ chmod 711 "$work"
 mkdir "$work/pg" "$work/redis"
 [ -z "$as" ] || chown postgres: "$work/pg"
 $as "$pg/initdb" -D "$work/pg/data" -U peers -A trust -E UTF8 --locale=C >"$work/initdb.log" 2>&1 || fail "initdb failed"
-# These settings concern only durability and space. fsync and full_page_writes stay on, and the program sets
-# synchronous_commit for each measurement.
+# These settings concern only the socket, memory and checkpoints. fsync and full_page_writes stay on, and the program
+# sets synchronous_commit for each measurement.
 $as "$pg/postgres" -D "$work/pg/data" -k "$work/pg" -c listen_addresses= -c shared_buffers=512MB -c max_wal_size=4GB -c checkpoint_timeout=30min >"$work/postgres.log" 2>&1 &
 pids="$pids $!"
 redis-server --port 0 --unixsocket "$work/redis/socket" --dir "$work/redis" --save '' --appendonly yes --auto-aof-rewrite-percentage 0 >"$work/redis.log" 2>&1 &

@@ -64,7 +64,7 @@ func table(rows []row) string {
 	}
 	b.WriteString("\nTheir figures are medians of three rounds at the fastest of several concurrencies:\n")
 	for _, r := range rows {
-		fmt.Fprintf(&b, "  %s, %s: %d at once; %s\n", r.name, durability(r.synced), r.concurrency, r.settings)
+		fmt.Fprintf(&b, "  %s, %s: concurrency %d; %s\n", r.name, durability(r.synced), r.concurrency, r.settings)
 	}
 	b.WriteString("Ours:\n")
 	seen := map[string]bool{}

@@ -1,6 +1,6 @@
-// Command demo shows the director at work: thirteen failures and recoveries in real containers, on a stand-in for
-// GitHub. The demo runs without a configuration. See internal/demo.
-// Exit codes: 0 every scenario ended as promised, 1 at least one did not, 2 the demo could not run.
+// Command demo shows the director at work: thirteen failures and recoveries in real containers, against a fake GitHub.
+// The demo runs without a configuration. See internal/demo. Exit codes: 0 every scenario ended as expected, 1 at least
+// one did not, 2 the demo could not run.
 package main
 
 import (
@@ -47,14 +47,15 @@ func parse(args []string, usage io.Writer) (demo.Options, error) {
 	f := flag.NewFlagSet("demo", flag.ContinueOnError)
 	f.SetOutput(io.Discard) // an error is printed once, without the usage
 	f.BoolVar(&o.JSON, "json", false, "print one JSON line per scenario")
-	f.BoolVar(&o.Keep, "keep", false, "keep the director and the issue pages running at the end, until Ctrl-C")
-	f.StringVar(&o.Runtime, "runtime", "", "runtime of the workers: docker, kubernetes (a throw-away cluster, as "+
-		"make kube-demo starts) or process (without scenario 5, because processes have no memory limit); default: "+
-		"docker if an engine answers, else process")
+	f.BoolVar(&o.Keep, "keep", false, "afterwards, keep the director and the issue pages running until Ctrl-C")
+	f.StringVar(&o.Runtime, "runtime", "", "worker runtime: docker, kubernetes (a throwaway cluster, such as the one "+
+		"started by make kube-demo) or process (skips scenario 5, because processes have no memory limit); default: "+
+		"docker if an engine is running, else process")
 	f.IntVar(&o.KillDirector, "kill-director", 0, "kill -9 the director this many times, and check that "+
 		"the outcomes do not change")
-	f.StringVar(&o.HTTPListen, "http", "", "serve the director's HTTP at this `address`, e.g. 127.0.0.1:8730: its "+
-		"page, and metrics at /metrics. RETAKE_PAGE_TOKEN (needed for commands) and RETAKE_METRICS_TOKEN protect them")
+	f.StringVar(&o.HTTPListen, "http", "", "serve the director's page, and metrics under /metrics, on this "+
+		"`address`, e.g. 127.0.0.1:8730. Protect them with RETAKE_PAGE_TOKEN (required for commands) and "+
+		"RETAKE_METRICS_TOKEN")
 	f.StringVar(&o.OTLP, "otlp", "", "send the director's traces to the OpenTelemetry collector at this `URL`, e.g. "+
 		"http://127.0.0.1:4318")
 	only := f.String("only", "", "run only these `scenarios`, e.g. 3,5")
@@ -74,19 +75,19 @@ func parse(args []string, usage io.Writer) (demo.Options, error) {
 		}
 		n, err := strconv.Atoi(strings.TrimSpace(word))
 		if err != nil {
-			return o, fmt.Errorf("--only %s: want numbers of scenarios, e.g. 3,5", word)
+			return o, fmt.Errorf("--only %s: want scenario numbers, e.g. 3,5", word)
 		}
 		o.Only = append(o.Only, n)
 	}
 	return o, nil
 }
 
-// signalled returns a context that ends at the first SIGINT, SIGTERM, SIGHUP or SIGPIPE, so that the demo can clean
-// up. A second SIGINT or SIGTERM kills the process.
+// signalled returns a context that is cancelled by the first SIGINT, SIGTERM, SIGHUP or SIGPIPE, so that the demo can
+// clean up. A second SIGINT or SIGTERM kills the process.
 func signalled() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	ending := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE}
-	if !signal.Ignored(syscall.SIGHUP) { // nohup has set it to be ignored
+	if !signal.Ignored(syscall.SIGHUP) { // under nohup, SIGHUP stays ignored
 		ending = append(ending, syscall.SIGHUP)
 	}
 	signals := make(chan os.Signal, 1)

@@ -7,7 +7,7 @@ import (
 
 func TestWrongArgumentsAreRefused(t *testing.T) {
 	for args, want := range map[string]string{
-		"--only abc":       "--only abc: want numbers of scenarios, e.g. 3,5\n",
+		"--only abc":       "--only abc: want scenario numbers, e.g. 3,5\n",
 		"--only 3,99":      "no scenario 99",
 		"--runtime podman": "podman",
 		"3":                `unexpected argument "3"`,

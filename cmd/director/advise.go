@@ -11,7 +11,7 @@ import (
 	"retake/internal/advise"
 )
 
-const readsLines = "\nReads the named files, or standard input if no file is named. A file named - is standard input."
+const readsLines = "\nReads the given files, or standard input by default. The file name - also means standard input."
 
 func adviceCommands(o *options) []*cobra.Command {
 	c := &cobra.Command{Use: "policy", Short: "Show or check the failure policy"}
@@ -26,7 +26,7 @@ func classifyCommand(o *options) *cobra.Command {
 	var rules []string
 	var plain plainText
 	c := &cobra.Command{
-		Use: "classify [FILE...]", Short: "Classify failures given as JSON Lines; exit 1 if a line is unreadable",
+		Use: "classify [FILE...]", Short: "Classify failures given as JSON Lines; exit 1 if a line cannot be parsed",
 		Long: "For every line of evidence, print its classification: reason, wait, cause and the rule that matched." +
 			readsLines +
 			"\nWith --text, each input is the complete output of one program." + handbookNote,
@@ -92,7 +92,7 @@ func decideCommand(o *options) *cobra.Command {
 	var explain bool
 	c := &cobra.Command{
 		Use: "decide [FILE...]", Short: "Decide the next action for failure histories, given as JSON Lines; exit 1 " +
-			"if a line is unreadable",
+			"if a line cannot be parsed",
 		Long: "Print the verdict on the last failure in every history: action, delay, meter and explanation." +
 			readsLines + limitsNote + handbookNote,
 		Example: `  echo '{"failures":[{"reason":"network_transient"}]}' | director decide

@@ -37,18 +37,19 @@ func agentsTryCommand(o *options) *cobra.Command {
 	var verbose bool
 	c := &cobra.Command{
 		Use: "try NAME [CASE...]",
-		Args: needs(cobra.MinimumNArgs(1), "name an agent listed in docs/specs/agents.md or in your "+
-			"recovery.agents_file"), Short: "Run an agent's CLI against a fake of its provider, and check the result",
-		Long: "Run a profile's CLI against a fake of its provider, and check the result: answers, usage, edits, " +
-			"errors.\nThe CLI runs as it would for an issue: in a container of containers.image, or as a process if " +
-			"containers.runtime is process. No account is needed.\nWithout " +
-			"cases: " + strings.Join(triedCases, ", ") + ". List all cases with providersim --list.\n" +
-			exits("everything was read correctly", "an output was misread", "the agent could not run"),
+		Args: needs(cobra.MinimumNArgs(1), "want the name of an agent listed in docs/specs/agents.md or in your "+
+			"recovery.agents_file"), Short: "Run an agent's CLI against a fake provider, and check the result",
+		Long: "Run a profile's CLI against a fake provider, and check the result: answers, usage, edits, errors.\n" +
+			"The CLI runs as it would for an issue: in a container started from containers.image, or as a process if " +
+			"containers.runtime is process. No account is needed.\nWithout cases: " + strings.Join(triedCases, ", ") +
+			". List all cases with " +
+			"providersim --list.\n" +
+			exits("all output was parsed correctly", "some output was parsed incorrectly", "the agent could not run"),
 		Example: "  director agents try claude-code -c my.toml\n  director agents try mine overloaded stream-cut -c " +
 			"my.toml --set containers.runtime=process",
 	}
 	c.Flags().StringVar(&worker, "worker-binary", "", "static worker binary (default: \"worker\" next to this program)")
-	c.Flags().DurationVar(&limit, "limit", 2*time.Minute, "how long the agent may take for one case")
+	c.Flags().DurationVar(&limit, "limit", 2*time.Minute, "time limit for each case")
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "also print the agent's output")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		cfg, err := o.load()
@@ -147,7 +148,7 @@ func (t *tryout) place(ctx context.Context, dir string) (place, address string, 
 		OCI: c.OCIRuntime, Owner: filepath.Base(dir),
 	})
 	if err == nil {
-		// pull before creating the network, which a failed pull would leave behind
+		// pull before creating the network, so that a failed pull does not leave it behind
 		if err = d.EnsureImage(ctx, c.Image); err == nil {
 			address, err = d.EnsureNetwork(ctx)
 		}
@@ -168,7 +169,7 @@ func (t *tryout) place(ctx context.Context, dir string) (place, address string, 
 	}
 	t.options.Start = trial.InContainer(d, spec, uid, gid)
 	t.options.Path = cmp.Or(c.Env["PATH"], "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
-	return "in containers of " + c.Image, address, func() { _ = d.Close() }, nil
+	return "in containers from " + c.Image, address, func() { _ = d.Close() }, nil
 }
 
 // tell prints the result of one run.
@@ -206,7 +207,8 @@ func (t tryout) tell(r trial.Result) {
 	}
 	line("requests", fmt.Sprintf("%d with tools, %d without, in %.1f s", r.Requests, r.Side, r.Took.Seconds()))
 	if r.Requests+r.Side == 0 && r.Case.Answers() && r.Reason() != recovery.ToolNotFound {
-		line("note", "no request reached the fake provider: set the key \"try\" in its profile (docs/specs/agents.md)")
+		line("note", "no request reached the fake provider: set the key \"try\" in the agent's profile "+
+			"(docs/specs/agents.md)")
 	}
 	if t.verbose {
 		t.quote("stdout", r.Output)
@@ -226,7 +228,7 @@ func (t tryout) quote(stream, text string) {
 	fmt.Fprintf(t.out, "  %s\n    %s\n", stream, strings.ReplaceAll(text, "\n", "\n    "))
 }
 
-// brief returns the first characters of text, enough to recognise it.
+// brief returns the beginning of text, enough to recognise it.
 func brief(text string) string {
 	const most = 300
 	if r := []rune(text); len(r) > most {

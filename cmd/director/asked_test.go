@@ -43,7 +43,7 @@ func TestAskingWithABrokenFile(t *testing.T) {
 	for command, says := range map[string]string{
 		"tasks": "no tasks", "explain a/b#1": "Say which.", "logs a/b#1": "hello",
 		"events --issue a/b#1": "Queued", "grant a/b#1 +2": "a/b#1: grant by me",
-		"add a/b#1": "the next poll finds it", "pause": "run_1", "cooldown list": "model.x",
+		"add a/b#1": "the next poll will find it", "pause": "run_1", "cooldown list": "model.x",
 		"cooldown lift --all": "model.x is open again", "health": "healthy",
 	} {
 		broken := "echo 'x = ' >c.toml; director " + command + " -c c.toml --set director.data_dir="

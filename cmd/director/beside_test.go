@@ -22,7 +22,7 @@ func TestJournalCommandsBesideDirectors(t *testing.T) {
 		for _, d := range []*twin{lead, standby} {
 			contains(t, d.says(0, "director journal verify -c c.toml"), "whole", "!DAMAGED")
 			file := fmt.Sprintf("out%d.jsonl.zst", n)
-			contains(t, d.says(0, "director journal export "+file+" -c c.toml"), " batches, to ")
+			contains(t, d.says(0, "director journal export "+file+" -c c.toml"), " batches, up to ")
 			if _, err := chain.Read(filepath.Join(d.dir, file), nil, nil); err != nil {
 				t.Errorf("export %d: %v", n, err)
 			}

@@ -33,17 +33,18 @@ func busInitCommand() *cobra.Command {
 		Long: `Create the keys, certificate and configuration of a shared NATS server, in a new directory.
 
   DIR/server/        for the server: nats-server --config DIR/server/nats.conf
-  DIR/director/      for the director (agent_bus.credentials); keep it secret: it grants all rights of the director
-  DIR/operator.json  for a person's tools, next to operator.creds for the nats CLI
+  DIR/director/      for the director (agent_bus.credentials); keep it secret: it grants all of the director's rights
+  DIR/operator.json  for an operator's tools; operator.creds, next to it, is for the nats CLI
 
-The director's agent_bus.url is then tls://HOST:PORT.
+Then set the director's agent_bus.url to tls://HOST:PORT.
 
-For a cluster, pass --route HOST:PORT for each server. All servers use the same DIR/server, and each starts with a different --name.
-The servers recognise each other by their common certificate, which must cover the host of every route (--host).
+For a cluster, pass --route HOST:PORT for each server. All servers use the same DIR/server, but start each with a
+different --name.
+The servers recognise each other by their shared certificate, which must cover the host of every route (--host).
 
-With --renew, make a new certificate for the server of an existing directory. Keys and credentials do not change. Without --host it covers
-the same names as before. With --host, --port, --route, --store or --server-dir, nats.conf is also rewritten, and the old file is kept as
-nats.conf.old. Then reload NATS (nats-server --signal reload), or restart it.`,
+With --renew, create a new server certificate in an existing directory. Keys and credentials do not change.
+Without --host, it covers the same names as before. With --host, --port, --route, --store or --server-dir, nats.conf is
+also rewritten, and the old file is kept as nats.conf.old. Then reload NATS (nats-server --signal reload), or restart it.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if renew {
 				return renewBus(cmd, i, args[0])
@@ -55,7 +56,7 @@ nats.conf.old. Then reload NATS (nats-server --signal reload), or restart it.`,
 			case err != nil:
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "start NATS:        nats-server --config %s\nset in the file:   "+
+			fmt.Fprintf(cmd.OutOrStdout(), "start NATS:        nats-server --config %s\ndirector config:   "+
 				"agent_bus.url = \"tls://%s\", agent_bus.credentials = %q\n",
 				filepath.Join(args[0], keys.DirServer, keys.FileConfig),
 				net.JoinHostPort(i.Hosts[0], fmt.Sprint(i.Port)), filepath.Join(args[0], keys.DirDirector))
@@ -63,12 +64,12 @@ nats.conf.old. Then reload NATS (nats-server --signal reload), or restart it.`,
 		},
 	}
 	f := c.Flags()
-	f.StringArrayVar(&i.Hosts, "host", []string{"127.0.0.1"}, "name or address of the server; may be repeated, and "+
-		"people's credentials contain the first one")
+	f.StringArrayVar(&i.Hosts, "host", []string{"127.0.0.1"}, "server name or address; may be repeated (people's "+
+		"credentials contain only the first)")
 	f.IntVar(&i.Port, "port", 4222, "port of the server")
-	f.StringArrayVar(&i.Routes, "route", nil, "HOST:PORT of one server in a cluster, for the other servers; repeat "+
+	f.StringArrayVar(&i.Routes, "route", nil, "HOST:PORT at which the rest of the cluster reaches a server; repeat "+
 		"for each server")
-	f.StringVar(&i.Store, "store", "/data", "directory for streams and accounts, on the server")
+	f.StringVar(&i.Store, "store", "/data", "directory on the server for streams and accounts")
 	f.StringVar(&i.ServerDir, "server-dir", "", "path of DIR/server on the server (default: the same path as here)")
 	f.StringVar(&i.Prefix, "prefix", wire.DefaultPrefix, "agent_bus.prefix")
 	f.BoolVar(&renew, "renew", false, "create a new certificate for the existing keys")
@@ -92,7 +93,7 @@ func renewBus(cmd *cobra.Command, i keys.Init, dir string) error {
 		said("server-dir")); err != nil {
 		return err
 	}
-	fmt.Fprintln(cmd.OutOrStdout(), "renewed; reload NATS: nats-server --signal reload, or restart it")
+	fmt.Fprintln(cmd.OutOrStdout(), "renewed; now reload NATS (nats-server --signal reload) or restart it")
 	return nil
 }
 
@@ -117,7 +118,8 @@ func busPersonNewCommand() *cobra.Command {
 			}
 			path := filepath.Join(to, keys.FilePerson)
 			if _, err := os.Lstat(path); err == nil {
-				return noBecause{fmt.Errorf("%s exists: revoke it first, or name another directory with --to", path)}
+				return noBecause{fmt.Errorf("%s already exists: revoke it first, or choose another directory with "+
+					"--to", path)}
 			}
 			prefix, _ := cmd.Flags().GetString("prefix")
 			if err := d.WritePerson(to, url, d.CA(), prefix); err != nil {
@@ -140,8 +142,8 @@ func busPersonRevokeCommand() *cobra.Command {
 		Use: "revoke DIR", Args: needs(cobra.ExactArgs(1), "want the key directory"),
 		Short: "Revoke a person's credential permanently; other credentials remain valid",
 		Long: `Revoke a person's credential permanently; other credentials remain valid.
-The command revokes it in the claims and in nats.conf below DIR/server, and on the server that
-the credential names, which immediately closes its connections. Then it removes the credential's files.`,
+The command revokes it in the claims and in nats.conf under DIR/server, and on the server named in
+the credential, which immediately closes all connections that use it. Then it removes the credential's files.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if credential == "" {
 				credential = filepath.Join(args[0], keys.FilePerson)
@@ -159,8 +161,8 @@ the credential names, which immediately closes its connections. Then it removes 
 				return err
 			}
 			if err := bus.PushClaims(cmd.Context(), p.URL, d, claims); err != nil {
-				return noBecause{fmt.Errorf("revoked in the files, but not at the server %s (%w): restart the "+
-					"server, or repeat this command when the server answers", p.URL, err)}
+				return noBecause{fmt.Errorf("revoked in the files, but not on the server %s (%w): restart the "+
+					"server, or repeat this command once it is reachable", p.URL, err)}
 			}
 			for _, file := range []string{credential, filepath.Join(filepath.Dir(credential), keys.FilePersonCreds)} {
 				if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -171,7 +173,7 @@ the credential names, which immediately closes its connections. Then it removes 
 			return nil
 		},
 	}
-	c.Flags().StringVar(&credential, "credential", "", "the credential's file (default: DIR/"+keys.FilePerson+")")
+	c.Flags().StringVar(&credential, "credential", "", "credential file (default: DIR/"+keys.FilePerson+")")
 	return c
 }
 
@@ -180,9 +182,9 @@ func busRelayCommand() *cobra.Command {
 	limits := server.DefaultLimits
 	c := &cobra.Command{
 		Use: "relay --listen HOST:PORT --to HOST:PORT", Args: cobra.NoArgs,
-		Short: "Relay between workers and a NATS server, with limits on connections and bytes",
-		Long: `Relay between workers and a NATS server: copy bytes both ways, and limit the connections in total and per source,
-how often a source may connect, and how fast it may send. TLS passes through. The relay needs neither keys nor configuration.`,
+		Short: "Relay traffic between workers and a NATS server, with limits on connections and bytes",
+		Long: `Relay traffic between workers and a NATS server in both directions. Limit the connections in total and per source,
+how often a source may connect, and how fast it may send. TLS is passed through unchanged. The relay needs neither keys nor configuration.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for flag, address := range map[string]string{"listen": listen, "to": to} {
 				if _, _, err := net.SplitHostPort(address); err != nil {
@@ -203,7 +205,7 @@ how often a source may connect, and how fast it may send. TLS passes through. Th
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&listen, "listen", "", "address where workers connect")
+	f.StringVar(&listen, "listen", "", "address that workers connect to")
 	f.StringVar(&to, "to", "", "address of the NATS server")
 	f.IntVar(&limits.Total, "max-connections", limits.Total, "maximum number of connections")
 	f.IntVar(&limits.PerSource, "max-per-source", limits.PerSource, "maximum number of connections from one address")

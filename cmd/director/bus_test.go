@@ -20,10 +20,10 @@ director bus person revoke keys --credential operator.json; echo "exit $?"`)
 		"600 keys/director/workers.nk", "700 keys/server\n",
 		"600 keys/server/nats.conf", `listen: "0.0.0.0:4333"`, `cert_file: "/etc/nats/retake/server.crt"`,
 		`store_dir: "/data"`, `dir: "/data/accounts"`,
-		"the directory already has keys", "exit 1", "renewed; reload NATS",
-		"keys/operator.json exists: revoke it first",
+		"the directory already has keys", "exit 1", "renewed; now reload NATS",
+		"keys/operator.json already exists: revoke it first",
 		"600 operator.json",
-		"revoked in the files, but not at the server tls://nats:4333 (",
+		"revoked in the files, but not on the server tls://nats:4333 (",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("exit %d, want %q in\n%s", exit, want, out)

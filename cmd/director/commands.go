@@ -90,12 +90,12 @@ func configShowCommand(o *options) *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&origin, "origin", false, "show the origin of each value")
-	c.Flags().BoolVar(&asJSON, "json", false, "machine-readable, with origins")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON with the origin of each value")
 	return c
 }
 
-// origins maps a value's origin to the text that introduces it. config.Setting.Where follows: a file and line, a
-// variable or a policy.
+// origins maps an origin to the words printed before config.Setting.Where, which is a file and line, a variable or a
+// policy.
 var origins = map[config.Origin]string{
 	config.FromDefault: "default", config.FromFile: "", config.FromEnvironment: "variable ", config.FromFlag: "--set",
 	config.FromPreset: "policy ",

@@ -39,7 +39,7 @@ var (
 	}
 )
 
-// complete sets completion for the arguments and flags of c and all commands below it.
+// complete sets up completion for the arguments and flags of c and all commands below it.
 func complete(c *cobra.Command, o *options) {
 	for _, each := range c.Commands() {
 		if each.Name() != "completion" {
@@ -149,7 +149,7 @@ func completeResources(ctx context.Context, o *options, _ string) (out []string)
 	return out
 }
 
-// completeAgents proposes the names of agents. It ignores errors of load, which still returns the built-in
+// completeAgents proposes the names of agents. It ignores errors from load, because load still returns the built-in
 // agents.
 func completeAgents(_ context.Context, o *options, _ string) []string {
 	c, _ := o.load()

@@ -47,7 +47,7 @@ func (o *options) find() error {
 	if f.How == config.FileVariable {
 		_, err := os.Stat(f.Path)
 		if err = cmp.Or(err, config.Readable(f.Path)); err != nil {
-			return fmt.Errorf("cannot read the configuration that %s names: %w", config.FileVariable, err)
+			return fmt.Errorf("cannot read the configuration file set in %s: %w", config.FileVariable, err)
 		}
 	}
 	o.file, o.found, o.known = f.Path, f, true

@@ -32,14 +32,15 @@ func configInitCommand(_ *options) *cobra.Command {
 	c := &cobra.Command{
 		Use: "init", Args: cobra.NoArgs, Short: "Write a short commented configuration",
 		Long: "Write a short commented configuration for your repository. On a terminal, the command asks for " +
-			"missing flags. Elsewhere it requires --repository and\n--agent (or --run). It overwrites an existing " +
+			"missing values; otherwise it requires --repository and\n--agent (or --run). It overwrites an existing " +
 			"file only with --force.\n" + exits("written", "the file already exists",
-			"the file cannot be written with these values"),
+			"a value is invalid, or the file cannot be written"),
 		Example: "  director config init\n  director config init --repository acme/widgets --image acme/dev:1 " +
 			"--agent claude-code --check \"go test ./...\"",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if _, err := os.Lstat(s.output); err == nil && !s.force {
-				return noBecause{fmt.Errorf("%s already exists: --force replaces it, --output names another file",
+				return noBecause{fmt.Errorf("%s already exists: use --force to replace it, or --output to choose "+
+					"another file",
 					s.output)}
 			}
 			if err := s.complete(cmd, isTerminal(cmd.InOrStdin())); err != nil {
@@ -50,14 +51,14 @@ func configInitCommand(_ *options) *cobra.Command {
 	}
 	f := c.Flags()
 	f.StringSliceVar(&s.repositories, "repository", nil, "owner/name; may be repeated")
-	f.StringVar(&s.image, "image", d.Containers.Image, "image of the workers, with the stages' programs")
+	f.StringVar(&s.image, "image", d.Containers.Image, "worker image; must contain the programs that the stages run")
 	f.StringVar(&s.agent, "agent", "", "agent for the CODE stage: "+strings.Join(d.Agents.Names(), ", "))
 	f.StringVar(&s.run, "run", "", "custom program for the CODE stage, instead of a known agent")
-	f.StringArrayVar(&s.checks, "check", nil, `a check that work must pass, e.g. "go test ./..."; may be repeated`)
+	f.StringArrayVar(&s.checks, "check", nil, `a check that the work must pass, e.g. "go test ./..."; may be repeated`)
 	f.StringVar(&s.branch, "base-branch", d.GitHub.BaseBranch, "branch to start work from")
 	f.StringVar(&s.rt, "runtime", "", "docker or process (default: docker)")
-	f.BoolVar(&s.writes, "writes", false, "set github.writes = true, so that the director claims issues from its "+
-		"first start")
+	f.BoolVar(&s.writes, "writes", false, "set github.writes = true, so that the director claims issues as soon as "+
+		"it starts")
 	f.StringVar(&s.output, "output", config.LocalFile, "file to write")
 	f.BoolVar(&s.force, "force", false, "replace an existing file")
 	c.MarkFlagsMutuallyExclusive("agent", "run")
@@ -76,7 +77,7 @@ func (s *starting) questions() []question {
 		{"repository", "GitHub repository (owner/name)", true, func(t string) { s.repositories = words(t) }},
 		{"base-branch", "Branch to start work from", false, func(t string) { s.branch = t }},
 		{
-			"image", "Image of the workers, with all tools that your checks need",
+			"image", "Worker image, with all tools that your checks need",
 			false, func(t string) { s.image = t },
 		},
 		{
@@ -84,7 +85,7 @@ func (s *starting) questions() []question {
 			func(t string) { s.agent = t },
 		},
 		{
-			"check", `Check that work must pass, such as "go test ./..." (empty: none)`, false,
+			"check", `Command that checks the work, such as "go test ./..." (empty: none)`, false,
 			func(t string) { s.checks = append(s.checks, t) },
 		},
 	}
@@ -94,7 +95,7 @@ func words(t string) []string {
 	return strings.FieldsFunc(t, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// complete asks for missing flags on a terminal. Elsewhere it returns an error that lists them.
+// complete asks for missing flags if ask is set. Otherwise it returns an error that lists the required ones.
 func (s *starting) complete(cmd *cobra.Command, ask bool) error {
 	in, out := bufio.NewReader(cmd.InOrStdin()), cmd.OutOrStdout()
 	var missing []string
@@ -133,7 +134,7 @@ func (q question) ask(in *bufio.Reader, out io.Writer, def string) error {
 			q.put(said)
 			return nil
 		case err != nil:
-			return errors.New("the input ended before the last answer, so no file was written")
+			return errors.New("the input ended before all questions were answered, so no file was written")
 		case !q.needed:
 			return nil
 		}
@@ -168,7 +169,8 @@ func (s *starting) write(out io.Writer) error {
 		err = write(s.output, 0o644, []byte(text))
 	}
 	if errors.Is(err, fs.ErrExist) {
-		return noBecause{fmt.Errorf("%s already exists: --force replaces it, --output names another file", s.output)}
+		return noBecause{fmt.Errorf("%s already exists: use --force to replace it, or --output to choose another "+
+			"file", s.output)}
 	}
 	if err != nil {
 		return err

@@ -24,7 +24,7 @@ func cooldownCommand(o *options) *cobra.Command {
 
 func cooldownListCommand(o *options) *cobra.Command {
 	var asJSON bool
-	c := o.asking("list", "List the closed resources, with their start, end and source",
+	c := o.asking("list", "List the closed resources, with the start, end and source of each limit",
 		func(ctx context.Context, cmd *cobra.Command, dataDir string) error {
 			s, err := operator.AskSnapshot(ctx, dataDir)
 			if err != nil {
@@ -45,10 +45,10 @@ func cooldownListCommand(o *options) *cobra.Command {
 	return c
 }
 
-// showCooldowns writes a row for each closed resource, then the workers' reports about their limits.
+// showCooldowns writes a row for each closed resource, and then the workers' reports of those limits.
 func showCooldowns(to io.Writer, closed []wire.SnapshotCooldown, now time.Time) error {
 	if len(closed) == 0 {
-		_, err := fmt.Fprintln(to, "nothing is closed")
+		_, err := fmt.Fprintln(to, "no resource is closed")
 		return err
 	}
 	w := tabwriter.NewWriter(to, 0, 0, 3, ' ', 0)
@@ -74,7 +74,7 @@ func showCooldowns(to io.Writer, closed []wire.SnapshotCooldown, now time.Time) 
 	return nil
 }
 
-// wordOf names the source that reported the limit of c.
+// wordOf returns the source of c's limit: the attempts that reported it, or else the director.
 func wordOf(c wire.SnapshotCooldown) string {
 	var said []string
 	for _, s := range c.StatedBy {
@@ -92,15 +92,16 @@ func cooldownLiftCommand(o *options) *cobra.Command {
 		Use: "lift RESOURCE...|--all", Short: "Reopen resources closed by a limit",
 		Long: "Reopen resources closed by a limit: model.*, or github.read and github.write. Tasks waiting for them " +
 			"continue.\nEarlier reports from workers no longer count. New reports from workers or GitHub can close " +
-			"the resources again.\n" + exits("opened and recorded in the journal",
-			"one of them is not closed, so nothing was changed", "the director could not reopen them"),
+			"the resources again.\n" + exits("reopened, and recorded in the journal",
+			"one of the resources is not closed, so nothing was changed",
+			"the director could not reopen the resources"),
 		Example: "  director cooldown lift model.anthropic\n  director cooldown lift --all",
 	}
 	c.Flags().BoolVar(&all, "all", false, "reopen all closed resources")
 	c.Flags().BoolVar(&asJSON, "json", false, "machine-readable")
 	c.RunE = func(cmd *cobra.Command, resources []string) error {
 		if all != (len(resources) == 0) {
-			return errors.New("name the resources (cooldown list lists them), or use --all")
+			return errors.New("specify the resources to reopen (director cooldown list shows them), or use --all")
 		}
 		cfg, broken, err := o.toAsk()
 		if err != nil {
@@ -115,10 +116,11 @@ func cooldownLiftCommand(o *options) *cobra.Command {
 		case asJSON:
 			return json.NewEncoder(cmd.OutOrStdout()).Encode(l)
 		case len(l.Lifted) == 0:
-			fmt.Fprintln(cmd.OutOrStdout(), "nothing is closed")
+			fmt.Fprintln(cmd.OutOrStdout(), "no resource is closed")
 		}
 		for _, x := range l.Lifted {
-			fmt.Fprintf(cmd.OutOrStdout(), "%s is open again. It was closed until %s, reported by %s: %s\n",
+			fmt.Fprintf(cmd.OutOrStdout(), "%s is open again. It would have stayed closed until %s, as reported by "+
+				"%s: %s\n",
 				x.Resource, x.Until.Format(time.DateTime), wordOf(x), x.Why)
 		}
 		return nil

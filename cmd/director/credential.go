@@ -12,8 +12,8 @@ import (
 	"retake/internal/sys/hidden"
 )
 
-// credential adds GitHub's credential to o: a token, or the tokens of an App's installation. It does not send
-// requests. A token is read again for each request, so a running director picks up a replacement.
+// credential adds the GitHub credential to o: a token, or the App's installation tokens. It does not send requests. A
+// token is reread for each request, so a running director picks up a replacement.
 func credential(cfg config.Config, log *zap.Logger, o director.Options) (director.Options, error) {
 	var warned sync.Once
 	warn := func(warning string) {

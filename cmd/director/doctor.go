@@ -16,7 +16,8 @@ import (
 	"retake/internal/doctor"
 )
 
-// world returns the configuration, possibly invalid, for the doctor. It does not send any requests.
+// world returns the configuration for the doctor, even if it is invalid, and the policy's warnings. It does not send
+// any requests.
 func (o *options) world() (doctor.World, error) {
 	if err := o.find(); err != nil {
 		return doctor.World{}, err

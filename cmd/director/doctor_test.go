@@ -31,10 +31,10 @@ func TestEveryCommandFindsItsConfiguration(t *testing.T) {
 			"nor config/dev.toml exists in /"},
 		{`director run`, 2, "director config init"},
 		{`director doctor`, 2, "config: no file found"},
-		{`RETAKE_CONFIG=none.toml director health`, 2, "cannot read the configuration that RETAKE_CONFIG names: " +
+		{`RETAKE_CONFIG=none.toml director health`, 2, "cannot read the configuration file set in RETAKE_CONFIG: " +
 			"stat none.toml: no such file"},
-		{`director status -c none.toml`, 2, "none.toml: no such file or directory; `director config init --output " +
-			"none.toml` writes it"},
+		{`director status -c none.toml`, 2, "none.toml: no such file or directory; create it with `director config " +
+			"init --output none.toml`, or select another file with -c"},
 		// Commands with an optional configuration use one if it exists, but not the template.
 		{files + `director policy check`, 0, "director: ok, with the limits of retake.toml"},
 		{files + `RETAKE_CONFIG=of-env.toml director policy check`, 0, "director: ok, with the limits of of-env.toml"},
@@ -66,7 +66,7 @@ func TestConfigInitWritesWhatCheckAccepts(t *testing.T) {
 		},
 		{
 			`echo mine >retake.toml; ` + init + `; cat retake.toml`, 0,
-			"retake.toml already exists: --force replaces it, --output names another file\nmine\n",
+			"retake.toml already exists: use --force to replace it, or --output to choose another file\nmine\n",
 		},
 		{`echo mine >retake.toml; ` + init, 1, ""},
 		{`echo mine >retake.toml; ` + init + ` --force`, 0, "written: retake.toml"},
@@ -180,12 +180,12 @@ func TestCompletion(t *testing.T) {
 		{runs, `cooldown lift ""`, "model.x\t429\n:4\n"},
 		{runs, `cooldown lift model.x ""`, ":4\n"},
 		{none, `agents try claude`, "claude-code\n:4\n"},
-		{none, `agents try pi rate-limit-h`, "rate-limit-hour\t429 with Retry-After of an hour\n:4\n"},
+		{none, `agents try pi rate-limit-h`, "rate-limit-hour\t429 with a one-hour Retry-After\n:4\n"},
 		{none, `policy show --preset g`, "gdd\n:4\n"},
 		{none, `classify --stage V`, "VALIDATE\n:4\n"},
 		{none, `run --log-level d`, "debug\n:4\n"},
 		{none, `run ""`, ":4\n"},
-		{none, `run --set director.max_w`, "director.max_workers=\tMaximum number of worker containers at the " +
+		{none, `run --set director.max_w`, "director.max_workers=\tMaximum number of worker containers that run at the " +
 			"same time.\n:6\n"},
 		{none, `run --set containers.runtime=d`, "containers.runtime=docker\n:4\n"},
 		{none, `run --set github.writes=`, "github.writes=true\ngithub.writes=false\n:4\n"},

@@ -25,8 +25,8 @@ func explainCommand(o *options) *cobra.Command {
 		Short: "Show an issue's state, pending events, options and history",
 		Long: "Show an issue from the journal: its state, its pending events with their times, and your options. " +
 			"Then show each attempt: its observations, their\nclassification (rule, quote, certainty), the policy " +
-			"row that decided, the meters before and after, and the action taken.\nISSUE is " +
-			"" + issueWanted + ". Without a running director, the command reads the journal in " +
+			"row that applied, the meters before and after, and the action taken.\nISSUE is " + issueWanted + ". " +
+			"Without a running director, the command reads the journal in " +
 			"director.data_dir.\n" +
 			exits("shown", "the journal has no record of the issue", "the journal could not be read"),
 	}
@@ -42,7 +42,7 @@ func explainCommand(o *options) *cobra.Command {
 	return c
 }
 
-// explaining is the command "explain" with its flags.
+// explaining holds the flags of the explain command, and runs it.
 type explaining struct {
 	at, export   string
 	json, follow bool
@@ -111,7 +111,7 @@ func notYet(err error, ask func(time.Time) (timeline.Task, time.Time, error)) er
 func pastOf(text string, now time.Time) (time.Time, error) {
 	t, err := timeOf(text, now)
 	if err == nil && t.After(now) {
-		return t, fmt.Errorf("%s is in the future (now it is %s)",
+		return t, fmt.Errorf("%s is in the future (it is now %s)",
 			t.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	}
 	return t, err
@@ -132,7 +132,7 @@ func lastOf(told timeline.Task) timeline.Place {
 }
 
 // taskOf returns the task's timeline at the given time, or the current timeline if at is zero. It asks the running
-// director, or reads the journal if none runs.
+// director, or reads the journal if none is running.
 func taskOf(ctx context.Context, cfg config.Config, broken error, k fsm.IssueKey, at time.Time) (timeline.Task, error) {
 	told, err := operator.AskTask(ctx, cfg.Director.DataDir, k, at)
 	if !errors.Is(err, operator.ErrNotThere) || broken != nil {
@@ -140,7 +140,7 @@ func taskOf(ctx context.Context, cfg config.Config, broken error, k fsm.IssueKey
 	}
 	book, err := offline.ReadBook(ctx, cfg, at)
 	if err != nil {
-		return told, fmt.Errorf("no director is running, and its journal cannot be read: %w", err)
+		return told, fmt.Errorf("no director is running, and the journal cannot be read: %w", err)
 	}
 	if at.IsZero() {
 		at = time.Now()
@@ -179,8 +179,8 @@ func eventsCommand(o *options) *cobra.Command {
 			exits("listed", "there is no journal, or it has no record of the issue", "the journal could not be read"),
 	}
 	c.Flags().StringVar(&issue, "issue", "", "only events of this issue: "+issueWanted)
-	c.Flags().StringVar(&since, "since", "24h", "list events since then: a time (2006-01-02T15:04:05Z), a time today "+
-		"(15:04), or an age (90m, 2d); \"\" for the whole journal")
+	c.Flags().StringVar(&since, "since", "24h", "list events from this point on: a time (2006-01-02T15:04:05Z), a "+
+		"time today (15:04), or an age (90m, 2d); \"\" lists the whole journal")
 	c.Flags().BoolVar(&follow, "follow", false, "then print new events until interrupted")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object for each event")
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -237,7 +237,8 @@ func noJournal(cfg config.Config) error {
 // errSeen stops a listing after the last requested event.
 var errSeen = errors.New("director: printed the last requested event")
 
-// followEvents prints events up to the requested end, from the running director or, without one, from the journal.
+// followEvents prints events until last returns true for one. It asks the running director, or reads the journal if
+// none is running.
 func followEvents(ctx context.Context, to io.Writer, cfg config.Config, broken error, f operator.EventFilter,
 	asJSON bool, last func(timeline.Event) bool,
 ) error {
@@ -261,11 +262,11 @@ func followEvents(ctx context.Context, to io.Writer, cfg config.Config, broken e
 		return orBroken(err, broken)
 	}
 	if f.Follow {
-		return fmt.Errorf("no running director to follow: %w", err)
+		return fmt.Errorf("cannot follow, because no director is running: %w", err)
 	}
 	book, err := offline.ReadBook(ctx, cfg, time.Time{})
 	if err != nil {
-		return fmt.Errorf("no director is running, and its journal cannot be read: %w", err)
+		return fmt.Errorf("no director is running, and the journal cannot be read: %w", err)
 	}
 	for _, e := range offline.BookEvents(book, f) {
 		if err := show(e); errors.Is(err, errSeen) {
@@ -277,7 +278,7 @@ func followEvents(ctx context.Context, to io.Writer, cfg config.Config, broken e
 	return nil
 }
 
-// timeOf parses a time that a person typed: RFC 3339, a time today, or an age. An empty text means the zero time.
+// timeOf parses a time entered by a person: RFC 3339, a date, a time today, or an age. Empty text means the zero time.
 func timeOf(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// group makes c and its subcommands behave like cobra's root command: without arguments, a command that has subcommands
-// prints its help. It returns an error for an unknown subcommand.
+// group makes c and its subcommands behave like cobra's root command. Without arguments, a command that has subcommands
+// prints its help; otherwise, it rejects unknown subcommands.
 func group(c *cobra.Command) {
 	if !c.HasSubCommands() {
 		return
@@ -44,5 +44,5 @@ func known(c *cobra.Command, args []string) error {
 		}
 		want = "want one of " + strings.Join(names, ", ")
 	}
-	return fmt.Errorf("unknown command %q for %q, %s", args[0], c.CommandPath(), want)
+	return fmt.Errorf("unknown command %q for %q: %s", args[0], c.CommandPath(), want)
 }

@@ -13,7 +13,7 @@ func TestGroupsAreAlike(t *testing.T) {
 			t.Errorf("director%s alone: exit %d\n%s", g, exit, out)
 		}
 		out, exit = shell(t, t.TempDir(), "director"+g+" frob")
-		if want := `unknown command "frob" for "director` + g + `", want one of `; exit != 2 ||
+		if want := `unknown command "frob" for "director` + g + `": want one of `; exit != 2 ||
 			!strings.HasPrefix(out, want) || strings.Count(out, "\n") != 1 {
 			t.Errorf("director%s frob: exit %d\n%s", g, exit, out)
 		}
@@ -23,7 +23,7 @@ func TestGroupsAreAlike(t *testing.T) {
 		"director budget rest ISSUE": "reset",
 	} {
 		if out, exit := shell(t, t.TempDir(), command); exit != 2 ||
-			!strings.HasSuffix(out, ", did you mean "+near+"?\n") {
+			!strings.HasSuffix(out, ": did you mean "+near+"?\n") {
 			t.Errorf("%s: exit %d\n%s", command, exit, out)
 		}
 	}
@@ -55,15 +55,15 @@ echo '{"issue":"acme/widgets#8","state":"Done","run_id":"run_2","paid_calls_used
 			"unknown task: acme/widgets#9; director budget show lists",
 		},
 		{`director budget show --dir d 7 >/dev/null`, 2, "more than one task has that number"},
-		{`director budget reset --dir d`, 2, "name one issue, e.g. acme/widgets#21"},
-		{`director agents try`, 2, "name an agent listed in docs/specs/agents.md"},
+		{`director budget reset --dir d`, 2, "want one issue, e.g. acme/widgets#21"},
+		{`director agents try`, 2, "want the name of an agent listed in docs/specs/agents.md"},
 		{
 			`director budget reset --dir d acme/widgets#9`, 2,
 			"d/state/acme_widgets_9/stats.json to 0: the next director reads it when it starts",
 		},
 		{
 			`printf '[[stage]]\nname = "CODE"\nagent = "codex"\n' >c.toml; director config check -c c.toml`, 1,
-			"warning: stage[0].agent: codex gets none of OPENAI_API_KEY, CODEX_API_KEY",
+			"warning: stage[0].agent: codex does not receive any of OPENAI_API_KEY, CODEX_API_KEY",
 		},
 	} {
 		out, exit := shell(t, t.TempDir(), stats+c.command)

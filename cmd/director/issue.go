@@ -24,7 +24,7 @@ func (o *options) issue(name string) (key fsm.IssueKey, cfg config.Config, broke
 		return "", cfg, broken, err
 	}
 	if key, err = issueKey(name, cfg.GitHub.Repositories); err != nil && broken != nil {
-		err = broken // the name may be invalid only because of the problems in the file
+		err = broken // problems in the file can make a valid name look invalid
 	}
 	return key, cfg, broken, err
 }
@@ -54,11 +54,11 @@ func issueKey(name string, repositories []string) (fsm.IssueKey, error) {
 	case owner != "":
 		return fsm.IssueKey(fmt.Sprintf("%s/%s#%d", owner, repo, n)), nil
 	case len(found) > 1:
-		return "", fmt.Errorf("%q may be an issue in %s: name the repository, e.g. "+
-			"%s#%d", name, strings.Join(found, ", "),
+		return "", fmt.Errorf("%q could be an issue in %s: specify the repository, e.g. %s#%d", name,
+			strings.Join(found, ", "),
 			found[0], n)
 	case len(repositories) == 0:
-		return "", fmt.Errorf("neither %q nor the configuration names a repository: want owner/repo#%d", name, n)
+		return "", fmt.Errorf("no repository in %q or the configuration: want owner/repo#%d", name, n)
 	}
 	return "", fmt.Errorf("%q: %s is not in github.repositories, which lists %s: want %s", name, repo,
 		strings.Join(repositories, ", "), issueWanted)

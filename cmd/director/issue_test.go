@@ -26,7 +26,7 @@ func TestAnIssueIsNamedInAnyWay(t *testing.T) {
 		{"gadgets#7", two, "acme/gadgets#7", ""},
 		{"other/widgets#7", two, "other/widgets#7", ""},
 
-		{"7", two, "", "name the repository, e.g. acme/widgets#7"},
+		{"7", two, "", "specify the repository, e.g. acme/widgets#7"},
 		{"widgets#7", two, "", "acme/widgets, other/widgets"},
 		{"away#7", two, "", "away is not in github.repositories"},
 		{"7", nil, "", "want owner/repo#7"},

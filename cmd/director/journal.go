@@ -30,7 +30,8 @@ func journalCommand(o *options) *cobra.Command {
 }
 
 const besideDirector = "\nWith an embedded bus, a running director reads its journal for this command, and first " +
-	"writes an export to its TMPDIR. Without a running director, the command reads a copy of the bus in TMPDIR."
+	"writes an export to its TMPDIR. Without a running director, the command copies the bus to TMPDIR and reads the " +
+	"copy."
 
 func journalVerifyCommand(o *options) *cobra.Command {
 	var asJSON bool
@@ -62,10 +63,10 @@ func journalVerifyCommand(o *options) *cobra.Command {
 
 func showVerification(to io.Writer, v bus.Verification) error {
 	w := tabwriter.NewWriter(to, 0, 0, 3, ' ', 0)
-	fmt.Fprintf(w, "batches\t%d without a gap; live: %d to %d\nhead\t%d %s\n", v.Batches, v.First, v.Last,
+	fmt.Fprintf(w, "batches\t%d without gaps; live: %d to %d\nhead\t%d %s\n", v.Batches, v.First, v.Last,
 		v.Head.Seq, v.Head.Digest)
 	if v.Mirror == nil {
-		fmt.Fprint(w, "journal.head\tnothing yet\n")
+		fmt.Fprint(w, "journal.head\tnot written yet\n")
 	} else {
 		fmt.Fprintf(w, "journal.head\t%d %s\n", v.Mirror.Seq, v.Mirror.Digest)
 	}
@@ -109,7 +110,7 @@ func journalExportCommand(o *options) *cobra.Command {
 			case err != nil:
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d batches, to %d %s\n", end.Batches, end.Head.Seq,
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "exported %d batches, up to %d %s\n", end.Batches, end.Head.Seq,
 				end.Head.Digest)
 			return err
 		},
@@ -137,7 +138,7 @@ func journalImportCommand(o *options) *cobra.Command {
 			case err != nil:
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d batches, to %d %s\n", end.Batches, end.Head.Seq,
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "imported %d batches, up to %d %s\n", end.Batches, end.Head.Seq,
 				end.Head.Digest)
 			return err
 		},

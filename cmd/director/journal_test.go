@@ -27,19 +27,19 @@ func TestJournalCommands(t *testing.T) {
 		exit string
 		want []string
 	}{
-		{"director journal verify", "exit 0", []string{"0 without a gap", "nothing yet", "whole"}},
+		{"director journal verify", "exit 0", []string{"0 without gaps", "not written yet", "whole"}},
 		{"director journal import cut.jsonl.zst", "exit 2", []string{"cut.jsonl.zst is damaged (broken) at batch"}},
-		{"director journal import old.jsonl.zst", "exit 0", []string{" batches, to "}},
+		{"director journal import old.jsonl.zst", "exit 0", []string{" batches, up to "}},
 		{"director journal verify", "exit 0", []string{"journal.head", "snapshot", ": ok", "whole"}},
 		{"director journal verify --json", "exit 0", []string{`"damages":[]`, `"mirror":{"seq":`}},
 		{"director journal import old.jsonl.zst", "exit 1", []string{"--set-aside FILE"}},
 		{
 			"director journal export new.jsonl.zst && ls new.jsonl.zst", "exit 0",
-			[]string{" batches, to ", "new.jsonl.zst"},
+			[]string{" batches, up to ", "new.jsonl.zst"},
 		},
 		{
 			"director journal import new.jsonl.zst --set-aside aside.jsonl.zst && ls aside.jsonl.zst", "exit 0",
-			[]string{" batches, to ", "aside.jsonl.zst"},
+			[]string{" batches, up to ", "aside.jsonl.zst"},
 		},
 		{
 			"rm -r data/bus/jetstream; director journal verify", "exit 1",

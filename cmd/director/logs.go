@@ -24,18 +24,18 @@ import (
 func logsCommand(o *options) *cobra.Command {
 	var l logging
 	c := &cobra.Command{
-		Use: "logs ISSUE", Args: needs(cobra.ExactArgs(1), "name one issue: "+issueWanted),
+		Use: "logs ISSUE", Args: needs(cobra.ExactArgs(1), "want one issue: "+issueWanted),
 		Short: "Print an attempt's output, past or live",
 		Long: "Print an attempt's output, past or live. Secrets are redacted. Each line begins with its time (UTC) " +
 			"and stage; ! marks stderr lines.\nWithout --attempt, print the newest attempt. With --follow, print " +
-			"later attempts as well, until the task is over.\nWithout a running director, read the files below " +
+			"later attempts as well, until the task is over.\nWithout a running director, read the files under " +
 			"director.data_dir.\nFor the worker's own log lines, print only the message; --raw prints the whole " +
 			"line.\n" + exits("printed", "the issue, the attempt or the stage is unknown", "the output cannot "+
 			"be read"),
 		Example: "  director logs 21\n  director logs acme/widgets#21 --attempt 1 --stage VALIDATE\n  director logs " +
 			"21 --tail 50 --follow",
 	}
-	c.Flags().IntVar(&l.filter.Attempt, "attempt", 0, "number of the attempt (default: the newest)")
+	c.Flags().IntVar(&l.filter.Attempt, "attempt", 0, "attempt number (default: the newest)")
 	c.Flags().StringVar(&l.filter.Stage, "stage", "", "only this stage, e.g. CODE")
 	c.Flags().IntVar(&l.filter.Last, "tail", 0, "print at most this many existing lines (default: all)")
 	c.Flags().BoolVarP(&l.filter.Follow, "follow", "f", false, "wait for more output")
@@ -45,7 +45,7 @@ func logsCommand(o *options) *cobra.Command {
 	return c
 }
 
-// logging is the command "logs" with its flags.
+// logging holds the flags of the logs command, and runs it.
 type logging struct {
 	filter    output.Filter
 	json, raw bool
@@ -61,7 +61,7 @@ type logSource struct {
 func (l *logging) run(cmd *cobra.Command, o *options, name string) error {
 	f := l.filter
 	if f.Attempt < 0 || f.Last < 0 {
-		return errors.New("--attempt and --tail: want 1 or more")
+		return errors.New("--attempt and --tail must be at least 1")
 	}
 	issue, cfg, broken, err := o.issue(name)
 	if err != nil {
@@ -112,7 +112,7 @@ func (l *logging) read(cmd *cobra.Command, from logSource, f output.Filter, p *l
 // noStage returns the error for a stage without output. The error lists the stages that have output.
 func noStage(stage string, stages []string) error {
 	if len(stages) == 0 {
-		return fmt.Errorf("no output in stage %s, or in any other stage", stage)
+		return fmt.Errorf("no output in stage %s or any other stage", stage)
 	}
 	return fmt.Errorf("no output in stage %s, only in %s", stage, strings.Join(stages, ", "))
 }

@@ -33,13 +33,13 @@ var storedLogs = map[string]struct {
 	},
 	"director logs 21 --stage CODE -c my.toml": {
 		1,
-		"no output in stage CODE, or in any other stage",
+		"no output in stage CODE or any other stage",
 	},
 	"director logs 21 --attempt 3 -c my.toml": {1, "attempt 3"},
 	"director logs 22 -c my.toml":             {1, "acme/widgets#22"},
-	"director logs -c my.toml":                {2, "name one issue"},
+	"director logs -c my.toml":                {2, "want one issue"},
 	"director logs x -c my.toml":              {2, "is not an issue"},
-	"director logs 21 --tail -1 -c my.toml":   {2, "want 1 or more"},
+	"director logs 21 --tail -1 -c my.toml":   {2, "must be at least 1"},
 }
 
 // TestLogsWithoutADirector prints stored files, without control sequences.

@@ -1,6 +1,6 @@
 // Command director dispatches labelled GitHub issues to container workers, and decides how to handle their failures.
 //
-// Exit codes: 0 ok, 1 the answer is no, 2 cannot be done.
+// Exit codes: 0 ok, 1 the answer is no, 2 the command failed.
 package main
 
 import (
@@ -37,8 +37,8 @@ func run() int {
 	return exitCode(root.ExecuteContext(ctx), os.Stderr)
 }
 
-// exitCode prints a command's error and returns the exit code that it maps to. It redacts the text, which may quote
-// outsiders or agents.
+// exitCode prints a command's error and returns the matching exit code. It redacts the text, which can quote untrusted
+// authors or agents.
 func exitCode(err error, stderr io.Writer) int {
 	because, said := errors.AsType[noBecause](err)
 	switch {
@@ -56,24 +56,24 @@ func exitCode(err error, stderr io.Writer) int {
 	return 2
 }
 
-// atHangup annotates a command that reads its configuration again on SIGHUP.
+// atHangup annotates a command that reloads its configuration on SIGHUP.
 const atHangup = "reloads its configuration on SIGHUP"
 
-// hangupReloads reports whether the command selected by args reads its configuration again on SIGHUP.
+// hangupReloads reports whether the command selected by args reloads its configuration on SIGHUP.
 func hangupReloads(root *cobra.Command, args []string) bool {
 	c, _, err := root.Find(args)
 	return err == nil && c.Annotations[atHangup] != ""
 }
 
-// signalled returns a context that ends at the first SIGINT or SIGTERM, with the signal as its cause. SIGHUP also
-// ends it, unless hangupReloads is set. A second SIGINT or SIGTERM kills the process.
+// signalled returns a context that is cancelled by the first SIGINT or SIGTERM, with the signal as its cause. SIGHUP
+// also cancels it, unless hangupReloads is set. A second SIGINT or SIGTERM kills the process.
 func signalled(hangupReloads bool) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	switch {
 	case hangupReloads:
-		// ignore SIGHUP before the command handles it, and afterwards
+		// ignore SIGHUP except while the command handles it
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	case !signal.Ignored(syscall.SIGHUP): // under nohup, SIGHUP stays ignored
 		signal.Notify(signals, syscall.SIGHUP)
@@ -128,7 +128,7 @@ func answer(yes bool, err error) error {
 	return err
 }
 
-// needs wraps an argument validator, and adds a description of the expected arguments to its error.
+// needs wraps an argument validator, and replaces its error with a description of the expected arguments.
 func needs(wanted cobra.PositionalArgs, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if wanted(cmd, args) != nil {

@@ -132,7 +132,7 @@ func (d *twin) journalBeside() {
 	d.t.Helper()
 	contains(d.t, d.says(0, "director journal verify -c c.toml"), "whole", "yes", "!DAMAGED")
 	contains(d.t, d.says(0, "director journal verify --json -c c.toml"), `"damages":[]`)
-	contains(d.t, d.says(0, "director journal export out.jsonl.zst -c c.toml"), " batches, to ")
+	contains(d.t, d.says(0, "director journal export out.jsonl.zst -c c.toml"), " batches, up to ")
 	if f, err := chain.Read(filepath.Join(d.dir, "out.jsonl.zst"), nil, nil); err != nil || f.Trailer.Batches == 0 {
 		d.t.Errorf("the export: %+v, %v", f, err)
 	}

@@ -64,7 +64,7 @@ func (o *options) meant(dataDir string) error {
 	return nil // the command itself reports an unreachable director
 }
 
-// orBroken returns err, or the problems of the configuration if no director runs.
+// orBroken returns err, or the problems of the configuration if no director is running.
 func orBroken(err, broken error) error {
 	if broken != nil && errors.Is(err, operator.ErrNotThere) {
 		return broken
@@ -75,7 +75,7 @@ func orBroken(err, broken error) error {
 func operatorCommands(o *options) []*cobra.Command {
 	return []*cobra.Command{
 		healthCommand(o), statusCommand(o), tasksCommand(o), drainCommand(o), reloadCommand(o),
-		o.asking("pause", "Start no new attempts, and hold workers before their next stage", sendCommand(fsm.Pause)),
+		o.asking("pause", "Stop starting attempts, and pause workers before their next stage", sendCommand(fsm.Pause)),
 		o.asking("resume", "End a pause or a drain", sendCommand(fsm.Resume)),
 		cooldownCommand(o),
 	}
@@ -93,14 +93,14 @@ func sendCommand(c fsm.OperatorCommand) func(context.Context, *cobra.Command, st
 
 func drainCommand(o *options) *cobra.Command {
 	var wait bool
-	c := o.asking("drain", "Start no new attempts; running workers may finish",
+	c := o.asking("drain", "Stop starting attempts, but let running workers finish",
 		func(ctx context.Context, cmd *cobra.Command, dataDir string) error {
 			if err := sendCommand(fsm.Drain)(ctx, cmd, dataDir); err != nil || !wait {
 				return err
 			}
 			return drained(ctx, cmd.OutOrStdout(), dataDir)
 		})
-	c.Flags().BoolVar(&wait, "wait", false, "return when the last worker has ended")
+	c.Flags().BoolVar(&wait, "wait", false, "wait until all workers have finished")
 	return c
 }
 
@@ -112,7 +112,7 @@ func drained(ctx context.Context, out io.Writer, dataDir string) error {
 			return err
 		}
 		if len(s.Workers) == 0 {
-			fmt.Fprintln(out, "all workers have ended")
+			fmt.Fprintln(out, "all workers have finished")
 			return nil
 		}
 		select {
@@ -136,7 +136,8 @@ func healthCommand(o *options) *cobra.Command {
 		}
 		return answer(h.OK, err)
 	}
-	c := o.asking("health", "Query the running director's health: exit 0 healthy, 1 unhealthy, 2 not running", run)
+	c := o.asking("health", "Query the running director's health (exit code 0: healthy, 1: unhealthy, 2: not running)",
+		run)
 	c.Flags().BoolVar(&asJSON, "json", false, "machine-readable")
 	return c
 }

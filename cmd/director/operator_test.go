@@ -59,7 +59,7 @@ func TestWhatOperatorsRead(t *testing.T) {
 	})
 	ill := answering(t, operator.Health{
 		RunID: "run_1", Phase: "MONITOR", Tasks: 2,
-		Problem: "the agent bus does not answer",
+		Problem: "the agent bus is not responding",
 	}, wire.Snapshot{Director: wire.SnapshotDirector{Leader: true}})
 	for _, c := range []struct {
 		dir, command string
@@ -68,11 +68,11 @@ func TestWhatOperatorsRead(t *testing.T) {
 	}{
 		{well, "director health", 0, "healthy: run_1, phase MONITOR, 1 task\n"},
 		{well, "director health --json", 0, `{"ok":true,"run_id":"run_1","phase":"MONITOR","tasks":1}` + "\n"},
-		{ill, "director health", 1, "unhealthy: the agent bus does not answer (run_1, phase MONITOR, 2 tasks)\n"},
+		{ill, "director health", 1, "unhealthy: the agent bus is not responding (run_1, phase MONITOR, 2 tasks)\n"},
 		{t.TempDir(), "director health", 2, "is a director running with this director.data_dir? (dial unix "},
 		{well, "director status", 0, "tasks       1 Queued, 2 Blocked\n"},
-		{well, "director status", 0, "needs you   a/b#1: waits for an answer\n"},
-		{well, "director status", 0, "workers     no workers\n"},
+		{well, "director status", 0, "needs you   a/b#1: waiting for an answer\n"},
+		{well, "director status", 0, "workers     none\n"},
 		{ill, "director status", 0, "tasks      no tasks\n"},
 		{well, "director tasks", 0, "a/b#3"},
 		{well, "director tasks", 0, "a person's answer   -\n"},
@@ -115,19 +115,20 @@ func TestCooldownCommands(t *testing.T) {
 			"director                             secondary limit\n"},
 		{closed, "director cooldown list", 0, "model.x: a/b#7, attempt 1, on 2026-11-21 10:01:00 reported a limit " +
 			"until 2026-11-21 10:58:00: 429\n"},
-		{open, "director cooldown list", 0, "nothing is closed\n"},
+		{open, "director cooldown list", 0, "no resource is closed\n"},
 		{open, "director cooldown list --json", 0, "[]\n"},
-		{incident, "director cooldown list", 0, "nothing is closed\n"},
+		{incident, "director cooldown list", 0, "no resource is closed\n"},
 		{closed, "director cooldown list --json", 0, `"stated_by":[{"issue":"a/b#1","attempt":2,`},
-		{closed, "director cooldown lift --all", 0, "model.x is open again. It was closed until 2026-11-21 10:15:00, " +
-			"reported by a/b#1, attempt 2, and a/b#7, attempt 1: wait 24h\n"},
+		{closed, "director cooldown lift --all", 0, "model.x is open again. It would have stayed closed until " +
+			"2026-11-21 10:15:00, as reported by a/b#1, attempt 2, and a/b#7, attempt 1: wait 24h\n"},
 		{closed, "director cooldown lift model.x --json", 0, `{"lifted":[{"resource":"github.write",`},
 		{
 			open, "director cooldown lift model.none", 1,
 			"model.none is not closed; director cooldown list shows the closed ones\n",
 		},
-		{closed, "director cooldown lift", 2, "name the resources (cooldown list lists them), or use --all"},
-		{closed, "director cooldown lift model.x --all", 2, "(cooldown list lists them), or use --all"},
+		{closed, "director cooldown lift", 2, "specify the resources to reopen (director cooldown list shows them), " +
+			"or use --all"},
+		{closed, "director cooldown lift model.x --all", 2, "(director cooldown list shows them), or use --all"},
 		{t.TempDir(), "director cooldown list", 2, "no answer"},
 	} {
 		out, exit := shell(t, t.TempDir(), "touch c.toml; "+c.command+" -c c.toml --set director.data_dir="+c.dir)
@@ -151,13 +152,13 @@ func TestStatusShowsThePace(t *testing.T) {
 		{
 			now.Add(-2 * time.Hour),
 			wire.SnapshotQueue{WaitsFor: "GitHub's pace of writes"},
-			"31 delivered in the last hour. Work waits for GitHub's pace of writes. GitHub allows 212 more " +
+			"31 delivered in the last hour. Work is waiting for GitHub's pace of writes. GitHub allows 212 more " +
 				"comments and pull requests",
 		},
 		{
 			now.Add(-2 * time.Hour),
 			wire.SnapshotQueue{WaitsFor: "new content", Until: &until},
-			"31 delivered in the last hour. Work waits for new content, until 14:20:00. GitHub allows 212 more " +
+			"31 delivered in the last hour. Work is waiting for new content, until 14:20:00. GitHub allows 212 more " +
 				"comments and pull requests",
 		},
 	} {

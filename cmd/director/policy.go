@@ -158,13 +158,13 @@ func policyCheckCommand(o *options) *cobra.Command {
 	var chosen chosenPolicy
 	c := &cobra.Command{
 		Use: "check [FILE]", Args: cobra.MaximumNArgs(1),
-		Short: "Report rows of a policy that are wrong, unreachable or endless; exit 1 if there are any",
-		Long: "Report rows of a policy that are wrong, unreachable or endless; exit 1 if there are any. The argument " +
-			"FILE is equivalent to --policy FILE." + limitsNote,
+		Short: "Report invalid, unreachable or endless policy rows; exit 1 if there are any",
+		Long: "Report invalid, unreachable or endless policy rows; exit 1 if there are any. The argument FILE is " +
+			"equivalent to --policy FILE." + limitsNote,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				if chosen.file != "" {
-					return fmt.Errorf("policy check %s --policy %s: name only one file", args[0], chosen.file)
+					return fmt.Errorf("policy check %s --policy %s: specify only one file", args[0], chosen.file)
 				}
 				chosen.file = args[0]
 			}

@@ -27,7 +27,7 @@ var operatorPolicies = []struct {
 	{
 		`director policy check p.toml -c c.toml`, 0,
 		"warning: guards.max_retries = 7 is unused, because the configuration's director.max_retries = 4\n  " +
-			"applies (left out there: uses the policy's value)\np.toml: ok, with the limits of c.toml\n",
+			"applies (remove that key to use the policy's value)\np.toml: ok, with the limits of c.toml\n",
 	},
 	{`director policy check -c of-p.toml`, 0, "p.toml: ok, with the limits of of-p.toml\n"},
 	{`director policy check p.toml -c of-odd.toml`, 0, "p.toml: ok, with the limits of of-odd.toml\n"},
@@ -36,17 +36,17 @@ var operatorPolicies = []struct {
 		"times\nodd.toml: works, but see the notes above; with the built-in limits\n"},
 	{`director policy check bad.toml`, 1, "bad.toml: line 2: row \"luck\": on: \"luck\" is not a reason; a " +
 		"custom name needs a list of its reasons\nbad.toml: refused\n"},
-	{`director policy check /dev/null`, 1, "/dev/null: no_effect: nothing in it\n…"},
-	{`director policy check p.toml --policy p.toml`, 2, "policy check p.toml --policy p.toml: name only one file\n"},
+	{`director policy check /dev/null`, 1, "/dev/null: no_effect: the document is empty\n…"},
+	{`director policy check p.toml --policy p.toml`, 2, "policy check p.toml --policy p.toml: specify only one file\n"},
 	{`director policy show -c of-p.toml | head -3`, 0, "policy   p\nbackoff  1s ×2 up to 30s, full jitter\n" +
 		"guards   max_retries             7 re-dispatches for any cause except rate limits, then escalate\n"},
 	{`director policy show --policy p.toml -c c.toml | tail -2`, 0, "warning: guards.max_retries = 7 is " +
-		"unused, because the configuration's director.max_retries = 4\n  applies (left out there: uses the policy's " +
-		"value)\n"},
+		"unused, because the configuration's director.max_retries = 4\n  applies (remove that key to use the " +
+		"policy's value)\n"},
 	{
 		`director policy show --policy p.toml -c c.toml --json | tail -4`, 0,
 		"  \"warnings\": [\n    \"guards.max_retries = 7 is unused, because the configuration's director.max_retries " +
-			"= 4 applies (left out there: uses the policy's value)\"\n  ]\n}\n",
+			"= 4 applies (remove that key to use the policy's value)\"\n  ]\n}\n",
 	},
 	{
 		`director config check -c of-p.toml --set director.max_retries=4 | grep warning`, 0,

@@ -27,7 +27,7 @@ func reloadCommand(o *options) *cobra.Command {
 		}
 		return answer(len(r.Problems) == 0, err)
 	}
-	c := o.asking("reload", "Reload the director's configuration: exit 0 reloaded, 1 rejected, 2 not running",
+	c := o.asking("reload", "Reload the director's configuration (exit code 0: reloaded, 1: rejected, 2: not running)",
 		run)
 	c.Long = "Make the running director reload its configuration, as it does on SIGHUP or when the file " +
 		"changes.\nThe command lists the keys with new values, and the keys that require a restart. If the file is " +
@@ -50,7 +50,7 @@ func reloaded(r operator.Reading) string {
 		lines = append(lines, "no immediate changes")
 	}
 	if r.Pending {
-		lines = append(lines, "the new values take effect when the journal accepts them: see director health")
+		lines = append(lines, "the new values take effect once they are in the journal: see director health")
 	}
 	if len(r.Restart) > 0 {
 		lines = append(lines, "needs a restart: "+strings.Join(r.Restart, ", "))
@@ -65,7 +65,7 @@ func configLines(w io.Writer, c *wire.SnapshotConfig) {
 	}
 	fmt.Fprintf(w, "configuration\tread at %s (%s)\n", c.Since.Format(time.RFC3339), c.Digest)
 	if len(c.Problems) > 0 {
-		fmt.Fprintf(w, "refused\tat %s (%s)\n", c.ReadAt.Format(time.RFC3339), c.By)
+		fmt.Fprintf(w, "rejected\tat %s (%s)\n", c.ReadAt.Format(time.RFC3339), c.By)
 	}
 	for _, p := range c.Problems {
 		fmt.Fprintf(w, "\t%s\n", p)

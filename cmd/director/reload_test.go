@@ -103,7 +103,7 @@ func TestReloadCommand(t *testing.T) {
 		{
 			operator.Reading{Changed: []string{"a.b"}, Restart: []string{"e.f"}, Pending: true},
 			0,
-			"changed: a.b\nthe new values take effect when the journal accepts them: see director " +
+			"changed: a.b\nthe new values take effect once they are in the journal: see director " +
 				"health\nneeds a restart: e.f\n",
 		},
 		{operator.Reading{}, 0, "no immediate changes\n"},

@@ -25,14 +25,14 @@ type replaying struct {
 func replayCommand(o *options) *cobra.Command {
 	var r replaying
 	c := &cobra.Command{
-		Use: "replay [ISSUE]", Args: needs(cobra.MaximumNArgs(1), "want one issue, or none for all"),
+		Use: "replay [ISSUE]", Args: needs(cobra.MaximumNArgs(1), "want at most one issue"),
 		Short: "Compare past decisions with another policy, other rules or other limits",
-		Long: "Replay the journal, including archived batches, and decide on all its failures again under another " +
-			"policy, other rules or other limits. The output lists\nthe differences, by count and by case. Without " +
-			"alternatives, the current configuration decides. The command makes no changes, and a director may be " +
-			"running.\nAfter a claim's first different verdict, its later verdicts are counted but not compared, " +
-			"because its history would have been different.\nISSUE: " + issueWanted + ".\n" +
-			exits("no differences", "there are differences, or there is no journal, or it has no record of the issue",
+		Long: "Replay the journal, including archived batches, and decide all its failures again under another " +
+			"policy, other rules or other limits. The output counts\nthe differences and lists them. Without " +
+			"alternatives, the current configuration is used. The command makes no changes, and works while a " +
+			"director is running.\nAfter a claim's first different verdict, its later verdicts are counted but not " +
+			"compared, because its history would have been different.\nISSUE: " + issueWanted + ".\n" +
+			exits("no differences", "there are differences, there is no journal, or it has no record of the issue",
 				"the comparison failed"),
 		Example: "  director replay --policy new.toml --since 30d\n  director replay --set director.max_retries=1 " +
 			"acme/widgets#21\n" +
@@ -41,10 +41,10 @@ func replayCommand(o *options) *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&r.policy, "policy", "", "a TOML file with rows that override the preset's rows, instead of the "+
 		"configured file")
-	f.StringVar(&r.preset, "preset", "", "a built-in policy, instead of the configuration's preset and file: "+
+	f.StringVar(&r.preset, "preset", "", "a built-in policy to use instead of the configured preset and file: "+
 		"director, reviewcat, gdd, cortex, prp, dispatch")
-	f.StringVar(&r.rules, "rules", "", "a TOML file of rules that override the built-in rules; they classify stored "+
-		"reports again")
+	f.StringVar(&r.rules, "rules", "", "a TOML file of rules that override the built-in rules; stored reports are "+
+		"classified again")
 	f.StringVar(&r.other, "config-to", "", "a complete alternative configuration; --config selects the journal")
 	f.StringVar(&r.since, "since", "", "compare only verdicts since a time (2006-01-02T15:04:05Z), a day "+
 		"(2006-01-02), or an age (12h, 30d); default: the whole journal")

@@ -120,7 +120,7 @@ func TestReplayThatCannotBeDone(t *testing.T) {
 		`director replay --journal demo.jsonl.zst --preset ggd`:                   "recovery.preset",
 		`director replay --journal demo.jsonl.zst --since soon`:                   `--since: invalid time "soon"`,
 		`director replay --journal demo.jsonl.zst 4`:                              "want owner/repo#4",
-		`director replay --journal demo.jsonl.zst a/b#4 a/b#5`:                    "want one issue",
+		`director replay --journal demo.jsonl.zst a/b#4 a/b#5`:                    "want at most one issue",
 		`director replay --config none.toml`:                                      "none.toml: no such file",
 		`director replay --journal demo.jsonl.zst --config-to none.toml`:          "none.toml: no such file",
 	} {

@@ -34,11 +34,11 @@ func showReplay(to io.Writer, r *whatif.Report, reread bool) error {
 		{"  already", n.Already, "would also differ under the current configuration, without the alternatives", false},
 		{"not compared", n.Later, "later verdicts on claims with an earlier difference", n.Later > 0},
 		{"not compared", n.NotAsked, "decided without a policy", n.NotAsked > 0},
-		{"not compared", n.Unknown, "the journal lacks the beginning of the claim", n.Unknown > 0},
+		{"not compared", n.Unknown, "the beginning of the claim is missing from the journal", n.Unknown > 0},
 		{"incident", n.ByIncident, "decided by an incident, as before" + alone(n.PolicyAlone), false},
-		{"not read again", n.Unread, "the report is no longer stored, so its recorded finding applies", false},
+		{"not reclassified", n.Unread, "the report is no longer stored, so its recorded finding applies", false},
 	} {
-		if row.of || row.n > 0 && (row.name != "not read again" || reread) {
+		if row.of || row.n > 0 && (row.name != "not reclassified" || reread) {
 			fmt.Fprintf(w, "%s\t%d\t%s\n", row.name, row.n, row.means)
 		}
 	}
@@ -62,7 +62,7 @@ func alone(n int) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; the policy alone would differ in %d", n)
+	return fmt.Sprintf("; without it, the policy would have decided %d differently", n)
 }
 
 func showCases(w *tabwriter.Writer, r *whatif.Report) {
@@ -99,8 +99,8 @@ func attemptLines(t *whatif.Totals) []string {
 	}{
 		{t.Longer, "would have waited longer"},
 		{t.Shorter, "would have waited less"},
-		{t.NowCharged, "would have been charged as retries, but were free"},
-		{t.NowFree, "would have been free, but were charged as retries"},
+		{t.NowCharged, "would have been charged as retries, but were not"},
+		{t.NowFree, "would not have been charged as retries, but were"},
 	} {
 		if row.n > 0 {
 			lines = append(lines, fmt.Sprintf("%d %s", row.n, row.means))

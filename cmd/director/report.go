@@ -58,7 +58,7 @@ func reportCommand(o *options) *cobra.Command {
 
 func budgetCommand(o *options) *cobra.Command {
 	var dir string
-	c := &cobra.Command{Use: "budget", Short: "Show the budget that tasks have used, or reset it"}
+	c := &cobra.Command{Use: "budget", Short: "Show or reset the budget used by tasks"}
 	c.PersistentFlags().StringVar(&dir, "dir", "", "director.data_dir (default: the configuration's)")
 	at := func() (string, error) { return o.dataDir(dir) }
 	c.AddCommand(budgetShowCommand(at), budgetResetCommand(at))
@@ -72,8 +72,8 @@ func budgetShowCommand(dir func() (string, error)) *cobra.Command {
 		Short: "Show paid calls, re-dispatches and cost of every task",
 		Long: "Show, for every task, the paid calls, re-dispatches (attempts after the first, less refunds) and cost " +
 			"that count against its budgets.\nA person's answer resets these figures. SPENT covers all attempts, and " +
-			"is never reset.\nMAY RUN is - for a finished task, and no for a task that waits for a person or has " +
-			"exhausted a budget.\n" + exits("every unfinished task is within its budgets",
+			"is never reset.\nMAY RUN is - for a finished task, and no for a task that is waiting for a person or " +
+			"has exhausted a budget.\n" + exits("every unfinished task is within its budgets",
 			"a budget is exhausted, or there is no such issue", "no data could be read"),
 		Example: "  director budget show\n  director budget show acme/widgets#21 --json",
 	}
@@ -116,13 +116,14 @@ func budgetResetCommand(dir func() (string, error)) *cobra.Command {
 	var calls int
 	c := &cobra.Command{
 		Use: "reset ISSUE", Args: needs(cobra.ExactArgs(1),
-			"name one issue, e.g. acme/widgets#21; budget show lists them"), Short: "Reset the paid calls of a task",
-		Long: "Reset the paid calls of a task. The running director makes the change, and answers once the journal " +
-			"has it.\nIf no director runs, set paid_calls_used in the task's stats.json instead: the next director " +
-			"reads it when it starts.",
+			"want one issue, e.g. acme/widgets#21; director budget show lists them"),
+		Short: "Reset a task's count of paid calls",
+		Long: "Reset a task's count of paid calls. The running director makes the change, and confirms it once it is " +
+			"in the journal.\nIf no director is running, set paid_calls_used in the task's stats.json instead: the " +
+			"next director reads it when it starts.",
 		Example: "  director budget reset acme/widgets#21",
 	}
-	c.Flags().IntVar(&calls, "to", 0, "number of paid calls that count as used")
+	c.Flags().IntVar(&calls, "to", 0, "new count of used paid calls")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		at, err := dir()
 		if err != nil {

@@ -33,20 +33,20 @@ func runCommand(o *options) *cobra.Command {
 		Use: "run", Args: cobra.NoArgs, Short: "Run the director until SIGINT or SIGTERM; the next run adopts " +
 			"running workers",
 		Long: "Run the director until SIGINT or SIGTERM; the next run adopts running workers.\nOn SIGHUP, or when " +
-			"the file changes, the director reads its configuration again. An invalid file is rejected, and the " +
-			"previous values stay in effect.\nWith --only, the director exits when each of these issues is " +
-			"delivered, waits for a person, or is given up. Other issues stay in the queue, and running work " +
+			"the file changes, the director reloads its configuration. An invalid file is rejected, and the previous " +
+			"values stay in effect.\nWith --only, the director exits once each of these issues has been delivered, " +
+			"is waiting for a person, or has been abandoned. Other issues stay in the queue, and running work " +
 			"continues.\n" +
-			exits("ended as requested, with all issues of --only delivered", "an issue of --only was not "+
-				"delivered, the policy aborted the run, or a task failed under --continue-on-error",
+			exits("stopped as requested; all issues in --only were delivered", "an issue in --only was not delivered, "+
+				"the policy aborted the run, or a task failed under --continue-on-error",
 				"the director could not run"),
 	}
 	c.Flags().BoolVar(&r.continueOnError, "continue-on-error", false,
-		"set recovery.continue_on_error = true: the run survives every error, even if the policy calls it fatal (a "+
-			"warning reports it). ERROR_REPORT.md is always written. Exit 1 if a task failed")
+		"set recovery.continue_on_error = true: keep running after every error, and only warn about errors that the "+
+			"policy calls fatal. ERROR_REPORT.md is always written. Exit 1 if a task failed")
 	c.Flags().StringVar(&r.worker, "worker-binary", "", `static worker binary (default: "worker" next to this program)`)
 	c.Flags().StringVar(&r.level, "log-level", "info", "debug, info, warn or error")
-	c.Flags().StringVar(&r.format, "log-format", "auto", "json, text, or auto: text on a terminal, json elsewhere")
+	c.Flags().StringVar(&r.format, "log-format", "auto", "json, text, or auto: text on a terminal, otherwise json")
 	c.Flags().StringVar(&r.only, "only", "", "take only these issues from the queue, and exit when they are finished: "+
 		"12,15 or owner/repo#12")
 	c.Annotations = map[string]string{atHangup: "yes"}
@@ -54,7 +54,7 @@ func runCommand(o *options) *cobra.Command {
 	return c
 }
 
-// running is the command "run" with its flags.
+// running holds the flags of the run command, and executes it.
 type running struct {
 	worker, level, format, only string
 	continueOnError             bool
@@ -123,8 +123,8 @@ func (r *running) run(cmd *cobra.Command, o *options) error {
 	return err
 }
 
-// forOthers is the least part of a control group's memory that the garbage collector leaves to git, which runs in the
-// director's group, and to the pages of the programs.
+// forOthers is the minimum memory that the garbage collector leaves for the rest of the control group: git, which runs
+// in the director's group, and the pages of the programs.
 const forOthers = 32 << 20
 
 // limitMemory makes the garbage collector respect the control group's memory limit. Otherwise the kernel might kill a
@@ -138,7 +138,7 @@ func limitMemory(log *zap.Logger, group memlimit.Provider) {
 	case err != nil:
 		log.Debug("no memory limit found in the control group", zap.Error(err))
 	case limit != math.MaxInt64:
-		log.Info("set the memory limit of the garbage collector", zap.Int64("bytes", limit))
+		log.Info("set the garbage collector's memory limit", zap.Int64("bytes", limit))
 	}
 }
 
@@ -160,7 +160,7 @@ func onlyIssues(list string, repositories []string) (keys []fsm.IssueKey, err er
 		keys = append(keys, key)
 	}
 	if list != "" && keys == nil {
-		return nil, errors.New("--only names no issues: want e.g. 12,15")
+		return nil, errors.New("--only does not list any issues: want e.g. 12,15")
 	}
 	return keys, nil
 }
@@ -214,7 +214,7 @@ func logger(level, format string) (*zap.Logger, *hiding, error) {
 	return nil, nil, fmt.Errorf("invalid --log-format %q: want auto, json or text", format)
 }
 
-// Formats of log lines.
+// Values of --log-format.
 const (
 	logAuto  = "auto"
 	logJSON  = "json"
@@ -226,7 +226,7 @@ type hiding struct {
 	values atomic.Pointer[func() *redact.Redactor]
 }
 
-// know sets where the secrets come from.
+// know sets the source of the secrets.
 func (h *hiding) know(values func() *redact.Redactor) { h.values.Store(&values) }
 
 func (h *hiding) by() *redact.Redactor {
@@ -248,7 +248,7 @@ func (p plainLines) Write(line []byte) (int, error) {
 	return len(line), err
 }
 
-// redactedLines redacts log lines, because they quote reports from workers and texts by outsiders.
+// redactedLines redacts log lines, because they quote worker reports and text from outsiders.
 type redactedLines struct {
 	zapcore.WriteSyncer
 	hides *hiding

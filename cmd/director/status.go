@@ -34,8 +34,8 @@ func statusCommand(o *options) *cobra.Command {
 			}
 			return answer(operator.Decides(s.Director.Phase), err)
 		})
-	c.Long = "Show the director and its phase, issues that wait for a person, workers and pending events.\n" +
-		exits("shown", "the director is starting, or did not answer in time", "no director is running")
+	c.Long = "Show the director and its phase, issues waiting for a person, workers and pending events.\n" +
+		exits("shown", "the director is starting, or did not respond in time", "no director is running")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the project_state_snapshot.v1 payload")
 	return c
 }
@@ -90,13 +90,13 @@ func showStatus(to io.Writer, s wire.Snapshot, asks []timeline.Task) error {
 // taskLines writes the tasks of a leading director.
 func taskLines(w io.Writer, s wire.Snapshot, asks []timeline.Task) {
 	if len(s.Director.Only) > 0 {
-		fmt.Fprintf(w, "takes only\t%s\n", strings.Join(s.Director.Only, ", "))
+		fmt.Fprintf(w, "restricted to\t%s\n", strings.Join(s.Director.Only, ", "))
 	}
 	fmt.Fprintf(w, "queue\t%d eligible, %d claimed\n", len(s.Queue.EligibleIssueNumbers),
 		len(s.Queue.ClaimedIssueNumbers))
 	fmt.Fprintf(w, "tasks\t%s\n", states(s.Tasks))
 	for i, t := range asks {
-		why := "waits for an answer"
+		why := "waiting for an answer"
 		if q := t.Asked; q != nil {
 			why = timeline.Plain(cmp.Or(q.Question, q.Title, q.Ask, why))
 		}
@@ -108,7 +108,7 @@ func taskLines(w io.Writer, s wire.Snapshot, asks []timeline.Task) {
 		fmt.Fprintln(w, cooldownLine(c))
 	}
 	if len(s.Workers) == 0 {
-		fmt.Fprint(w, "workers\tno workers\n")
+		fmt.Fprint(w, "workers\tnone\n")
 		return
 	}
 	fmt.Fprint(w, "\nWORKER\tISSUE\tSTATE\tSTAGE\tATTEMPT\tHEARD\n")
@@ -127,7 +127,7 @@ func paceLine(s wire.Snapshot, now time.Time) string {
 	}
 	line := fmt.Sprintf("pace\t%.0f delivered %s", s.Meters[operator.MeterDelivered], over)
 	if s.Queue.WaitsFor != "" {
-		line += ". Work waits for " + s.Queue.WaitsFor
+		line += ". Work is waiting for " + s.Queue.WaitsFor
 	}
 	if s.Queue.Until != nil {
 		line += ", until " + s.Queue.Until.UTC().Format(time.TimeOnly)
@@ -149,7 +149,7 @@ const incidentPrefix = "incident/"
 
 func isIncident(c wire.SnapshotCooldown) bool { return strings.HasPrefix(c.Resource, incidentPrefix) }
 
-// cooldownLine describes a closed resource, and why and until when it is closed. For an incident, it also lists the
+// cooldownLine describes a closed resource, with the reason and the time it reopens. For an incident, it also lists the
 // affected issues.
 func cooldownLine(c wire.SnapshotCooldown) string {
 	until := " until " + c.Until.Format(time.TimeOnly)
@@ -175,7 +175,7 @@ func cooldownLine(c wire.SnapshotCooldown) string {
 	return line
 }
 
-// states formats how many tasks are in each state, in the order in which a task passes through them.
+// states formats the number of tasks in each state, in lifecycle order.
 func states(tasks []wire.SnapshotTask) string {
 	count := map[string]int{}
 	for _, t := range tasks {

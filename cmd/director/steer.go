@@ -17,7 +17,7 @@ import (
 	"retake/internal/timeline"
 )
 
-// steering is a command about one task, equivalent to an "/agent" comment on GitHub.
+// steering is a command for one task, equivalent to an "/agent" comment on GitHub.
 type steering struct {
 	use, short, long, example string
 
@@ -37,7 +37,7 @@ var steerings = []steering{
 		use: "retry ISSUE [TEXT...]", command: fsm.CommandRetry, text: true,
 		example: `retry 12 "use the 2026 table"`,
 		short:   "Start another attempt with fresh budgets, and pass TEXT to the agent",
-		long: "Like `/agent retry` on GitHub, this answers a question or ends a wait, for an issue that is blocked, " +
+		long: "Like `/agent retry` on GitHub, this answers a question or ends a wait. The issue must be blocked, " +
 			"waiting or in review.",
 	},
 	{
@@ -50,38 +50,39 @@ var steerings = []steering{
 		short:   "Start another attempt on work in review",
 	},
 	{
-		use: "snooze ISSUE TIME", command: fsm.CommandSnooze, needs: "a time from 1 minute to 30 days: 30m, 2h, 1d",
+		use: "snooze ISSUE TIME", command: fsm.CommandSnooze, needs: "a duration from 1 minute to 30 days, e.g. 30m, " +
+			"2h or 1d",
 		example:  "snooze acme/widgets#12 2h",
 		short:    "Postpone an issue that is blocked or waiting, for example by 30m, 2h or 1d",
 		argument: func(c *operator.TaskCommand, word string) error { c.For = word; return nil },
 	},
 	{
 		use: "stop ISSUE", aliases: []string{"release"}, command: fsm.CommandStop,
-		short: "Stop working on an issue: its attempt ends, and Retake's labels are removed",
-		long: "`director release` is the same command: it releases the claim without a question, and the task label " +
-			"starts the task again. To end the director, send SIGTERM.",
+		short: "Stop working on an issue: end its attempt, and remove Retake's labels",
+		long: "`director release` is an alias. The claim is released without asking a question; add the task label " +
+			"again to restart the task. To stop the director, send SIGTERM.",
 	},
 	{
 		use: "take ISSUE", command: fsm.CommandTake,
-		short: "Take over an issue: Retake stops, and names the branch with the work so far",
+		short: "Take over an issue: Retake stops working on it, and reports the branch with the work so far",
 	},
 	{
-		use: "grant ISSUE +N", command: fsm.CommandBudget, needs: "a number of attempts from 1 to 20: +2",
+		use: "grant ISSUE +N", command: fsm.CommandBudget, needs: "a number of attempts from 1 to 20, e.g. +2",
 		example: "grant 12 +2",
 		short:   "Grant an issue more attempts, like `/agent budget` on GitHub",
-		long: "As the answer to a question, this starts the first of these attempts. Otherwise no attempt starts, " +
-			"and running work continues.",
+		long: "If a question is pending, this answers it and starts the first of these attempts. Otherwise, no " +
+			"attempt starts, and running work continues.",
 		argument: func(c *operator.TaskCommand, word string) (err error) {
 			c.Amount, err = strconv.Atoi(strings.TrimPrefix(word, "+"))
 			if err != nil || c.Amount < 1 || c.Amount > 20 {
-				err = fmt.Errorf("%q: want a number of attempts from 1 to 20: +2", word)
+				err = fmt.Errorf("%q: want a number of attempts from 1 to 20, e.g. +2", word)
 			}
 			return err
 		},
 	},
 }
 
-var steerExits = exits("executed and recorded in the journal, with the user who ran it", "refused; the output states "+
+var steerExits = exits("executed and recorded in the journal, with the user who ran it", "rejected; the output gives "+
 	"the reason",
 	"the director could not execute the command")
 
@@ -143,7 +144,7 @@ func (s steering) fit(args []string, text string) error {
 		n++
 	}
 	if want := s.least(); n < want || !s.text && n > want {
-		return errors.New("other arguments")
+		return errors.New("wrong number of arguments")
 	}
 	return nil
 }
@@ -158,7 +159,8 @@ func (s steering) wanted() string {
 
 func steerFlags(c *cobra.Command, asJSON *bool, whom *string) {
 	c.Flags().BoolVar(asJSON, "json", false, "machine-readable")
-	c.Flags().StringVar(whom, "by", "", "act for this person; the journal also records the user who runs the command")
+	c.Flags().StringVar(whom, "by", "", "act on behalf of this person; the journal also records the user who runs "+
+		"the command")
 }
 
 func addCommand(o *options) *cobra.Command {
@@ -167,7 +169,7 @@ func addCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use: "add ISSUE", Short: "Offer an issue: the director adds the task label, and reads the issue at once",
 		Long: "Offer an issue: the director adds the task label, and reads the issue at once.\nIf work on the issue " +
-			"was merged, only --again offers it again.\n" + steerExits,
+			"was already merged, use --again to offer it again.\n" + steerExits,
 		Args: needs(cobra.ExactArgs(1), "want ISSUE: "+issueWanted), Example: "  director add 12",
 	}
 	steerFlags(c, &asJSON, &whom)
@@ -186,7 +188,7 @@ func addCommand(o *options) *cobra.Command {
 // commented matches a comment between backticks in an answer, such as "/agent retry".
 var commented = regexp.MustCompile("`(/agent [^`]+)`")
 
-// inCommands replaces the comments in an answer by the equivalent commands.
+// inCommands replaces the comments in an answer with the equivalent commands.
 func inCommands(issue, text string) string {
 	return commented.ReplaceAllStringFunc(text, func(quoted string) string {
 		if line := timeline.CommandLine(fsm.IssueKey(issue), strings.Trim(quoted, "`")); line != "" {
@@ -210,9 +212,9 @@ func steered(out io.Writer, name string, a operator.TaskAnswer, err error, asJSO
 	stands := "its claim has ended"
 	switch {
 	case a.State != "":
-		stands = "it is " + a.State + ", and waits for " + dash(a.WaitsFor)
+		stands = "it is " + a.State + ", waiting for " + dash(a.WaitsFor)
 	case a.Command == string(fsm.CommandAdd):
-		stands = "the next poll finds it"
+		stands = "the next poll will find it"
 	}
 	if until, err := time.Parse(time.RFC3339, a.Until); err == nil {
 		stands += ", until " + until.Format(time.DateTime)

@@ -59,24 +59,24 @@ func TestSteeringCommands(t *testing.T) {
 		exit    int
 		says    string
 	}{
-		{"director retry 1 use the other table", 0, "a/b#1: retry by alice (operator): it is Backoff, and waits for " +
+		{"director retry 1 use the other table", 0, "a/b#1: retry by alice (operator): it is Backoff, waiting for " +
 			"use the other table\n"},
-		{"director retry b#1", 0, "a/b#1: retry by alice (operator): it is Backoff, and waits for -\n"},
-		{"director fresh a/b#1 --by bob", 0, "a/b#1: fresh by alice (operator): it is Backoff, and waits for bob\n"},
-		{"director fix 1 'read twice'", 0, "a/b#1: fix by alice (operator): it is Backoff, and waits for read twice\n"},
-		{"director fix 1 --text 'read twice'", 0, "waits for read twice\n"},
-		{"director snooze 1 2h", 0, "waits for 2h, until 2026-11-23 12:00:00\n"},
-		{"director grant 1 +3", 0, "a/b#1: grant by alice (operator): it is Backoff, and waits for +++\n"},
+		{"director retry b#1", 0, "a/b#1: retry by alice (operator): it is Backoff, waiting for -\n"},
+		{"director fresh a/b#1 --by bob", 0, "a/b#1: fresh by alice (operator): it is Backoff, waiting for bob\n"},
+		{"director fix 1 'read twice'", 0, "a/b#1: fix by alice (operator): it is Backoff, waiting for read twice\n"},
+		{"director fix 1 --text 'read twice'", 0, "waiting for read twice\n"},
+		{"director snooze 1 2h", 0, "waiting for 2h, until 2026-11-23 12:00:00\n"},
+		{"director grant 1 +3", 0, "a/b#1: grant by alice (operator): it is Backoff, waiting for +++\n"},
 		{"director release 1", 0, "a/b#1: stop by alice (operator)"},
 		{"director take 1 --json", 0, `{"issue":"a/b#1","command":"take","by":"alice (operator)","state":"Backoff"}` +
 			"\n"},
-		{"director add 1", 0, "a/b#1: add by alice (operator): the next poll finds it\n"},
+		{"director add 1", 0, "a/b#1: add by alice (operator): the next poll will find it\n"},
 		{"director stop 2", 1, "attempt 1 is under way; `director stop a/b#2` ends it\n"},
 		{"director add 2 --json", 1, `"problem":"attempt 1 is under way`},
 		{"director stop", 2, "want ISSUE: "},
 		{"director stop 1 2", 2, "want ISSUE: "},
 		{"director fix 1", 2, "then a description of the fix"},
-		{"director snooze 1", 2, "then a time from 1 minute to 30 days"},
+		{"director snooze 1", 2, "then a duration from 1 minute to 30 days"},
 		{"director grant 1 many", 2, `"many": want a number of attempts`},
 		{"director stop c/d/e", 2, "is not an issue"},
 	} {
@@ -95,7 +95,7 @@ func TestOnlyNamesIssuesOfTheConfiguration(t *testing.T) {
 	}
 	for list, says := range map[string]string{
 		"c/d#1": "--only: c/d is not listed in github.repositories (a/b)", "x": `--only: "x" is not an issue`,
-		",": "--only names no issues",
+		",": "--only does not list any issues",
 	} {
 		if keys, err := onlyIssues(list, []string{"a/b"}); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v, %v; want %q", list, keys, err, says)

@@ -70,7 +70,7 @@ func writeTable(to io.Writer, rows [][]string, columns int, may []shrinking) err
 	return err
 }
 
-// cut limits s to most characters, including the ellipsis.
+// cut shortens s to a maximum of most characters, including the ellipsis.
 func cut(s string, most int) string {
 	if r := []rune(s); len(r) > most {
 		return strings.TrimRight(string(r[:max(most-1, 0)]), " ") + "…"

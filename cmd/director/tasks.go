@@ -44,7 +44,7 @@ func (f taskFilter) check() error {
 	return nil
 }
 
-// recently is the time for which a finished task stays in the list.
+// recently limits how long a finished task stays in the list.
 const recently = 24 * time.Hour
 
 func (f taskFilter) wants(t timeline.Task, now time.Time) bool {
@@ -94,9 +94,9 @@ func tasksCommand(o *options) *cobra.Command {
 		},
 	}
 	c.Long = "List the tasks in order of arrival, then the tasks that ended in the last 24 hours. The columns are " +
-		"title, state and its age, attempt,\npending event and its time, and address. Without a running director, " +
-		"the command reads the journal in director.data_dir.\n" +
-		exits("listed", "", "there is no director and no journal")
+		"issue, title, state and its age, attempt,\npending event and its time, and address. Without a running " +
+		"director, the command reads the journal in director.data_dir.\n" +
+		exits("listed", "", "no director is running, and there is no journal")
 	c.Flags().StringSliceVar(&f.states, "state", nil, "only tasks in these states, e.g. --state Blocked,InReview")
 	c.Flags().StringVar(&f.waiting, "waiting-for", "", "only tasks whose pending event contains this text, e.g. "+
 		"--waiting-for GitHub")
@@ -107,7 +107,8 @@ func tasksCommand(o *options) *cobra.Command {
 	return c
 }
 
-// tasksOf asks the running director for the tasks. If no director runs, it reads the journal, except under --watch.
+// tasksOf asks the running director for the tasks. If no director is running, it reads the journal, except under
+// --watch.
 func tasksOf(ctx context.Context, cfg config.Config, broken error, now time.Time,
 	watch bool,
 ) ([]timeline.Task, error) {

@@ -22,9 +22,9 @@ type versions struct {
 	Modified bool     `json:"modified,omitempty"` // set if the sources had uncommitted changes
 	Built    string   `json:"commit_time,omitempty"`
 	Protocol string   `json:"protocol"` // the protocol between director and workers
-	Envelope string   `json:"envelope"` // the envelope of all messages
+	Envelope string   `json:"envelope"` // schema version of the message envelope
 	Messages []string `json:"messages"` // each with its major version
-	Snapshot int      `json:"snapshot"` // the format of the machine's state in the journal
+	Snapshot int      `json:"snapshot"` // version of the snapshot format in the journal
 	Go       string   `json:"go"`
 	Platform string   `json:"platform"`
 }
@@ -54,8 +54,8 @@ func currentVersions() versions {
 func versionCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "version", Args: cobra.NoArgs, Short: "Print the version, the commit, and the versions of protocol and " +
-			"journal",
+		Use: "version", Args: cobra.NoArgs, Short: "Print the version, the commit, and the protocol and journal " +
+			"versions",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v := currentVersions()
 			if asJSON {

@@ -1,5 +1,5 @@
-// Command githubsim is a stand-in for GitHub. It serves the part of the API that a director uses, git over HTTP for
-// real bare repositories, and pages on which people read and answer issues. See internal/github/githubtest.
+// Command githubsim is a stand-in for GitHub. It serves the API calls that a director uses, git over HTTP for real bare
+// repositories, and pages where people read and answer issues. See internal/github/githubtest.
 package main
 
 import (
@@ -49,12 +49,13 @@ func parse(args []string, out io.Writer) (settings, error) {
 	f := flag.NewFlagSet("githubsim", flag.ContinueOnError)
 	f.SetOutput(out)
 	f.StringVar(&s.listen, "listen", "127.0.0.1:8900", "address to listen on; port 0 picks a free one")
-	f.StringVar(&s.data, "data", "", "directory for bare repositories and state, which survive restarts; if empty, "+
-		"git is off and all state is in memory")
-	f.StringVar(&s.person, "user", "octocat", "login of the person who uses the pages, an admin of every repository")
-	f.StringVar(&s.bot, "bot", "retake-bot", "login that belongs to the token")
-	f.StringVar(&s.token, "token", "sim-token", "token of the bot, for the API and for git")
-	f.Func("repo", "`owner/name`, or owner/name=directory to use the directory as the first commit; may be repeated",
+	f.StringVar(&s.data, "data", "", "directory where bare repositories and state survive restarts; if empty, git is "+
+		"disabled and all state is in memory")
+	f.StringVar(&s.person, "user", "octocat", "login used on the pages; this user is an admin of every repository")
+	f.StringVar(&s.bot, "bot", "retake-bot", "login of the token's owner")
+	f.StringVar(&s.token, "token", "sim-token", "the bot's token, for the API and for git")
+	f.Func("repo", "`owner/name`, or owner/name=directory to create the first commit from the directory; may be "+
+		"repeated",
 		func(v string) error {
 			s.repos = append(s.repos, v)
 			return nil

@@ -76,7 +76,7 @@ func run(ctx context.Context, s settings, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("%w: choose another address with --listen", err)
 	}
-	fmt.Fprintf(out, "serving %s; put /case/<name> before the path of the API for one of these cases:\n\n", sim.URL())
+	fmt.Fprintf(out, "serving %s; put /case/<name> before the API path to get one of these cases:\n\n", sim.URL())
 	list(out, "ADDRESS", func(c *agenttest.Case) string { return sim.Base(c, "") }) // some cases have their own address
 	<-ctx.Done()
 	return sim.Close()

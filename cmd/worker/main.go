@@ -44,7 +44,7 @@ func run(args []string) worker.ExitCode {
 		return worker.ExitCode(commands[args[0]](args[1:]))
 	}
 	flags := flag.NewFlagSet("worker", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // main prints the error on one line
+	flags.SetOutput(io.Discard) // run prints errors on one line
 	plan := flags.String("plan", worker.FromStdin, "`file` with the attempt's plan, which the worker removes after "+
 		"reading; "+worker.FromStdin+" reads standard input")
 	report := flags.String("report", "", "run without a director, and append the report to this `file`, in its wire "+

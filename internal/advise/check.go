@@ -28,7 +28,7 @@ func CheckPolicy(c Checked, out io.Writer) (ok bool, err error) {
 	if c.Policy != nil {
 		for _, r := range c.Policy.Standings() {
 			if len(r.By) > 0 && !r.Own {
-				paragraph(&b, "note: "+r.Name+" is unused, because "+strings.Join(r.By, ", ")+" decides first")
+				paragraph(&b, "note: "+r.Name+" is unused, because "+strings.Join(r.By, ", ")+" takes precedence")
 			}
 		}
 	}

@@ -19,7 +19,7 @@ import (
 // Classifying configures Classify.
 type Classifying struct {
 	Classifier *classify.Classifier
-	As         []string         // presets for which to print the name of the reason
+	As         []string         // also print the reason's name in each of these presets
 	Explain    bool             // also print all rules that matched, and why the others were not chosen
 	Now        func() time.Time // supplies the time for lines without a timestamp
 }
@@ -97,8 +97,8 @@ type question struct {
 	e    recovery.Evidence
 }
 
-// questionFields lists the fields of a line of evidence. Each row has the name in the contract, and then the name in
-// worker_error.v1 if that differs.
+// questionFields lists the fields of a line of evidence. Each row gives the name in the contract, followed by the name
+// in worker_error.v1 if that differs.
 var questionFields = []field[question]{
 	at(text, func(q *question) *string { return &q.text }, "text"),
 	at(optional(integer), func(q *question) **int { return &q.e.ExitCode }, "exit_code"),
@@ -149,7 +149,7 @@ func (q *question) evidence() recovery.Evidence {
 	if e.Tool != "" {
 		e.Tool = path.Base(e.Tool)
 	}
-	// A worker reports OOMKilled because it has read the kernel's counter. From other programs, the reason is only an
+	// A worker that reports OOMKilled has read the kernel's counter. From any other program, the reason is only an
 	// assertion, so OOM also requires a SIGKILL.
 	if e.Assertion.ErrorType == string(recovery.OOMKilled) {
 		e.OOM = e.OOM || e.Signal == "SIGKILL" || e.ExitCode != nil && *e.ExitCode == 137

@@ -163,15 +163,15 @@ var badLines = []struct{ in, want string }{
 	},
 	{
 		`{"retry_after_seconds":-1}`,
-		`{"error":"line 1: retry_after_seconds: want a number of seconds, at least 0, got -1"}`,
+		`{"error":"line 1: retry_after_seconds: want a non-negative number of seconds, got -1"}`,
 	},
 	{
 		`{"retry_after_seconds":1e400}`,
-		`{"error":"line 1: retry_after_seconds: want a number of seconds, at least 0, got 1e400"}`,
+		`{"error":"line 1: retry_after_seconds: want a non-negative number of seconds, got 1e400"}`,
 	},
 	{
 		`{"retry_after_seconds":"NaN"}`,
-		`{"error":"line 1: retry_after_seconds: want a number of seconds, at least 0, got \"NaN\""}`,
+		`{"error":"line 1: retry_after_seconds: want a non-negative number of seconds, got \"NaN\""}`,
 	},
 	{
 		`{"stage":"` + strings.Repeat("é", 10) + `","tool":["` + strings.Repeat("é", 30) + `"]}`,

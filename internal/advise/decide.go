@@ -16,7 +16,7 @@ import (
 type Deciding struct {
 	Policy     *policy.Policy
 	Vocabulary string // preset that defines the names of failures
-	Explain    bool   // also print the question to a person
+	Explain    bool   // also print the question for a person
 
 	words map[string]recovery.Reason
 }
@@ -82,8 +82,8 @@ func (h *history) inItsWords(why string) string {
 }
 
 // walk decides on the failures in order, each with the tally of those before it, and returns the last verdict. All
-// facts of the input apply to the last failure, but only HasAlternative and Caller apply to earlier ones. After a
-// verdict that compacts the context, later failures count as already compacted.
+// input facts apply to the last failure, but only HasAlternative and Caller apply to earlier ones. After a verdict that
+// compacts the context, later failures count as already compacted.
 func (h *history) walk(p *policy.Policy) (v recovery.Verdict) {
 	tally, compacted := recovery.Tally{}, false
 	last := len(h.failures) - 1

@@ -96,7 +96,7 @@ func TestWhyBeginsWithTheWordThatWasGiven(t *testing.T) {
 		{"prp", failed(1, `{"type":"fatal"}`), "fatal: an unchanged attempt would fail the same way"},
 		{"gdd", failed(1, `{"reason":"UNKNOWN"}`), "unknown: the evidence does not explain the failure; the policy " +
 			"allows no retry"},
-		{"gdd", failed(1, `{"reason":"rate_limited"}`), "rate_limited: no reset is stated: wait 1m"},
+		{"gdd", failed(1, `{"reason":"rate_limited"}`), "rate_limited: the reset time is unknown: wait 1m"},
 		{
 			"gdd", failed(1, `{"reason":"rate_limited","retry_after_seconds":1e300}`),
 			"rate_limited: wait 31 days for the reset",
@@ -257,7 +257,7 @@ var badHistories = []struct{ in, want string }{
 	},
 	{
 		`{"failures":[{"reason":"timeout","retry_after_seconds":-1}]}`,
-		`{"error":"line 1: failures[0].retry_after_seconds: want a number of seconds, at least 0, got -1"}`,
+		`{"error":"line 1: failures[0].retry_after_seconds: want a non-negative number of seconds, got -1"}`,
 	},
 	{
 		`{"failures":[{"reason":"timeout","usage":[]}]}`,
@@ -265,11 +265,11 @@ var badHistories = []struct{ in, want string }{
 	},
 	{
 		`{"failures":[{"reason":"timeout","usage":{"paid_calls":-1}}]}`,
-		`{"error":"line 1: failures[0].usage.paid_calls: want an integer of at least 0, got -1"}`,
+		`{"error":"line 1: failures[0].usage.paid_calls: want a non-negative integer, got -1"}`,
 	},
 	{
 		`{"failures":[{"reason":"timeout","usage":{"cost_usd":-0.5}}]}`,
-		`{"error":"line 1: failures[0].usage.cost_usd: want a number of at least 0, got -0.5"}`,
+		`{"error":"line 1: failures[0].usage.cost_usd: want a non-negative number, got -0.5"}`,
 	},
 	{`{"failures":[{"reason":"timeout"}],"facts":true}`, `{"error":"line 1: facts: want an object, got true"}`},
 	{

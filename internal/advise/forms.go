@@ -17,16 +17,16 @@ type form[V any] struct {
 	read func(raw json.RawMessage, to *V) bool
 }
 
-// The forms of fields.
+// Forms of input fields.
 var (
 	text       = form[string]{"a string", decode[string]}
 	signalName = form[string]{`a signal such as "SIGKILL" or 9`, readSignal}
 	boolean    = form[bool]{"true or false", decode[bool]}
 	integer    = form[int]{"an integer", readInteger}
 	status     = form[int]{"an HTTP status from 100 to 599", readStatus}
-	amount     = form[int64]{"an integer of at least 0", readAmount}
-	number     = form[float64]{"a number of at least 0", readNumber}
-	wait       = form[time.Duration]{"a number of seconds, at least 0", readSeconds}
+	amount     = form[int64]{"a non-negative integer", readAmount}
+	number     = form[float64]{"a non-negative number", readNumber}
+	wait       = form[time.Duration]{"a non-negative number of seconds", readSeconds}
 	moment     = form[time.Time]{`an RFC 3339 time such as "2026-11-21T10:00:00Z"`, readTime}
 	headers    = form[map[string]string]{"an object of header names and values", readHeaders}
 	members    = form[object]{"an object", decode[object]}
@@ -43,7 +43,7 @@ func optional[V any](f form[V]) form[*V] {
 
 func decode[V any](raw json.RawMessage, to *V) bool { return json.Unmarshal(raw, to) == nil }
 
-// readInteger accepts 7 and 7.0, because some languages write integers as fractions.
+// readInteger accepts 7 and 7.0, because some languages write integers as floats.
 func readInteger(raw json.RawMessage, to *int) bool {
 	n, err := strconv.ParseInt(string(raw), 10, 64)
 	if err != nil {
@@ -91,7 +91,7 @@ func readTime(raw json.RawMessage, to *time.Time) bool {
 	return err == nil
 }
 
-// readHeaders reads HTTP headers with names in upper or lower case, and values as text, numbers or lists. Of names
+// readHeaders reads HTTP headers with names in upper or lower case, and values as text, numbers or lists. Among names
 // that differ only in case, the last in alphabetical order wins, so that the result is deterministic.
 func readHeaders(raw json.RawMessage, to *map[string]string) bool {
 	var o object

@@ -10,7 +10,7 @@ import (
 
 // guardRow is one guard, which is a limit that applies to all rows of a policy.
 type guardRow struct {
-	name  string // the guard's key in a policy's document
+	name  string // the guard's key in a policy document
 	bound float64
 	set   bool
 	to    recovery.Action
@@ -49,10 +49,10 @@ func guardTexts(g policy.Guards) []string {
 		}
 	}
 	if g.WaitsAreErrors {
-		lines = append(lines, "a wait for a limit counts as an error in a row")
+		lines = append(lines, "waiting for a limit counts as a consecutive error")
 	}
 	if lines == nil {
-		lines = []string{"only the limits of the state machine"}
+		lines = []string{"only the state machine's limits"}
 	}
 	return lines
 }

@@ -19,7 +19,7 @@ type history struct {
 	facts    policy.DecisionInput
 }
 
-// failure is one failure of a history.
+// failure is one failure in a history.
 type failure struct {
 	word      string // a reason, or a name in the preset's vocabulary
 	finding   recovery.Finding
@@ -30,8 +30,8 @@ type failure struct {
 	transient, retry, escalate *bool // flags of a report; nil if absent
 }
 
-// said returns the flags of the report, or nil if both are absent. A missing flag leaves the policy's verdict
-// unchanged.
+// said returns the report's retry and escalate flags, or nil if both are absent. A missing flag leaves the policy's
+// verdict unchanged.
 func (x *failure) said() *recovery.Assertion {
 	if x.retry == nil && x.escalate == nil {
 		return nil

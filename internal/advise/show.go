@@ -12,8 +12,8 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// ShowPolicy prints the table for a terminal of 100 columns. It omits unreachable rows, and prints the document's own
-// rows first. If a row's failures are not counted per row, the column METER names the unit.
+// ShowPolicy prints the policy as a table for a terminal of 100 columns. It omits unreachable rows, and prints the
+// document's own rows first. If failures are not counted per row, the METER column shows the unit.
 func ShowPolicy(p *policy.Policy, out io.Writer, warnings ...string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "policy   %s\nbackoff  %s\n", p.Name(), backoffText(p.Backoff()))
@@ -33,7 +33,7 @@ func ShowPolicy(p *policy.Policy, out io.Writer, warnings ...string) error {
 		writeRow(t, rowCells(r))
 	}
 	if rows[0].Own {
-		b.WriteString("rows     + marks rows from the document\n")
+		b.WriteString("rows     + marks rows from the policy file\n")
 	}
 	for i, o := range overruled {
 		fmt.Fprintf(&b, "%-9s%s\n", []string{"unused", ""}[min(i, 1)], o)
@@ -72,7 +72,7 @@ func PolicyTable(p *policy.Policy) (rows, guards [][]string) {
 	return rows, guards
 }
 
-// rowCells formats one row, with one fact in each line of a cell.
+// rowCells formats one row, with one item per line in each cell.
 func rowCells(r policy.Standing) (c cells) {
 	on := []string{r.On}
 	if r.Own {
@@ -141,7 +141,7 @@ func waitTexts(w policy.Wait) []string {
 	}
 	unstated := "else " + short(first)
 	if most > first {
-		unstated += ", doubled up to " + short(most)
+		unstated += ", doubling up to " + short(most)
 	}
 	lines = append(lines, unstated)
 	if w.Backoff {

@@ -7,7 +7,7 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// policyJSON is a policy for programs. Names and units are the same as in a policy's document.
+// policyJSON is the JSON form of a policy. Names and units are the same as in a policy document.
 type policyJSON struct {
 	Policy  string                `json:"policy"`
 	Backoff policy.Backoff        `json:"backoff"`

@@ -43,23 +43,23 @@ const mineShown = `policy   mine
 backoff  1s ×2 up to 8s, plus up to 500ms
 guards   max_retries             3 re-dispatches for any cause except rate limits, then escalate
          cost_budget_usd         2.5 USD, then stop
-         a wait for a limit counts as an error in a row
+         waiting for a limit counts as a consecutive error
 
-FAILURE               LADDER                 WAITS                METER           THEN
-rate_limited          wait_reset ×20         stated, up to 6h     rate_limit      escalate
-                      retry_alternative ×∞   else 1m, doubled up
+FAILURE               LADDER                 WAITS                 METER           THEN
+rate_limited          wait_reset ×20         stated, up to 6h      rate_limit      escalate
+                      retry_alternative ×∞   else 1m, doubling up
                       if has_alternative       to 1h
                       if !already_compacted  then the backoff
                                              backoff, stated up
                                                to 6h
-outage                retry ×3               5s, linear, up to    reason's cause  becomes
-- network_transient                            1m30s              per signature   network_permanent
+outage                retry ×3               5s, linear, up to     reason's cause  becomes
+- network_transient                            1m30s               per signature   network_permanent
 - overloaded
-outage                                                                            skip
-@watch-the-authoriti                                                              fatal
+outage                                                                             skip
+@watch-the-authoriti                                                               fatal
   es-fetcher
 - overloaded
-*                                                                                 escalate
+*                                                                                  escalate
 `
 
 func parsed(t *testing.T, doc string) *policy.Policy {
@@ -167,7 +167,7 @@ func TestOwnRowsAreShownFirst(t *testing.T) {
 	const want = `policy   mine
 backoff  always 5s
 guards   paid_call_budget        10 paid calls, including failed calls, then stop
-rows     + marks rows from the document
+rows     + marks rows from the policy file
 unused   dispatch.auth: mine.flaky decides
 
 FAILURE              LADDER            WAITS               METER           THEN
@@ -204,8 +204,8 @@ func TestCheckedPolicies(t *testing.T) {
 		},
 		{
 			"[[row]]\non = \"flaky\"\nreasons = [\"timeout\"]\nthen = \"stop\"\n",
-			"warning: w\nnote: director.timeout is unused, because mine.flaky decides first\nmine.toml: ok, with the " +
-				"limits of c.toml\n", true,
+			"warning: w\nnote: director.timeout is unused, because mine.flaky takes precedence\n" +
+				"mine.toml: ok, with the limits of c.toml\n", true,
 		},
 		{
 			"[[row]]\non = \"timeout\"\nladder = [{ action = \"skip\", times = 0 }]\n",
@@ -214,7 +214,7 @@ func TestCheckedPolicies(t *testing.T) {
 		},
 		{
 			"[[row]]\non = \"timeout\"\nladder = [{ action = \"leap\" }]\n",
-			"mine.toml: line 3: row \"timeout\", step 1: action: unknown value \"leap\"; allowed are wait_reset,\n  " +
+			"mine.toml: line 3: row \"timeout\", step 1: action: unknown value \"leap\"; want one of wait_reset,\n  " +
 				"retry, retry_compact, retry_alternative, replan, fix_attempt, revalidate, reprobe, restart_worker,\n" +
 				"  cooldown, skip, reclaim, escalate, stop, abort\nwarning: w\nmine.toml: refused\n", false,
 		},

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// otherNames has the names of signals that differ on some systems.
+// otherNames maps signal names that only some systems use to the usual names.
 var otherNames = map[string]string{"SIGIOT": "SIGABRT", "SIGCLD": "SIGCHLD", "SIGPOLL": "SIGIO", "SIGUNUSED": "SIGSYS"}
 
 // firstRealTime and lastRealTime bound the real-time signals, which have numbers but no names.

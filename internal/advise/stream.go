@@ -114,7 +114,7 @@ type Text struct {
 	Stage, Tool string
 }
 
-// ClassifyText classifies the whole text of each source as one failure. If the source has a name, it is the answer's
+// ClassifyText classifies the whole text of each source as one failure. The source's name, if any, becomes the answer's
 // id.
 func ClassifyText(ctx context.Context, o Classifying, t Text, sources []Source, out io.Writer) error {
 	if err := o.check(); err != nil {

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// widths are the maximum widths of the columns in a policy's table, in characters.
+// widths are the maximum column widths of a policy table, in characters.
 var widths = [...]int{20, 21, 20, 14, 17}
 
 // cells are one row; a cell may have several lines.

@@ -20,8 +20,8 @@ const (
 	maxFile       = 64 << 10
 )
 
-// Default and maximum of exit_seconds, how long an agent may take to exit after its stream's last event. The agent may
-// have to flush its telemetry or run its hooks.
+// Default and maximum of exit_seconds, the time an agent may take to exit after the last event in its stream. The agent
+// may have to flush its telemetry or run its hooks.
 const (
 	defaultExit = 5
 	maxExit     = 3600
@@ -64,7 +64,7 @@ func (p *Profile) check(file *tomlfile.File, at string) {
 
 // checkCommand checks the keys that start the agent and interpret its output.
 func (p *Profile) checkCommand(wrong wrongIf) {
-	wrong(!nameForm.MatchString(p.Name), "name", "%.60q: want a-z, 0-9, - and _, at most 64", p.Name)
+	wrong(!nameForm.MatchString(p.Name), "name", "%.60q: want a-z, 0-9, - and _, at most 64 characters", p.Name)
 	wrong(p.Program == "", "program", "missing, want the program's name or path")
 	prompts := slices.Index(p.Args, "{prompt}")
 	wrong(prompts < 0, "args", "{prompt} is missing, want it as a separate argument")
@@ -80,7 +80,7 @@ func (p *Profile) checkCommand(wrong wrongIf) {
 		!slices.ContainsFunc(p.ModelArgs, func(a string) bool { return strings.Contains(a, "{model}") }),
 		"model_args", "{model} is missing, want the flag and {model}")
 	wrong(slices.Contains(p.Args, "{model}") && len(p.ModelArgs) == 0, "model_args",
-		"missing, want the arguments for {model} in args")
+		"missing, but args contains {model}")
 	wrong(!slices.Contains(Formats(), p.Format), "format", "unknown format %.60q: want one of %s", p.Format,
 		strings.Join(Formats(), ", "))
 	if i := slices.IndexFunc(formats, func(f format) bool { return f.name == p.Format }); i >= 0 && p.EndsWith != "" {
@@ -102,23 +102,24 @@ func (p *Profile) checkCommand(wrong wrongIf) {
 // checkEnv checks environment variables.
 func (p *Profile) checkEnv(wrong wrongIf) {
 	for _, k := range p.Keys {
-		wrong(!variableForm.MatchString(k), "keys", "%.60q: want the name of a variable", k)
+		wrong(!variableForm.MatchString(k), "keys", "%.60q: want a variable name", k)
 	}
 	for _, e := range p.Env {
 		name, value, ok := strings.Cut(e, "=")
 		wrong(!ok || !variableForm.MatchString(name), "env", "%.60q: want NAME=value", e)
 		wrong(strings.HasPrefix(name, "RETAKE_"), "env", "%.60s: RETAKE_ variables are reserved for the worker", name)
-		wrong(redact.HasCredential(value), "env", "%.60q looks like a secret, want it in containers.env_passthrough",
+		wrong(redact.HasCredential(value), "env", "%.60q looks like a secret: list it in containers.env_passthrough "+
+			"instead",
 			name)
 		wrong(strings.Contains(value, "{prompt}"), "env", "%.60s: {prompt} is allowed only in args", name)
 	}
 }
 
-// checkFiles checks the files for an agent, and the settings of director agents try.
+// checkFiles checks the agent's files, and the settings for the command director agents try.
 func (p *Profile) checkFiles(wrong wrongIf) {
 	for i, f := range p.Files {
 		wrong(!fileForm.MatchString(f.Name), "files",
-			"%.60q: want the name of a file, or a path such as \"dir/name.json\", without . and ..", f.Name)
+			"%.60q: want a file name, or a path such as \"dir/name.json\", without . or ..", f.Name)
 		for _, g := range p.Files[:i] {
 			wrong(f.Name == g.Name || strings.HasPrefix(f.Name, g.Name+"/") || strings.HasPrefix(g.Name, f.Name+"/"),
 				"files",

@@ -93,7 +93,7 @@ func claudeResult(r *Reader, o object) {
 	r.result(ok, o.text("result"))
 }
 
-// retryNote describes a retry as a step, with the status that caused it, and the number of the attempt.
+// retryNote describes a retry as a step, with the status that caused it and the attempt number.
 func retryNote(status int, attempt, most int64) (note string) {
 	if status != 0 {
 		note = fmt.Sprint("after ", status)

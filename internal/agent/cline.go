@@ -2,7 +2,7 @@ package agent
 
 import "cmp"
 
-// cline reads the output of cline 3.0, which wraps each event of the agent in another object.
+// cline reads the output of cline 3.0, which wraps each agent event in another object.
 func cline(r *Reader, o object) {
 	switch o.text("type") {
 	case "agent_event":

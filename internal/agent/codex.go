@@ -63,8 +63,7 @@ func codexError(r *Reader, message string) {
 	}
 }
 
-// reconnect recognises an error that codex retries, marks it as retryable, and returns a note with the number of the
-// retry.
+// reconnect recognises an error that codex retries, marks it as retryable, and returns a note with the retry number.
 func reconnect(f Failure) (_ Failure, note string) {
 	if m := reconnecting.FindStringSubmatch(f.Message); m != nil {
 		f.Message, f.Retryable, note = cmp.Or(m[2], f.Message), true, m[1]
@@ -72,7 +71,7 @@ func reconnect(f Failure) (_ Failure, note string) {
 	return f, note
 }
 
-// codexWords reads codex's log, because commands that the sandbox refused appear only there.
+// codexWords reads codex's log, because commands refused by the sandbox appear only there.
 func codexWords(r *Reader, words string) {
 	if strings.Contains(words, "codex_core::tools") && strings.Contains(words, "ejected") {
 		_, why, found := strings.Cut(words, "error=")

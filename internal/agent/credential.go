@@ -47,9 +47,9 @@ func KeysOf(provider string, variables []string) []string {
 	return own
 }
 
-// Credential returns the provider that an agent's stage uses, and the variables that may hold its key. set lists the
-// variables passed to the agent. If there is only one, it determines the provider, unless the stage or the model names
-// another.
+// Credential returns the provider that an agent's stage uses, and the variables that may hold that provider's key. set
+// lists the variables passed to the agent. If set has one element, it determines the provider, unless the stage or the
+// model specifies another.
 func Credential(s wire.StagePlan, model string, set []string) (provider string, variables []string) {
 	provider = Provider(s, model)
 	if len(set) == 1 {
@@ -81,9 +81,9 @@ var refusers = []struct {
 	{"openrouter", regexp.MustCompile(`\bOpenrouterException\b|` + gooseSays + `openrouter `)},
 }
 
-// Refuser returns the provider that an exception in a program's output names. It returns "" if the output names several
-// providers or none. Programs also use OpenAI's SDK for other providers, so Refuser recognises exceptions of this SDK
-// only if they contain OpenAI's address.
+// Refuser returns the provider named by an exception, or by goose's first line, in a program's output. It returns "" if
+// the output names several providers or none. Programs also use OpenAI's SDK for other providers, so Refuser recognises
+// its exceptions only if they contain OpenAI's address.
 func Refuser(text string) string {
 	found := ""
 	for _, r := range refusers {

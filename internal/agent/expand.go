@@ -78,8 +78,8 @@ func Model(s wire.StagePlan, a *wire.AttemptFile) string {
 	return ""
 }
 
-// Provider returns the provider of the model, or "" if unknown. The stage's resource decides first, then the agent's
-// fixed provider, then the part of the model's name before the slash. With this order, a rate limit of the provider
+// Provider returns the provider of the model, or "" if unknown. The stage's resource takes precedence, then the agent's
+// fixed provider, then the part of the model's name before the slash. This order ensures that a provider's rate limit
 // closes the resource that the stage waits for.
 func Provider(s wire.StagePlan, model string) string {
 	if p, ok := strings.CutPrefix(s.Resource, "model."); ok && s.Resource != budget.DefaultResource {
@@ -108,8 +108,8 @@ func Resource(s wire.StagePlan, model string) string {
 	return budget.DefaultResource
 }
 
-// Command fills in the placeholders of an agent's stage. It returns the argument vector, and the variables to set, in
-// this order, unless they are already set. files is the directory with the agent's files.
+// Command fills in the placeholders of an agent's stage. It returns the argument vector and default environment
+// variables. Variables that are already set take precedence. files is the directory with the agent's files.
 func Command(s wire.StagePlan, model, prompt, files string) (argv, env []string) {
 	// A single pass, so that placeholders in substituted text are not expanded.
 	fill := strings.NewReplacer("{model}", model, "{files}", files, "{timeout}",

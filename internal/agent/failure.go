@@ -40,7 +40,7 @@ func (o object) levels(depth int) []object {
 	return all
 }
 
-// failure reads an error's details from o at any nesting, for all formats.
+// failure reads an error's details from o and its nested objects, for all formats.
 func (o object) failure() (f Failure) {
 	for _, in := range o.levels(failureDepth) {
 		f.Message = cmp.Or(f.Message, in.texts(messageFields...), in.firstError())
@@ -76,7 +76,7 @@ func (o object) failure() (f Failure) {
 // maxNames limits the number of names per failure.
 const maxNames = 16
 
-// appendNames adds the error's names in o. A name is a single word, or a number that is not an HTTP status.
+// appendNames appends the error names found in o. A name is a single word, or a number that is not an HTTP status.
 func (o object) appendNames(names []string) []string {
 	for _, in := range append(o.list("details"), o, o.at("details"), o.at("metadata")) {
 		for _, field := range nameFields {
@@ -93,7 +93,7 @@ func (o object) appendNames(names []string) []string {
 	return names
 }
 
-// firstError returns the first of a list of errors.
+// firstError returns the first entry of the field "errors", or "".
 func (o object) firstError() string {
 	if list, _ := o["errors"].([]any); len(list) > 0 {
 		return fmt.Sprint(list[0])
@@ -101,7 +101,7 @@ func (o object) firstError() string {
 	return ""
 }
 
-// quotaDetails returns the retry time and the exhausted quotas from the details of Google's errors, one per line.
+// quotaDetails returns the retry time and the exhausted quotas from the details of a Google error, one per line.
 func (o object) quotaDetails() (lines string) {
 	for _, detail := range o.list("details") {
 		if wait := detail.text("retryDelay"); wait != "" {
@@ -156,7 +156,7 @@ func isErrorKind(kind string) bool {
 	return kind == "error" || strings.HasSuffix(kind, ".error") || strings.HasSuffix(kind, ".failed")
 }
 
-// errorNames lists the names of providers' errors that do not end in one of the errorSuffixes.
+// errorNames lists provider error names that do not end in one of the errorSuffixes.
 var (
 	errorNames = []string{
 		"overloaded", "unauthorized", "forbidden", "insufficient_quota", "insufficient_credits",
@@ -174,14 +174,14 @@ func isErrorName(kind string) bool {
 		slices.ContainsFunc(errorSuffixes, func(s string) bool { return strings.HasSuffix(kind, s) })
 }
 
-// isBareError reports whether o is a provider's error without the usual outer object. Findings of linters have the
-// same fields, but also a position.
+// isBareError reports whether o is a provider's error without the usual outer object. Linter findings have the same
+// fields, plus a position.
 func (o object) isBareError() bool {
 	return isErrorName(o.text("type")) && o.text("message") != "" && !o.isForeign() &&
 		!slices.ContainsFunc(placeFields, func(f string) bool { return o[f] != nil })
 }
 
-// errorWords maps names of errors in claude and cline to HTTP statuses.
+// errorWords maps the error names that claude and cline use to HTTP statuses.
 var errorWords = map[string]int{
 	"rate_limit": 429, "overloaded": 529, "authentication_failed": 401, "auth": 401, "billing_error": 402, "quota": 402,
 	"server_error": 500, "server": 500,

@@ -92,7 +92,7 @@ func cn(r *Reader, o object) {
 	}
 }
 
-// wrapper reads the lines of a user's wrapper, which docs/specs/agents.md specifies. It skips unknown types.
+// wrapper reads the lines of a user's wrapper, as specified in docs/specs/agents.md. It skips unknown types.
 func wrapper(r *Reader, o object) {
 	wait := waitOf(o.number("retry_after_seconds"), 1)
 	switch o.text("type") {

@@ -236,7 +236,7 @@ func (g *glance) peek() byte {
 	return 0
 }
 
-// next returns the next byte that is not a blank.
+// next skips spaces and returns the next byte.
 func (g *glance) next() byte {
 	for g.peek() == ' ' {
 		g.i++

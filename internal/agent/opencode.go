@@ -30,7 +30,7 @@ func opencode(r *Reader, o object) {
 // opencodeEnds maps the reason why the last step ended to an error message, or to "" for a success.
 var opencodeEnds = map[string]string{
 	"stop": "", "length": "the model's output limit was reached",
-	"content-filter": "the answer was held back by a content filter",
+	"content-filter": "the answer was blocked by a content filter",
 	"error":          "the model's answer ended with an error",
 }
 

@@ -76,8 +76,8 @@ func (o *Outcome) addFailure(e Failure) {
 	o.Failure = &e
 }
 
-// fillFrom copies the fields that e lacks from b. If both have a status and the statuses differ, the errors are
-// unrelated, and fillFrom does nothing.
+// fillFrom fills the empty fields of e from b. If both have a status and the statuses differ, the errors are unrelated,
+// and fillFrom does nothing.
 func (e *Failure) fillFrom(b Failure) {
 	if e.Status != 0 && b.Status != 0 && e.Status != b.Status {
 		return
@@ -107,7 +107,7 @@ func (o *Outcome) Usage() Usage {
 	return o.parts
 }
 
-// Plus returns the sum of u and v. It ignores negative counts of v, and limits each sum to a plausible maximum.
+// Plus returns the sum of u and v. It ignores negative counts in v, and limits each sum to a plausible maximum.
 func (u Usage) Plus(v Usage) Usage {
 	return Usage{
 		Tokens: boundedSum(u.Tokens, v.Tokens), CostUSD: min(u.CostUSD+max(v.CostUSD, 0), maxCostUSD),
@@ -157,7 +157,7 @@ const (
 // LastWords returns the answer as text for people, without control sequences or surrounding space.
 func (o *Outcome) LastWords() string { return strings.TrimSpace(plaintext.Clean(o.Answer)) }
 
-// Contradiction returns why an invocation with exit code 0 was not a success, or "". An answer that has only
+// Contradiction returns why an invocation with exit code 0 was not a success, or "". An answer that consists only of
 // terminal control sequences counts as empty.
 func (o *Outcome) Contradiction(exitCode int, work Work) (why string) {
 	switch {
@@ -168,9 +168,10 @@ func (o *Outcome) Contradiction(exitCode int, work Work) (why string) {
 	case o.Ended && !o.OK:
 		return "it returned exit code 0 but reports that its work failed"
 	case work != NewWork && len(o.Denials) > 0:
-		return ChangedNothing + ", after it was denied: " + strings.Join(o.Denials, ", ")
+		return ChangedNothing + ", after being denied: " + strings.Join(o.Denials, ", ")
 	case !o.Ended && o.EndsWith != "":
-		return "it returned exit code 0, but " + Incomplete + " `" + o.EndsWith + "`: it ended before its work did"
+		return "it returned exit code 0, but " + Incomplete + " `" + o.EndsWith + "`: it exited before its work was " +
+			"done"
 	case work == NewWork:
 		return ""
 	case !o.Ended:

@@ -54,7 +54,7 @@ func statusBefore(words string) int {
 	return n
 }
 
-// looseObject reads the object at the start of s, and ignores the rest. It returns nil if s does not start with an
+// looseObject parses the object at the start of s and ignores the rest. It returns nil if s does not start with an
 // object.
 func looseObject(s string) (o object) {
 	switch next := strings.TrimLeft(s[1:], " "); {

@@ -37,8 +37,8 @@ type Reader struct {
 // and the agent has not resumed.
 func (r *Reader) AtEnd() bool { return r.atEnd }
 
-// Ended reports whether the agent has reported its result and has not resumed. The agent may still wait for tasks in
-// the background.
+// Ended reports whether the agent has reported its result and has not resumed. The agent may still be waiting for
+// background tasks.
 func (r *Reader) Ended() bool { return r.state.ended }
 
 // state carries a format's data from one line to the next.
@@ -48,7 +48,7 @@ type state struct {
 	failed bool   // set if the last turn ended with an error
 	roles  []role // roles of the objects in a line; only for unknown formats
 
-	tasks map[string]bool // tasks that run in the background
+	tasks map[string]bool // background tasks
 	ended bool            // set if the agent has reported a result and has not resumed
 }
 

@@ -40,7 +40,7 @@ var knownPrograms = sync.OnceValue(func() []knownProgram {
 		}
 	}
 	if err := file.Err(); err != nil {
-		// the built-in table is invalid, which a test would detect
+		// a test would have caught an invalid built-in table
 		panic(fmt.Sprint("agent: programs.toml: ", err))
 	}
 	return all
@@ -64,7 +64,7 @@ func (t *Table) StatePaths(stages []Stage) (globs []string) {
 	for _, s := range stages {
 		globs = append(globs, s.StatePaths...)
 	}
-	slices.Reverse(globs) // of two matching globs, the last one decides
+	slices.Reverse(globs) // the last matching glob wins
 	seen := map[string]bool{}
 	globs = slices.DeleteFunc(globs, func(g string) bool {
 		defer func() { seen[g] = true }()
@@ -83,8 +83,8 @@ var launchers = []string{
 	"tini", "uv", "uvx", "yarn", "zsh",
 }
 
-// ownNames returns the names under which a stage's agent may create files, which are the names of its program and
-// profile. Without a profile, only the program of CODE counts as an agent.
+// ownNames returns the names that a stage's agent may give to its files: the names of its program and profile, except
+// launchers. Without a profile, only the program of CODE counts as an agent.
 func (t *Table) ownNames(s Stage) (names []string) {
 	switch p, err := t.Lookup(s.Agent); {
 	case s.Agent != "" && err == nil:
@@ -101,7 +101,7 @@ func programName(program string) string {
 	return strings.TrimLeft(strings.TrimSuffix(base, path.Ext(base)), "./")
 }
 
-// escapeGlob escapes a name, so that as a glob it matches only itself.
+// escapeGlob escapes a name so that, used as a glob, it matches only itself.
 func escapeGlob(name string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `{`, `\{`, `}`, `\}`).Replace(name)
 }

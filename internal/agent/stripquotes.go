@@ -5,11 +5,12 @@ import (
 	"strings"
 )
 
-// StripQuotes removes quoted text from the end of a stream, such as tool output, files and the model's text. A
+// StripQuotes removes quoted text, such as tool output, files and the model's text, from the end of a stream. A
 // classifier would mistake such text for the agent's own messages. StripQuotes reduces each event that quotes text to
-// the event's type. Events about the agent's own progress, and lines that are not events, stay unchanged. cut is the
-// mark with which the text begins if its beginning was removed, or "". StripQuotes also removes the rest of the marked
-// line, because that rest is an incomplete event.
+// the event's type. Events that report an error, a denial or a result stay unchanged, as do lines that are not events.
+//
+// If the beginning of the text was removed, cut is the mark at its start; otherwise cut is "". StripQuotes also removes
+// the rest of the marked line, because it holds an incomplete event.
 func StripQuotes(format, text, cut string) string {
 	if format == "text" || text == "" {
 		return text

@@ -40,7 +40,7 @@ type Table struct{ rows []Profile }
 func Builtin() *Table {
 	t, err := Parse(&Table{}, embedded)
 	if err != nil {
-		// the built-in table is invalid, which a test would detect
+		// a test would have caught an invalid built-in table
 		panic(fmt.Sprint("agent: agents.toml: ", err))
 	}
 	return t
@@ -65,8 +65,8 @@ func (t *Table) Lookup(name string) (*Profile, error) {
 	return nil, fmt.Errorf("agent: unknown agent %.60q, want one of %s", name, strings.Join(t.Names(), ", "))
 }
 
-// Parse returns base with the changes from a profile file. A new name adds a row, and a known name replaces the given
-// keys. If the file is invalid, Parse returns a nil table and a tomlfile.Faults.
+// Parse returns base with the changes from a profile file. A new name adds a row, and a known name overrides only the
+// given keys. If the file is invalid, Parse returns a nil table and a tomlfile.Faults.
 func Parse(base *Table, data []byte) (*Table, error) {
 	file := tomlfile.Parse(data)
 	out := &Table{rows: slices.Clone(base.rows)}

@@ -91,12 +91,12 @@ func TestFaults(t *testing.T) {
 		head + "env = [\"A_KEY=sk-ant-0123456789abcdef\"]": "5:1: agent[0].env: \"A_KEY\" looks " +
 			"like a secret",
 		head + "env = [\"A={prompt}\"]": "only in args",
-		head + "files = [{ name = \"../x\", content = \"\" }]": "agent[0].files: \"../x\": want the " +
-			"name of a file, or a path",
-		head + "files = [{ name = \"a//b\", content = \"\" }]": "\"a//b\": want the name " +
-			"of a file, or a path",
-		head + "files = [{ name = \"/etc/x\", content = \"\" }]": "\"/etc/x\": want the name " +
-			"of a file, or a path",
+		head + "files = [{ name = \"../x\", content = \"\" }]": "agent[0].files: \"../x\": want a " +
+			"file name, or a path",
+		head + "files = [{ name = \"a//b\", content = \"\" }]": "\"a//b\": want a file name" +
+			", or a path",
+		head + "files = [{ name = \"/etc/x\", content = \"\" }]": "\"/etc/x\": want a file name" +
+			", or a path",
 		head + "files = [{ name = \"a\", content = \"\" }, { name = \"a/b\", " +
 			"content = \"\" }]": "\"a\" and \"a/b\" conflict",
 		head + "files = [{ name = \"a\", content = \"\" }, { name = \"a\", " +

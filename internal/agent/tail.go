@@ -9,9 +9,10 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// Tail is the end of a program's output, as in a report, from an agent with an unknown format or from any other
-// program. An agent's events quote tool output and the model's text, so Tail does not treat them as text. Other JSON
-// counts as text: the output of linters, test runners and loggers, answers from services, and errors without a type.
+// Tail is the end of a program's output, as stored in a report. The program may be an agent with an unknown format or
+// any other program. An agent's events quote tool output and the model's text, so Tail does not treat them as text.
+// Other JSON counts as text: the output of linters, test runners and loggers, answers from services, and errors without
+// a type.
 type Tail struct {
 	Lines []string // text lines, with an empty line in place of each event
 	Text  string   // Lines, joined
@@ -31,8 +32,8 @@ const (
 	backoffRole      // announces a retry after a backoff that the agent chose
 )
 
-// ReadTail separates text from an agent's events, and adds the errors in those events to o. lines are the lines of
-// text. ReadTail keeps the slice, and replaces each line that is an event by an empty line.
+// ReadTail separates text from an agent's events, and adds the errors in those events to o. lines holds the lines of
+// text. ReadTail keeps the slice and replaces each event in it with an empty line.
 func ReadTail(text string, lines []string, o *Outcome) Tail {
 	if text == "" {
 		return Tail{}
@@ -97,7 +98,7 @@ func beginsJSON(line string) bool {
 	return line != "" && (line[0] == '{' || line[0] == '[')
 }
 
-// unknown reads errors and success from an event of any format, or of a provider's stream.
+// unknown extracts errors and success from an event of any format, or of a provider's stream.
 func unknown(r *Reader, o object) {
 	var f Failure
 	failed := o.statesError(failureDepth)
@@ -214,8 +215,9 @@ func (o object) isRetry() bool {
 	return strings.Contains(o.kind(), "retry") || strings.Contains(o.text("subtype"), "retry")
 }
 
-// isKind reports whether s can be the type of an agent's event, which is a lower-case word. So it excludes URLs, as in
-// problem+json, and words with a capital letter, as in Kubernetes and psalm. It also excludes types of test runners.
+// isKind reports whether s can be the type of an agent's event, which is a word that begins with a lower-case letter.
+// This excludes URLs, as in problem+json, and words that begin with a capital letter, as in Kubernetes and psalm. It
+// also excludes the types that test runners use.
 func isKind(s string) bool {
 	switch s {
 	case "", "suite", "test", "bench", "report", "diagnostic": // libtest, terraform

@@ -70,7 +70,7 @@ func tooLong(p perProvider) answer {
 	return a
 }
 
-// page answers with the page of a proxy, gateway or portal in front of the provider.
+// page answers with a page from a proxy, gateway or portal in front of the provider.
 func page(status int, contentType, body string, header ...string) answer {
 	h := headers(append([]string{"Content-Type", contentType}, header...))
 	return answer{give: func(x *exchange) { fail(x.w, wireError{status: status, body: body}, h) }}
@@ -85,7 +85,7 @@ func later(wait time.Duration, a answer) answer {
 	}}
 }
 
-// never keeps the request open and does not answer it.
+// never is an answer that never comes; the request stays open.
 func never() answer {
 	return answer{give: func(x *exchange) { x.wait(forever) }}
 }

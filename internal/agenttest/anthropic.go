@@ -1,6 +1,6 @@
 package agenttest
 
-// Anthropic's messages: https://docs.anthropic.com/en/api/messages, .../messages-streaming
+// The Anthropic Messages API: https://docs.anthropic.com/en/api/messages, .../messages-streaming
 
 func readMessages(_ string, body object) conversation {
 	c := conversation{model: text(body, "model"), stream: body["stream"] == true, text: texts(body["system"]) + "\n"}

@@ -80,7 +80,7 @@ func errorInfo(reason string) object {
 	}
 }
 
-// perMinute returns the refusal for an exceeded per-minute limit, which asks the client to retry after wait.
+// perMinute returns the error for an exceeded per-minute limit. It asks the client to retry after wait.
 func perMinute(wait time.Duration) perProvider {
 	s := strconv.Itoa(int(wait.Seconds()))
 	return perProvider{

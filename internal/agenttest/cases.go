@@ -13,9 +13,9 @@ type Case struct {
 	About   string            // description of the behaviour
 	Source  string            // documentation of the bodies, or where they were observed
 	Reason  recovery.Reason   // expected classification; empty if the agent should succeed
-	Or      []recovery.Reason // further correct classifications, because clients report the failure differently
+	Or      []recovery.Reason // other correct classifications, since clients report the failure differently
 	Wait    time.Duration     // wait that the provider asks for, or 0
-	Long    bool              // set if the case takes longer than clients wait, so that tests must stop the agent
+	Long    bool              // set if an agent may run forever, so that tests must stop it
 	place   place
 	answers []answer // used in turn; the last one is repeated
 }
@@ -83,13 +83,13 @@ var passedCases = []Case{
 		Source: "observed with small models", answers: once(callsUnknown()),
 	},
 	{
-		Name: "rate-limit-twice", About: "429 with Retry-After of a second, twice", Source: limitDocs,
+		Name: "rate-limit-twice", About: "429 with a one-second Retry-After, twice", Source: limitDocs,
 		answers: once(fails(perMinute(time.Second)), fails(perMinute(time.Second))),
 	},
 	{Name: "overloaded-once", About: "overloaded, once", Source: docs, answers: once(fails(overloadedNow))},
 	{Name: "server-error-once", About: "500, once", Source: docs, answers: once(fails(serverFault))},
 	{
-		Name: "overflow-once", About: "the prompt is too long, until it is shorter", Source: docs,
+		Name: "overflow-once", About: "the prompt is too long until it is shortened", Source: docs,
 		Or: []recovery.Reason{recovery.ContextOverflow}, answers: []answer{works, works, tooLong(promptTooLong)},
 	},
 	{Name: "reset-once", About: "the connection is reset, once", Source: transport, answers: once(hangsUp(true))},
@@ -102,8 +102,8 @@ var passedCases = []Case{
 		Or: []recovery.Reason{recovery.Overloaded}, answers: once(errs(overloadedNow)),
 	},
 	{
-		Name: "three-failures", About: "429 with Retry-After, an answer, overloaded, an answer, too long until " +
-			"it is shorter", Source: docs,
+		Name: "three-failures", About: "429 with Retry-After, then an answer, an overload, another answer, and a " +
+			"prompt that is too long until it is shortened", Source: docs,
 		Or: []recovery.Reason{recovery.ContextOverflow}, answers: []answer{
 			fails(perMinute(time.Second)), works,
 			fails(overloadedNow), works, tooLong(promptTooLong),
@@ -142,7 +142,7 @@ var requestCases = []Case{
 	},
 	{
 		Name: "unprocessable", About: "422: a field has the wrong type",
-		Source: "fastapi.tiangolo.com/tutorial/handling-errors, as vLLM and LiteLLM answer; docs.mistral.ai/api",
+		Source: "fastapi.tiangolo.com/tutorial/handling-errors, as used by vLLM and LiteLLM; docs.mistral.ai/api",
 		Reason: recovery.Validation,
 		answers: always(fails(perProvider{
 			wireError{status: 422, body: `{"detail":[{"type":"float_type","loc":["body","temperature"],"msg":"Input should be a valid number","input":"warm"}]}`},
@@ -170,12 +170,12 @@ var requestCases = []Case{
 		})),
 	},
 	{
-		Name: "context-overflow", About: "every prompt is refused as too long", Source: docs,
+		Name: "context-overflow", About: "every prompt is rejected as too long", Source: docs,
 		Reason:  recovery.ContextOverflow,
 		answers: always(fails(promptTooLong)),
 	},
 	{
-		Name: "output-limit", About: "the answer ends at the limit of output tokens",
+		Name: "output-limit", About: "the answer hits the output token limit",
 		Source: "platform.openai.com/docs/api-reference/chat/object (finish_reason); " +
 			"docs.anthropic.com/en/api/handling-stop-reasons",
 		Reason: recovery.ContextOverflow, Or: []recovery.Reason{recovery.NoProgress},
@@ -183,7 +183,7 @@ var requestCases = []Case{
 	},
 }
 
-// accountCases are errors about the account.
+// accountCases are errors caused by the account or its permissions.
 var accountCases = []Case{
 	{
 		Name: "invalid-key", About: "401: the key is wrong", Source: docs, Reason: recovery.AuthError,
@@ -220,7 +220,7 @@ var accountCases = []Case{
 		Or: []recovery.Reason{recovery.PermissionDenied},
 	},
 	{
-		Name: "account-disabled", About: "the organisation or account is switched off", Source: docs +
+		Name: "account-disabled", About: "the organisation or account is disabled", Source: docs +
 			"; github.com/anthropics/claude-code issues", Reason: recovery.AuthError,
 		Or: []recovery.Reason{recovery.PermissionDenied},
 		answers: always(fails(perProvider{
@@ -232,7 +232,8 @@ var accountCases = []Case{
 		})),
 	},
 	{
-		Name: "forbidden-scope", About: "403: the key lacks a scope", Source: docs, Reason: recovery.PermissionDenied,
+		Name: "forbidden-scope", About: "403: a scope is missing from the key", Source: docs,
+		Reason: recovery.PermissionDenied,
 		answers: always(fails(perProvider{
 			openAI(403, "invalid_request_error", "missing_scope",
 				"You have insufficient permissions for this operation. Missing scopes: model.request. Check that you "+
@@ -245,7 +246,7 @@ var accountCases = []Case{
 		})),
 	},
 	{
-		Name: "forbidden-region", About: "the region is not served", Source: docs, Reason: recovery.PermissionDenied,
+		Name: "forbidden-region", About: "the region is not supported", Source: docs, Reason: recovery.PermissionDenied,
 		answers: always(fails(perProvider{
 			openAI(403, "request_forbidden", "unsupported_country_region_territory",
 				"Country, region, or territory not supported"),
@@ -266,7 +267,7 @@ var accountCases = []Case{
 	},
 }
 
-// addressCases are errors about the address.
+// addressCases are errors caused by a wrong address or model name.
 var addressCases = []Case{
 	{
 		Name: "model-not-found", About: "404: no such model", Source: docs, Reason: recovery.InvalidConfig,
@@ -284,8 +285,8 @@ var addressCases = []Case{
 		answers: always(page(404, "text/html", nginx("404 Not Found"))),
 	},
 	{
-		Name: "wrong-path-json", About: "404: a gateway without such a route",
-		Source:  "fastapi.tiangolo.com/tutorial/handling-errors, as vLLM and LiteLLM answer",
+		Name: "wrong-path-json", About: "404: a gateway that does not know the path",
+		Source:  "fastapi.tiangolo.com/tutorial/handling-errors, as used by vLLM and LiteLLM",
 		Reason:  recovery.InvalidConfig,
 		answers: always(page(404, "application/json", `{"detail":"Not Found"}`)),
 	},
@@ -295,7 +296,7 @@ var addressCases = []Case{
 		answers: always(redirects(307, "redirect-loop")),
 	},
 	{
-		Name: "portal", About: "200 with the page of a captive portal", Source: "networks with a login page",
+		Name: "portal", About: "200 with a captive portal page", Source: "networks with a login page",
 		Reason: recovery.NetworkPermanent,
 		Or: []recovery.Reason{
 			recovery.InvalidConfig, recovery.NoProgress, recovery.NetworkTransient,
@@ -365,7 +366,7 @@ var quotaCases = []Case{
 		})),
 	},
 	{
-		Name: "plan-limit", About: "429: the plan's weekly limit is reached, and the answer states its reset time",
+		Name: "plan-limit", About: "429: the plan's weekly limit is reached, and the response gives its reset time",
 		Source: "github.com/earendil-works/pi/issues/4172 (usage_limit_reached); " +
 			"github.com/anthropics/claude-code/issues/19673", Reason: recovery.QuotaExhausted,
 		Wait: 13872 * time.Second,
@@ -378,7 +379,7 @@ var quotaCases = []Case{
 		})),
 	},
 	{
-		Name: "spend-cap", About: "400: the organisation's spending cap is reached until a given date",
+		Name: "spend-cap", About: "400: the organisation has reached its spending cap, which resets on a given date",
 		Source: "github.com/anthropics/claude-code/issues/38035; platform.openai.com/docs/guides/rate-limits " +
 			"(project limits)", Reason: recovery.QuotaExhausted,
 		answers: always(fails(perProvider{

@@ -6,20 +6,20 @@ import (
 	"retake/internal/recovery"
 )
 
-// limitCases are refusals because of too many requests or tokens at once.
+// limitCases are rate-limit errors, caused by too many requests, tokens or connections.
 var limitCases = []Case{
 	{
-		Name: "rate-limit", About: "429 with Retry-After of two seconds, every time", Source: limitDocs,
+		Name: "rate-limit", About: "429 with a two-second Retry-After, every time", Source: limitDocs,
 		Reason: recovery.RateLimited, Wait: 2 * time.Second, answers: always(fails(perMinute(2 * time.Second))),
 	},
 	{
-		Name: "rate-limit-hour", About: "429 with Retry-After of an hour", Source: limitDocs,
+		Name: "rate-limit-hour", About: "429 with a one-hour Retry-After", Source: limitDocs,
 		Reason: recovery.RateLimited,
 		Or:     []recovery.Reason{recovery.QuotaExhausted}, Wait: time.Hour,
 		answers: always(fails(perMinute(time.Hour))),
 	},
 	{
-		Name: "rate-limit-bare", About: "429 without a header that states the wait", Source: limitDocs,
+		Name: "rate-limit-bare", About: "429 without a header that gives the wait time", Source: limitDocs,
 		Reason: recovery.RateLimited,
 		answers: always(fails(perProvider{
 			openAI(429, "requests", "rate_limit_exceeded", "Rate limit reached for requests"),
@@ -54,13 +54,13 @@ var limitCases = []Case{
 		})),
 	},
 	{
-		Name: "edge-1015", About: "429: Cloudflare's page about too many requests", Source: edgeDocs +
+		Name: "edge-1015", About: "429: Cloudflare's rate limit page", Source: edgeDocs +
 			"/cloudflare-1xxx-errors/error-1015", Reason: recovery.RateLimited,
 		answers: always(cloudflare(429, "1015", "You are being rate limited",
 			"The owner of this website (api.example.com) has banned you temporarily from accessing this website.")),
 	},
 	{
-		Name: "envoy-limit", About: "429: Envoy's own limit", Source: "envoyproxy.io/docs: local rate limit",
+		Name: "envoy-limit", About: "429: Envoy's local rate limit", Source: "envoyproxy.io/docs: local rate limit",
 		Reason: recovery.RateLimited,
 		answers: always(page(429, "text/plain", "local_rate_limited", "x-local-rate-limit", "true", "Server",
 			"envoy")),
@@ -82,7 +82,7 @@ var providerCases = []Case{
 		})),
 	},
 	{
-		Name: "overloaded", About: "overloaded: Anthropic's 529, the others' 503", Source: docs,
+		Name: "overloaded", About: "overloaded: 529 from Anthropic, 503 from other providers", Source: docs,
 		Reason: recovery.Overloaded, answers: always(fails(overloadedNow)),
 	},
 	{
@@ -104,20 +104,20 @@ var providerCases = []Case{
 		})),
 	},
 	{
-		Name: "bad-gateway", About: "502: nginx's page", Source: nginxSource, Reason: recovery.NetworkTransient,
+		Name: "bad-gateway", About: "502: nginx's error page", Source: nginxSource, Reason: recovery.NetworkTransient,
 		answers: always(page(502, "text/html", nginx("502 Bad Gateway"))),
 	},
 	{
-		Name: "unavailable-page", About: "503: nginx's page, with Retry-After", Source: nginxSource,
+		Name: "unavailable-page", About: "503: nginx's error page, with Retry-After", Source: nginxSource,
 		Reason: recovery.Overloaded, Wait: 5 * time.Second,
 		answers: always(page(503, "text/html", nginx("503 Service Temporarily Unavailable"), "Retry-After", "5")),
 	},
 	{
-		Name: "gateway-timeout-page", About: "504: nginx's page", Source: nginxSource, Reason: recovery.Timeout,
+		Name: "gateway-timeout-page", About: "504: nginx's error page", Source: nginxSource, Reason: recovery.Timeout,
 		answers: always(page(504, "text/html", nginx("504 Gateway Time-out"))),
 	},
 	{
-		Name: "too-large-page", About: "413: nginx's page", Source: nginxSource, Reason: recovery.ContextOverflow,
+		Name: "too-large-page", About: "413: nginx's error page", Source: nginxSource, Reason: recovery.ContextOverflow,
 		answers: always(page(413, "text/html", nginx("413 Request Entity Too Large"))),
 	},
 	{
@@ -127,7 +127,7 @@ var providerCases = []Case{
 			"reason: connection timeout", "Server", "envoy")),
 	},
 	{
-		Name: "edge-520", About: "Cloudflare: the server's answer is invalid", Source: edgeDocs,
+		Name: "edge-520", About: "Cloudflare: the server's response is invalid", Source: edgeDocs,
 		Reason: recovery.NetworkTransient, Or: []recovery.Reason{recovery.Overloaded},
 		answers: always(cloudflare(520, "520", "Web server is returning an unknown error",
 			"There is an unknown connection issue between Cloudflare and the origin web server. As a result, the web "+
@@ -140,7 +140,7 @@ var providerCases = []Case{
 			"The web server is not returning a connection. As a result, the web page is not displaying.")),
 	},
 	{
-		Name: "edge-522", About: "Cloudflare: no connection in time", Source: edgeDocs,
+		Name: "edge-522", About: "Cloudflare: connecting to the server timed out", Source: edgeDocs,
 		Reason: recovery.NetworkTransient,
 		Or:     []recovery.Reason{recovery.Timeout, recovery.Overloaded},
 		answers: always(cloudflare(522, "522", "Connection timed out", "The initial connection between Cloudflare's "+
@@ -153,13 +153,14 @@ var providerCases = []Case{
 		answers: always(cloudflare(523, "523", "Origin is unreachable", "The origin web server is not reachable.")),
 	},
 	{
-		Name: "edge-524", About: "Cloudflare: no answer in time", Source: edgeDocs, Reason: recovery.Timeout,
-		Or: []recovery.Reason{recovery.NetworkTransient, recovery.Overloaded},
+		Name: "edge-524", About: "Cloudflare: the server's response timed out", Source: edgeDocs,
+		Reason: recovery.Timeout,
+		Or:     []recovery.Reason{recovery.NetworkTransient, recovery.Overloaded},
 		answers: always(cloudflare(524, "524", "A timeout occurred",
 			"The origin web server timed out responding to this request.")),
 	},
 	{
-		Name: "edge-525", About: "Cloudflare: no TLS with the server", Source: edgeDocs,
+		Name: "edge-525", About: "Cloudflare: the TLS handshake with the server failed", Source: edgeDocs,
 		Reason: recovery.NetworkTransient,
 		Or:     []recovery.Reason{recovery.NetworkPermanent, recovery.Overloaded},
 		answers: always(cloudflare(525, "525", "SSL handshake failed",
@@ -176,7 +177,7 @@ var providerCases = []Case{
 // streamCases are streams that begin well and then fail.
 var streamCases = []Case{
 	{
-		Name: "stream-error", About: "a server's error after the first tokens", Source: streamDocs,
+		Name: "stream-error", About: "a server error after the first tokens", Source: streamDocs,
 		Reason: recovery.Overloaded, answers: always(errs(serverFault)),
 	},
 	{
@@ -188,7 +189,7 @@ var streamCases = []Case{
 		Reason: recovery.RateLimited, answers: always(errs(perMinute(2 * time.Second))),
 	},
 	{
-		Name: "stream-overflow", About: "too long, after the first tokens", Source: streamDocs,
+		Name: "stream-overflow", About: "a context overflow after the first tokens", Source: streamDocs,
 		Reason: recovery.ContextOverflow, answers: always(errs(promptTooLong)),
 	},
 	{
@@ -201,7 +202,7 @@ var streamCases = []Case{
 		answers: always(begins(stall)),
 	},
 	{
-		Name: "stream-garbage", About: "half a document in the stream", Source: "observed with truncating proxies",
+		Name: "stream-garbage", About: "a truncated document in the stream", Source: "observed with truncating proxies",
 		Reason: recovery.NetworkTransient, Or: []recovery.Reason{recovery.ContractViolation, recovery.NoProgress},
 		answers: always(begins(garbage)),
 	},
@@ -216,20 +217,20 @@ var oddCases = []Case{
 		answers: always(page(200, "application/json", "")),
 	},
 	{
-		Name: "malformed-200", About: "200 with half a document", Source: "observed with truncating proxies",
+		Name: "malformed-200", About: "200 with a truncated document", Source: "observed with truncating proxies",
 		Reason: recovery.NetworkTransient, Or: []recovery.Reason{recovery.NoProgress, recovery.ContractViolation},
 		answers: always(page(200, "application/json",
 			`{"id":"standin","choices":[{"index":0,"message":{"role":"assist`)),
 	},
 	{
-		Name: "wrong-type", About: "a good answer with the content type text/plain", Source: "observed with proxies",
+		Name: "wrong-type", About: "a valid response with the content type text/plain", Source: "observed with proxies",
 		Or: []recovery.Reason{
 			recovery.NetworkTransient, recovery.InvalidConfig, recovery.NoProgress,
 			recovery.ContractViolation,
 		}, answers: always(mislabelled("text/plain")),
 	},
 	{
-		Name: "content-filter", About: "the provider's filter ends the answer",
+		Name: "content-filter", About: "the provider's filter cuts off the answer",
 		Source: "platform.openai.com/docs/api-reference/chat/object (content_filter); " +
 			"docs.anthropic.com/en/docs/test-and-evaluate/strengthen-guardrails/handle-streaming-refusals; " +
 			"ai.google.dev/gemini-api/docs/safety-settings", Reason: recovery.PolicyViolation,
@@ -287,7 +288,7 @@ var networkCases = []Case{
 		Reason: recovery.NetworkPermanent, place: selfSigned, answers: always(works),
 	},
 	{
-		Name: "no-answer", About: "a request without an answer", Source: transport, Reason: recovery.Timeout,
+		Name: "no-answer", About: "a request that is never answered", Source: transport, Reason: recovery.Timeout,
 		Or: []recovery.Reason{recovery.NetworkTransient}, Long: true, answers: always(never()),
 	},
 }

@@ -27,7 +27,7 @@ const (
 	unknownCall = "call_unknown"
 )
 
-// count counts a tool result, except that of the unknown tool.
+// count counts a tool result, unless it comes from the unknown tool.
 func (c *conversation) count(id string) {
 	if id != unknownCall {
 		c.results++
@@ -59,7 +59,7 @@ func (r *reply) count(c conversation) {
 	}
 }
 
-// steps returns the script's tool calls for which the request declares tools.
+// steps returns the script's tool calls, limited to tools that the request declares.
 func (t Task) steps(c conversation) []call {
 	at := func(name string) string { return path.Join(workdir(c.text), name) }
 	var out []call

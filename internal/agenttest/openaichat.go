@@ -1,6 +1,6 @@
 package agenttest
 
-// OpenAI's chat completions: https://platform.openai.com/docs/api-reference/chat
+// The OpenAI Chat Completions API: https://platform.openai.com/docs/api-reference/chat
 
 func readChat(_ string, body object) conversation {
 	c := conversation{model: text(body, "model"), stream: body["stream"] == true}

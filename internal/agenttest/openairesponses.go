@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// OpenAI's responses: https://platform.openai.com/docs/api-reference/responses, .../responses-streaming
+// The OpenAI Responses API: https://platform.openai.com/docs/api-reference/responses, .../responses-streaming
 
 func readResponses(_ string, body object) conversation {
 	c := conversation{model: text(body, "model"), stream: body["stream"] == true, text: text(body, "instructions") +

@@ -37,12 +37,12 @@ func (s *Server) openPlaces(ctx context.Context, addr net.Addr) error {
 	own := addr.(*net.TCPAddr)
 	closed, err := reserve(own.IP)
 	if err != nil {
-		return fmt.Errorf("agenttest: a port without a listener: %w", err)
+		return fmt.Errorf("agenttest: reserve port: %w", err)
 	}
 	s.more = append(s.more, closed)
 	cert, err := certificate(own.IP)
 	if err != nil {
-		return fmt.Errorf("agenttest: a certificate: %w", err)
+		return fmt.Errorf("agenttest: create certificate: %w", err)
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(own.IP.String(), "0"))
 	if err != nil {

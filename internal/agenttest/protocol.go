@@ -54,7 +54,7 @@ var dialects = []dialect{
 	},
 }
 
-// dialectOf returns the dialect of a request for an answer, or nil for other requests.
+// dialectOf returns the dialect for a path that requests an answer, or nil for other paths.
 func dialectOf(path string) *dialect {
 	for i := range dialects {
 		for _, end := range dialects[i].ends {

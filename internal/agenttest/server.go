@@ -137,7 +137,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	switch {
 	case c == nil:
-		http.Error(w, "the fake provider has no case "+name, http.StatusNotFound)
+		http.Error(w, "fake provider: unknown case "+name, http.StatusNotFound)
 		return
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -205,8 +205,8 @@ func (s *Server) take(path string, c *Case, x *exchange) func(*exchange) {
 	return works.give
 }
 
-// models answers a request for the list of models. The answer has the fields of all three providers, and each client
-// reads the fields that it knows.
+// models answers a request for the model list. The answer has the fields of all three providers, and each client reads
+// the fields that it knows.
 func models(w http.ResponseWriter, path string) {
 	if !strings.HasSuffix(path, "/models") && !strings.Contains(path, "/models/") {
 		http.NotFound(w, nil)
@@ -235,7 +235,7 @@ func models(w http.ResponseWriter, path string) {
 	})
 }
 
-// Models are the names in the list of models. Requests may name any model.
+// Models are the names in the model list. Requests can use any model name.
 var Models = []string{"gpt-4.1", "claude-sonnet-4-5", "gemini-2.5-pro", "standin"}
 
 // countTokens answers a request to count tokens.

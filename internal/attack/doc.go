@@ -4,8 +4,8 @@
 //	make attacks    all attacks, with figures; exit 1 if an attack succeeded
 //	go test         the quick attacks, without containers if no engine answers
 //
-// A new row's attack must succeed against the commit before its defence. Build the programs of that commit, and attack
-// them:
+// The attack in a new row must succeed against the last commit without its defence. Build the programs of that commit,
+// and attack them:
 //
 //	go build -o DIR/ ./cmd/director ./cmd/worker && go test -c -o DIR/attack.test ./internal/attack
 //	make attacks BASELINE=DIR ONLY=door

@@ -89,9 +89,9 @@ func (w *world) personFile() string {
 
 // bombs are manifests of half a megabyte: a page, and the number of times that the root names it.
 var bombs = map[string]string{
-	"continues a file without parts": `{"entries":[` + strings.Repeat(`{"path":"Zg==","kind":"more"},`, 8700) +
+	"continues a file must have parts": `{"entries":[` + strings.Repeat(`{"path":"Zg==","kind":"more"},`, 8700) +
 		`{"path":"Zg==","kind":"more"}]}`,
-	"chunks without a file": `{"chunks":["` + strings.Repeat(anyChunk+`","`, 5600) + anyChunk +
+	"chunks that no file uses": `{"chunks":["` + strings.Repeat(anyChunk+`","`, 5600) + anyChunk +
 		`"],"entries":[{"path":"Zg==","kind":"more"}]}`,
 	"spaces": `{"entries":[` + strings.Repeat(" ", 260_000) + `{"path":"Zg==","kind":"more"}]}`,
 }

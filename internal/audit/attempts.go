@@ -19,8 +19,8 @@ import (
 	"retake/internal/safefile"
 )
 
-// Attempt calls change on the content of an attempt's meta.json, then writes the file and the attempt's summary. A new
-// attempt starts with OutcomeRunning. The Writer's goroutine calls change later.
+// Attempt queues an update of an attempt's meta.json and summary. The Writer's goroutine calls change with the current
+// content of meta.json. A new attempt starts with OutcomeRunning.
 func (w *Writer) Attempt(id string, change func(*Meta)) {
 	w.put(auditsDir, 0, func() (string, error) { return w.attempts.update(id, change) })
 }
@@ -49,8 +49,8 @@ func newAttempts(dir string, o Options, d disk) *attempts {
 	return &attempts{dir: dir, o: o, disk: d, index: map[string]IndexEntry{}}
 }
 
-// update writes the summaries first and meta.json last. An attempt whose meta.json shows its end is therefore
-// complete.
+// update writes the summaries first and meta.json last. If meta.json shows that an attempt has ended, its files are
+// therefore complete.
 func (a *attempts) update(id string, change func(*Meta)) (path string, err error) {
 	dir, err := attemptFolder(a.dir, id)
 	if err != nil {
@@ -59,7 +59,7 @@ func (a *attempts) update(id string, change func(*Meta)) (path string, err error
 	path = filepath.Join(dir, metaFile)
 	m := Meta{Outcome: OutcomeRunning}
 	if err := readJSON(path, &m); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		a.o.Log.Warn("audit file not readable; rewriting it", zap.String("path", path), zap.Error(err))
+		a.o.Log.Warn("could not read audit file; rewriting it", zap.String("path", path), zap.Error(err))
 	}
 	change(&m)
 	if m, err = cleaned(m, a.o.Redact); err != nil {
@@ -81,8 +81,8 @@ func (a *attempts) update(id string, change func(*Meta)) (path string, err error
 	return path, a.enter(m)
 }
 
-// maxTransitions is the maximum size of transitions.jsonl, in bytes. It suffices even for a worker whose heartbeats
-// stop and resume for a whole day.
+// maxTransitions is the maximum size of transitions.jsonl, in bytes. That is enough even for a worker whose heartbeats
+// stop and resume all day.
 const maxTransitions = 1 << 20
 
 func (a *attempts) transition(t Transition) (path string, err error) {
@@ -298,8 +298,8 @@ func (a *attempts) remove(id string) error {
 	return os.RemoveAll(to)
 }
 
-// surplus returns the ids of the attempts to remove. It removes a running attempt only if it exceeds the maximum age.
-// The list must be sorted by age, oldest first.
+// surplus returns the ids of the attempts to remove. The list must be sorted by age, oldest first. A running attempt is
+// removed only if it exceeds the maximum age.
 func (k Keep) surplus(list []IndexEntry, now time.Time) (gone []string) {
 	number, size := len(list), int64(0)
 	for _, e := range list {

@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 )
 
-// BudgetRow summarizes the usage of one task. PaidCalls, Iterations and CostUSD are counted since a person last
+// BudgetRow summarizes the usage of one task. PaidCalls, Iterations and CostUSD cover the period since a person last
 // answered.
 type BudgetRow struct {
 	Issue      string     `json:"issue"`
@@ -41,7 +41,7 @@ func budgetRow(t TaskRecord) BudgetRow {
 	return r
 }
 
-// Allowed reports whether the budgets of paid calls, iterations and cost all permit another attempt.
+// Allowed reports whether the budgets for paid calls, iterations and cost all permit another attempt.
 func (r BudgetRow) Allowed() bool {
 	it := r.Iterations
 	return (r.PaidBudget <= 0 || r.PaidCalls < r.PaidBudget) &&
@@ -49,7 +49,7 @@ func (r BudgetRow) Allowed() bool {
 		(r.CostBudget <= 0 || r.CostUSD < r.CostBudget)
 }
 
-// Over reports whether the task is over, so that its budgets do not matter.
+// Over reports whether the task is over, so that its budgets no longer matter.
 func (r BudgetRow) Over() bool { return claimOver(r.State) }
 
 // mayRun returns the column that shows whether the task can have another attempt.
@@ -104,11 +104,11 @@ func OnlyIssue(rows []BudgetRow, issue string) ([]BudgetRow, error) {
 	case 1:
 		return found, nil
 	}
-	return nil, fmt.Errorf("%w: %s could be %s or %s; name the repository", errWhichTask, issue, found[0].Issue,
+	return nil, fmt.Errorf("%w: %s could be %s or %s; specify the repository", errWhichTask, issue, found[0].Issue,
 		found[1].Issue)
 }
 
-// ShowBudget prints rows as a table, or as one JSON line each.
+// ShowBudget prints rows as a table, or as JSON with one row per line.
 func ShowBudget(out io.Writer, rows []BudgetRow, asJSON bool) error {
 	if asJSON {
 		e := json.NewEncoder(out)

@@ -153,7 +153,7 @@ func example(t *testing.T) string {
 		AttemptID: id, Issue: issue, Attempt: 1, EndedAt: wire.At(over), Outcome: OutcomeFailed, Stage: "VALIDATE",
 		ExitCode: &exit, Failure: f,
 		Usage: &wire.Usage{Tokens: 18230, CostUSD: 0.21, PaidCalls: 10, CacheHits: 1},
-		Tried: []string{"3 rounds of CODE and VALIDATE in attempt 1, each with the failure of the " +
+		Tried: []string{"3 rounds of CODE and VALIDATE in attempt 1, each given the failure of the " +
 			"previous round"},
 		Notes: []string{"program: go", "exit code: 1"},
 		Output: &StoredOutput{

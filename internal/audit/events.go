@@ -77,7 +77,7 @@ func (e Event) line(limit int) ([]byte, error) {
 		text, err = json.Marshal(e)
 	}
 	if err == nil && len(text) >= limit {
-		err = fmt.Errorf("audit: an event does not fit into %d bytes", limit)
+		err = fmt.Errorf("audit: event does not fit into %d bytes", limit)
 	}
 	return append(text, '\n'), err
 }

@@ -151,7 +151,7 @@ func TestCallerNeverWaits(t *testing.T) {
 	w.Output("k-2", Output{WorkerLog: strings.Repeat("x", queueBytes+1)})
 	ctx, cancel := contextWithTimeout(50 * time.Millisecond)
 	defer cancel()
-	if err := w.Close(ctx); err == nil || !strings.Contains(err.Error(), "10 writes were still waiting") {
+	if err := w.Close(ctx); err == nil || !strings.Contains(err.Error(), "10 writes still queued") {
 		t.Errorf("Close: %v", err)
 	}
 	close(hang)

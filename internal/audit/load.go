@@ -16,7 +16,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// Store holds the records in a data directory. A director may be running.
+// Store holds the records read from a data directory. A director may still be writing there.
 type Store struct {
 	Dir      string // absolute path of the data directory
 	Attempts []Meta // oldest first
@@ -34,12 +34,12 @@ type TaskRecord struct {
 // errNoDirector means that a directory does not exist or does not contain a director's files.
 var errNoDirector = errors.New("audit: not a director's data directory")
 
-const wantDir = "use --dir to name a director.data_dir with a previous run, or --config to name its configuration"
+const wantDir = "set --dir to the director.data_dir of a previous run, or --config to its configuration"
 
 // traces lists the files that a director creates in its data directory as soon as it starts.
 var traces = []string{"lock", "installation", auditsDir, stateDir, eventsFile}
 
-// Find is like Load, but for a directory that a person named. It returns an error if a director has not used the
+// Find is like Load, but for a directory named by a person. It returns an error if a director has never used the
 // directory.
 func Find(dir string) (*Store, error) {
 	s, err := Load(dir)
@@ -164,8 +164,8 @@ const (
 // gaveUp lists the actions that require a person before any retry.
 var gaveUp = []string{"escalate", "skip", "stop", "abort"}
 
-// standingOf returns the category of a task. If the claim was released, the task is failed if its last verdict gave up,
-// and otherwise givenBack, for example because its issue was closed while the task waited for a retry.
+// standingOf returns the category of a task. A released task counts as failed if its last verdict gave up, and as
+// givenBack otherwise, for example if its issue was closed while it waited for a retry.
 func standingOf(s Stats, last *LastFailure) standing {
 	switch s.State {
 	case "Done":
@@ -245,7 +245,7 @@ func (s *Store) Report(o ReportOptions) ReportData {
 			})
 		}
 	}
-	// a delivery may fail long after its attempt
+	// a delivery can fail long after its attempt
 	slices.SortStableFunc(d.Timeline, func(a, b TimelineEntry) int { return a.At.Compare(b.At.Time) })
 	d.Incidents = incidents(d.Timeline)
 	s.addSpent(&d)
@@ -288,8 +288,8 @@ const together = time.Hour
 // outage reports whether a cause can affect several tasks at once, because it does not come from a task's own work.
 func outage(c recovery.Cause) bool { return c == recovery.Infrastructure || c == recovery.RateLimit }
 
-// incidents groups failures into outages. In an outage, several tasks fail at about the same time, either because of
-// the same limit or infrastructure fault, or with the same signature.
+// incidents groups failures into outages. In an outage, several tasks fail at about the same time, and their failures
+// share a rate-limit or infrastructure reason, or a signature.
 func incidents(timeline []TimelineEntry) []Incident {
 	open := map[string]*Incident{}
 	var out []Incident

@@ -29,8 +29,8 @@ const (
 	taskSummaryFile = "_summary.md"
 )
 
-// ErrName reports an issue key or attempt id that cannot name a file.
-var ErrName = errors.New("audit: not a name")
+// ErrName reports an issue key or attempt id that cannot be used as a file name.
+var ErrName = errors.New("audit: invalid name")
 
 var (
 	issueKey  = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9_-]{0,99})/([A-Za-z0-9._-]{1,100})#([1-9][0-9]{0,17})$`)

@@ -15,7 +15,7 @@ import (
 //go:embed pages
 var pages embed.FS
 
-// templates are the pages that people read. They pass text from outside through line, list, short or fenced.
+// templates are the pages that people read. They pass untrusted text through line, list, short or fenced.
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"about":   about,
 	"beyond":  func(most, n int) int { return max(n-most, 0) },

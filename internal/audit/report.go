@@ -25,7 +25,7 @@ type ReportData struct {
 	ContinueOnError bool      `json:"continue_on_error"`
 	// number of failures that the policy calls fatal, although continue_on_error let the run continue
 	Continued int                      `json:"continued,omitempty"`
-	Aborted   string                   `json:"aborted,omitempty"` // reason for an early end; empty if the run was complete
+	Aborted   string                   `json:"aborted,omitempty"` // why the run ended early; empty if it was complete
 	Total     int                      `json:"total"`
 	Completed int                      `json:"completed"`
 	Failed    wire.List[FailedTask]    `json:"failed"`
@@ -64,7 +64,7 @@ type FailedTask struct {
 	BudgetUsedUp        bool              `json:"budget_used_up,omitempty"`
 }
 
-// AskedTask waits for the answer to an agent's question.
+// AskedTask is a task waiting for the answer to an agent's question.
 type AskedTask struct {
 	ID       string `json:"id"`
 	Title    string `json:"title"`
@@ -72,7 +72,7 @@ type AskedTask struct {
 	Question string `json:"question"`
 }
 
-// SkippedTask waits for a task that failed.
+// SkippedTask is a task waiting for a failed task.
 type SkippedTask struct {
 	ID string   `json:"id"`
 	On []string `json:"on"`
@@ -204,7 +204,7 @@ func (i Incident) Same() string {
 	return "all failed in the same way"
 }
 
-// AskOnce returns the question of an incident, unless failed tasks already ask that question.
+// AskOnce returns the question to ask about an incident, unless a failed task already asks it.
 func (p reportPage) AskOnce(i Incident) string {
 	asks := func(f FailedTask) bool { return f.ErrorType == i.Reason && !f.BudgetUsedUp }
 	if slices.ContainsFunc([]FailedTask(p.Failed), asks) {
@@ -320,7 +320,7 @@ func (p reportPage) Command() string {
 	return words
 }
 
-// Only returns the command line that runs only the failed tasks. It names at most the first 20.
+// Only returns the command line that runs only the failed tasks, at most the first 20.
 func (p reportPage) Only() string {
 	var keys []string
 	for _, f := range p.Failed[:min(len(p.Failed), 20)] {

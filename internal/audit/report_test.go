@@ -109,7 +109,7 @@ func TestLoadChangesNothing(t *testing.T) {
 		t.Fatalf("%v, %v", err, s.Problems)
 	}
 	text := Report(s.Report(ReportOptions{}))
-	contains(t, text, "cannot be read: ", "acme_widgets_4", "| Total Tasks | 10 |")
+	contains(t, text, "cannot read stats: ", "acme_widgets_4", "| Total Tasks | 10 |")
 	if after := listing(t, dir); after != before {
 		t.Errorf("before:\n%s\nafter:\n%s", before, after)
 	}

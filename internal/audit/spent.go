@@ -52,7 +52,7 @@ type SpentLine struct {
 	Spent
 }
 
-// spentBy totals the attempts of a run, or of all runs, by a property. It skips attempts that lack the property.
+// spentBy totals the attempts of a run, or of all runs, by a property. It skips attempts without that property.
 func (s *Store) spentBy(run string, by func(Meta) string) map[string]Spent {
 	sums := map[string]Spent{}
 	for _, m := range s.Attempts {

@@ -17,9 +17,9 @@ import (
 )
 
 // ErrCorrupt reports an unreadable counter, which must not count as zero.
-var ErrCorrupt = errors.New("audit: stats cannot be read")
+var ErrCorrupt = errors.New("audit: cannot read stats")
 
-// Stats is stats.json: a task's state and usage. A person may edit paid_calls_used while no director runs.
+// Stats is stats.json: a task's state and usage. A person may edit paid_calls_used while the director is stopped.
 type Stats struct {
 	SchemaVersion   string            `json:"schema_version"`
 	Issue           string            `json:"issue"`
@@ -64,7 +64,7 @@ type Written struct {
 	PaidCallsUsed int `json:"paid_calls_used"`
 }
 
-// Second is a time that is written in UTC, without fractions of a second.
+// Second is a time written in UTC, without fractions of a second.
 type Second struct{ time.Time }
 
 // MarshalJSON writes the time to the second, in UTC.
@@ -75,11 +75,10 @@ func (s Second) MarshalJSON() ([]byte, error) {
 // Edited reports whether a person changed the number of paid calls. A file without Written was created by a person.
 func (s Stats) Edited() bool { return s.Written == nil || s.Written.PaidCallsUsed != s.PaidCallsUsed }
 
-// maxCalls exceeds any possible number of paid calls of one task, so a higher number is a typo.
+// maxCalls exceeds the number of paid calls that one task could make, so a higher number is a typo.
 const maxCalls = 1_000_000_000
 
-// maxSignatures is the maximum number of signatures in a task's stats. See removes the signature that was seen least
-// recently.
+// maxSignatures is the maximum number of signatures in a task's stats. See removes the least recently seen signature.
 const maxSignatures = 100
 
 // See records that a failure with the given signature was seen for the nth time.
@@ -131,7 +130,7 @@ func parseStats(data []byte) (Stats, error) {
 	case err != nil:
 		return Stats{}, fmt.Errorf("%w: %w", ErrCorrupt, err)
 	case s.PaidCallsUsed < 0 || s.PaidCallsUsed > maxCalls:
-		return Stats{}, fmt.Errorf("%w: paid_calls_used is missing or outside 0 to %d", ErrCorrupt, maxCalls)
+		return Stats{}, fmt.Errorf("%w: paid_calls_used is missing or not between 0 and %d", ErrCorrupt, maxCalls)
 	}
 	return s, nil
 }

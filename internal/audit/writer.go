@@ -27,7 +27,7 @@ type Options struct {
 	MaxLine   int                 // maximum line length in events.jsonl, in bytes, at least 1,024; default 65,536
 	MaxText   int                 // maximum size of one log or patch, in bytes; default 1 MiB
 	Keep      Keep
-	Queue     int              // maximum number of waiting writes; default 4,096
+	Queue     int              // maximum number of queued writes; default 4,096
 	Now       func() time.Time // default time.Now
 }
 
@@ -59,7 +59,7 @@ type Writer struct {
 	disk disk
 
 	jobs    chan job
-	bytes   atomic.Int64  // size of the waiting texts
+	bytes   atomic.Int64  // size of the queued texts
 	closing chan struct{} // closed by Close; the queue is still written
 	abandon chan struct{} // closed when Close has waited long enough
 	done    chan struct{}
@@ -128,7 +128,7 @@ func (w *Writer) Close(ctx context.Context) error {
 	if first {
 		close(w.abandon) // this ends the current write when the disk responds
 	}
-	return fmt.Errorf("audit: %d writes were still waiting: %w", left, context.Cause(ctx))
+	return fmt.Errorf("audit: %d writes still queued: %w", left, context.Cause(ctx))
 }
 
 // Counts returns the outcomes of writes so far.
@@ -195,7 +195,7 @@ func (w *Writer) loop() {
 func (w *Writer) logDropped() {
 	if dropped := w.Counts().Dropped; dropped > w.warned {
 		w.warned = dropped
-		w.errors.log.Warn("dropped audit writes, because the disk is too slow", zap.Uint64("dropped", dropped))
+		w.errors.log.Warn("dropped audit writes because the disk is too slow", zap.Uint64("dropped", dropped))
 	}
 }
 
@@ -208,7 +208,7 @@ func (w *Writer) do(j job) {
 	path, err := "", error(nil)
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("audit: writing panicked: %v", r)
+			err = fmt.Errorf("audit: write panicked: %v", r)
 		}
 		w.note(j.what, path, err)
 	}()
@@ -248,7 +248,7 @@ func (w *Writer) note(what, path string, err error) {
 	w.counts.LastError = err.Error()
 }
 
-// anyWrite reports whether an error, such as a full disk, affects all writes and not only a single file.
+// anyWrite reports whether an error, such as a full disk, affects all writes rather than a single file.
 func anyWrite(err error) bool {
 	return diskfault.Of(err) != diskfault.None || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
@@ -287,7 +287,7 @@ func (t *writeErrors) ended(what, path string, err error) {
 		if len(t.lost) >= maxFailing {
 			return
 		}
-		t.log.Error("audit files not written; continuing without them", zap.String("what", what),
+		t.log.Error("could not write audit files; continuing without them", zap.String("what", what),
 			zap.String("path", path), zap.Error(err))
 	}
 	t.lost[key]++

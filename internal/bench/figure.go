@@ -13,8 +13,8 @@ type Figure struct {
 	What    string  `json:"what"`    // a clause that describes the measurement and its settings
 	Value   float64 `json:"value"`
 	Unit    string  `json:"unit"` // "/s", "ms", "µs", "B", "%", "cores"; empty for a count
-	// Beside is the result of the other side of the comparison. It has the same unit and comes from the same run. It is
-	// 0 without a comparison.
+	// Beside is the figure on the other side of the comparison, with the same unit and from the same run. It is 0 if
+	// the figure is not compared.
 	Beside float64 `json:"beside,omitempty"`
 	Of     string  `json:"of,omitempty"` // the other side of the comparison, such as "raw bus"
 	Goal   Goal    `json:"goal,omitzero"`
@@ -25,8 +25,7 @@ type Goal struct {
 	AtLeast float64 `json:"at_least,omitempty"`
 	AtMost  float64 `json:"at_most,omitempty"`
 	Ratio   bool    `json:"ratio,omitempty"` // the bounds apply to Ratio instead of Value
-	// Limit is a sentence that explains, from a profile, why the goal is out of reach. It is printed if the figure
-	// misses the goal.
+	// Limit explains, based on a profile, why the goal is out of reach. It is printed if the figure misses the goal.
 	Limit string `json:"limit,omitempty"`
 }
 

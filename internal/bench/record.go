@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// FileEnv is the variable that names the file to which tests add figures. QuickEnv, if not empty, limits all
-// measurements together to less than a minute.
+// FileEnv is the variable that names the file to which tests append figures. QuickEnv, if not empty, keeps the whole
+// run under a minute.
 const (
 	FileEnv  = "RETAKE_BENCH_FILE"
 	QuickEnv = "RETAKE_BENCH_QUICK"
@@ -28,7 +28,7 @@ func Begin(t testing.TB) {
 // Quick reports whether a measurement should be short, because QuickEnv is set.
 func Quick() bool { return os.Getenv(QuickEnv) != "" }
 
-// Record adds a figure to the file that FileEnv names, and logs it.
+// Record appends a figure to the file named by FileEnv, and logs it.
 func Record(t testing.TB, f Figure) {
 	t.Helper()
 	line, err := json.Marshal(f)

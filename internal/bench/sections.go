@@ -16,7 +16,7 @@ var Sections = []Section{
 		Package: "./internal/director", Test: "TestBenchDecisions", Quick: true,
 	},
 	{
-		Name: "heartbeats", Title: "Heartbeats during decisions about reports", Package: "./internal/director",
+		Name: "heartbeats", Title: "Heartbeats while the director decides on reports", Package: "./internal/director",
 		Test: "TestBenchHeartbeats",
 	},
 	{
@@ -33,7 +33,7 @@ var Sections = []Section{
 		Test: "TestBenchIdle",
 	},
 	{
-		Name: "labels", Title: "Labels: 20 issues labelled at once, four workers, an agent that ends immediately",
+		Name: "labels", Title: "Labels: 20 issues labelled at once, four workers, an agent that exits immediately",
 		Package: "./cmd/director", Test: "TestBenchLabels",
 	},
 	{
@@ -41,7 +41,7 @@ var Sections = []Section{
 		Package: "./cmd/director", Test: "TestBenchBacklog",
 	},
 	{
-		Name: "classification", Title: "Classification: reading the end of an output",
+		Name: "classification", Title: "Classification: classify the tail of a program's output",
 		Package: "./internal/recovery/classify", Test: "TestBenchClassification",
 	},
 }

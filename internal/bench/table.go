@@ -5,8 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// String returns the figure's row of the table. It begins with ✓ or ✗ if the figure has a goal. Then come its name,
-// value, ratio and goal.
+// String returns the figure's table row: ✓ or ✗ if the figure has a goal, then its name, value, ratio and goal.
 func (f Figure) String() string {
 	mark, ratio, goal := " ", "", f.Goal.String()
 	if goal != "" {
@@ -29,7 +28,7 @@ func withUnit(v float64, unit string) string {
 	return number(v) + " " + unit
 }
 
-// pad appends spaces up to a width in characters.
+// pad appends spaces to s until it is width characters long.
 func pad(s string, width int) string {
 	for n := utf8.RuneCountInString(s); n < width; n++ {
 		s += " "

@@ -24,7 +24,7 @@ type Cooldown struct {
 	Why      string
 }
 
-// Release ends a lease if worker still holds it. Otherwise it does nothing, so that a late release is harmless.
+// Release ends a lease if worker still holds it. Otherwise it does nothing, so a late release is harmless.
 func (p *Pool) Release(now time.Time, id, worker string) {
 	p.advance(now)
 	r, i := p.find(id, worker)
@@ -37,9 +37,9 @@ func (p *Pool) Release(now time.Time, id, worker string) {
 	r.leases = slices.Delete(r.leases, i, i+1)
 }
 
-// Report records the outcome of the call under a lease. The lease stays until it is released. A rate limit or another
-// error closes the resource for everybody. It stays closed for retryAfter, at most a day, or for Limits.Cooldown if
-// retryAfter is 0. Report returns the cooldown if it is new or longer than before.
+// Report records the outcome of the call under a lease. The lease stays until it is released. A rate limit or other
+// error closes the resource for everyone, for retryAfter (at most a day) or for Limits.Cooldown if retryAfter is 0.
+// Report returns the cooldown if it is new or longer than before.
 func (p *Pool) Report(now time.Time, id, worker string, s Status, retryAfter time.Duration) *Cooldown {
 	c := p.Note(now, id, worker, s, retryAfter)
 	if c == nil || !p.Close(c.Resource, c.Until) {
@@ -79,7 +79,7 @@ func (p *Pool) Close(name string, until time.Time) bool {
 }
 
 // Open ends a cooldown at an operator's command. The pool then grants one lease at a time until a call succeeds. A
-// worker that waited for the end of the cooldown leaves the queue unless it asks again within askAgain plus placeKept.
+// worker that was waiting for the cooldown leaves the queue unless it asks again within askAgain plus placeKept.
 func (p *Pool) Open(now time.Time, name string) {
 	now = p.advance(now)
 	for _, r := range p.resources {
@@ -95,7 +95,8 @@ func (p *Pool) Open(now time.Time, name string) {
 	}
 }
 
-// Adopt records a lease that another pool granted. The lease counts from now on, even if it exceeds the limits.
+// Adopt records a lease granted by another pool, even if it exceeds Limits. Its length counts from now. Adopt does
+// nothing if the pool has too many resources, or the worker too many leases and places.
 func (p *Pool) Adopt(now time.Time, name, id, worker string, length time.Duration) {
 	now = p.advance(now)
 	if r := p.resource(name); r != nil && p.share(worker) < maxPerWorker {
@@ -103,8 +104,8 @@ func (p *Pool) Adopt(now time.Time, name, id, worker string, length time.Duratio
 	}
 }
 
-// Drop ends all leases of a worker, and removes the worker from all queues, at the end of its attempt or stage. It
-// returns the ids of the ended leases.
+// Drop ends a worker's leases and removes the worker from all queues, at the end of its attempt or stage. It returns
+// the ids of the ended leases.
 func (p *Pool) Drop(now time.Time, worker string) (held []string) {
 	p.advance(now)
 	for _, r := range p.resources {
@@ -119,9 +120,9 @@ func (p *Pool) Drop(now time.Time, worker string) (held []string) {
 	return held
 }
 
-// Expire sets the pool's time, and removes expired leases and abandoned places. Every other method that takes a time
-// also does this. Close does not take a time, so an owner that calls Close before the first request must call Expire
-// before it.
+// Expire advances the pool's time, and removes expired leases and abandoned places. Every method with a now argument
+// also does this. Close has no such argument, so an owner that calls Close before the first request must call Expire
+// first.
 func (p *Pool) Expire(now time.Time) { p.advance(now) }
 
 // advance moves the pool's time forward, and removes expired leases and places.
@@ -136,7 +137,7 @@ func (p *Pool) advance(now time.Time) time.Time {
 	return p.now
 }
 
-// find looks a lease up by its id and holder.
+// find looks up a lease by id and holder.
 func (p *Pool) find(id, worker string) (*resource, int) {
 	for _, r := range p.resources {
 		if i := slices.IndexFunc(r.leases, func(l Lease) bool { return l.ID == id && l.Worker == worker }); i >= 0 {
@@ -146,12 +147,12 @@ func (p *Pool) find(id, worker string) (*resource, int) {
 	return nil, 0
 }
 
-// Message converts the grant for the bus and for the worker's lease socket.
+// Message converts the grant to a message for the bus and for the worker's lease socket.
 func (g Grant) Message() wire.BudgetGrant {
 	return wire.BudgetGrant{GrantID: g.ID, LeaseSeconds: g.Lease.Seconds(), WaitSeconds: g.Wait.Seconds(), Why: g.Why}
 }
 
-// RetryAfter returns the wait that a report requests, at most a day, or 0.
+// RetryAfter returns the wait requested in a report, capped at a day, or 0 if the report does not request one.
 func RetryAfter(r wire.BudgetReport) time.Duration {
 	if r.RetryAfterSeconds == nil || *r.RetryAfterSeconds <= 0 {
 		return 0

@@ -78,7 +78,7 @@ type Pool struct {
 type resource struct {
 	name    string
 	leases  []Lease // oldest first
-	queue   []place // in the order of the first requests
+	queue   []place // in order of first request
 	granted time.Time
 	closed  time.Time // no lease is granted before this time
 	careful bool      // grant one lease at a time; set after a failure or cooldown, until a call succeeds
@@ -102,10 +102,10 @@ func (l Limits) complete() Limits {
 	return l
 }
 
-// Limit replaces the limits for later grants. Existing leases stay.
+// Limit replaces the limits for future grants. Existing leases are not affected.
 func (p *Pool) Limit(l Limits) { p.limits = l.complete() }
 
-// Own reports whether a grant id has the epoch of this pool.
+// Own reports whether a grant id has this pool's epoch.
 func (p *Pool) Own(id string) bool {
 	serial, own := strings.CutPrefix(id, p.epoch+".")
 	return own && serial != "" && strings.Trim(serial, "0123456789") == ""
@@ -144,8 +144,8 @@ func (p *Pool) Acquire(now time.Time, name, worker string) Grant {
 	return Grant{ID: id, Lease: p.limits.Lease}
 }
 
-// obstacle returns the minimum wait of a worker, and the reason to wait. ahead is the number of workers before it in
-// the queue. An empty reason means that the worker can have a lease.
+// obstacle returns a worker's minimum wait and the reason for it, or an empty reason if the worker can have a lease.
+// ahead is the number of workers before it in the queue.
 func (p *Pool) obstacle(r *resource, ahead int, now time.Time) (time.Duration, string) {
 	if wait := r.closed.Sub(now); wait > 0 {
 		return wait + time.Duration(ahead)*p.limits.Spacing, WhyCooldown
@@ -181,7 +181,7 @@ func (r *resource) lease(id, worker string, now time.Time, length time.Duration)
 	r.granted = now
 }
 
-// ahead counts the workers before a worker in the queue. If the worker is not in the queue, ahead counts all of them.
+// ahead counts the workers before worker in the queue, or the whole queue if worker is not in it.
 func (r *resource) ahead(worker string) int {
 	if i := slices.IndexFunc(r.queue, func(w place) bool { return w.worker == worker }); i >= 0 {
 		return i

@@ -6,21 +6,22 @@ import (
 	"strings"
 )
 
-// DefaultResource is the resource for a stage's model calls unless the stage's configuration names another one.
+// DefaultResource is the resource for a stage's model calls if neither its resource nor its provider is known.
 const DefaultResource = prefix + "default"
 
-// prefix is the prefix of every resource that workers may lease. Workers cannot lease GitHub's limits, which the
+// prefix begins the name of every resource that workers can lease. They cannot lease GitHub's limits, which the
 // director enforces itself.
 const prefix = "model."
 
 // maxNameBytes is the maximum length of a name after the prefix.
 const maxNameBytes = 64
 
-// CheckResource checks that a name can be a resource: "model." and 1 to 64 ASCII letters, digits, `-`, `_` and dots.
+// CheckResource checks that name is a valid resource: "model." and 1 to 64 ASCII letters, digits, `-`, `_` and dots.
 func CheckResource(name string) error {
 	rest, model := strings.CutPrefix(name, prefix)
 	if !model || rest == "" || len(rest) > maxNameBytes || strings.IndexFunc(rest, notInName) >= 0 {
-		return fmt.Errorf("budget: resource %.80q: want model.<provider>, of at most %d letters, digits, -, _ and dots",
+		return fmt.Errorf("budget: resource %.80q: want model.<provider>, where <provider> is at most %d letters, "+
+			"digits, -, _ and dots",
 			name, maxNameBytes)
 	}
 	return nil

@@ -25,27 +25,27 @@ const (
 	fileWorkers   = "workers.json" // credentials known to this director, for when the bus is unreachable
 	fileAttempts  = "attempt-key"  // a copy of the fleet's secret, in case the bus loses it
 	attemptBytes  = 32             // length of the secret, the same as a SHA-256 sum
-	maxClaims     = 1 << 20        // bytes; the maximum length of claims in NATS
+	maxClaims     = 1 << 20        // maximum size of claims in NATS, in bytes
 	updateSubject = "$SYS.REQ.CLAIMS.UPDATE"
 	updateTimeout = 3 * time.Second
-	unknownLife   = 8 * 24 * time.Hour // assumed maximum lifetime of a credential: the watchdog's limit plus a day
+	unknownLife   = 8 * 24 * time.Hour // assumed maximum credential lifetime: the watchdog's limit plus a day
 	lookEvery     = 30 * time.Second   // interval between reads of the shared bucket
 )
 
-// Files of earlier versions. start removes them, because the bucket has their content.
+// Files written by earlier versions. start removes them, because their content is in the bucket.
 const (
 	oldFileWorkers = "workers.jwt"  // claims of the workers' account
-	oldFileLongest = "longest-life" // maximum lifetime of a credential, as a time.Duration string
+	oldFileLongest = "longest-life" // maximum credential lifetime, as a time.Duration string
 )
 
-// workersAccount maintains the claims of the workers' account and pushes them to the server. One goroutine (run)
-// pushes. All revocations made before a push begins share that push. A revocation lasts until the credential would have
+// workersAccount maintains the claims of the workers' account and pushes them to the server. Only one goroutine (run)
+// pushes, and all revocations made before a push begins share it. A revocation lasts until the credential would have
 // expired.
 type workersAccount struct {
 	keys     *keys.Director
 	fleet    string
 	dir      string
-	life     time.Duration // validity of a credential
+	life     time.Duration // lifetime of a credential
 	leads    func() bool   // see Options.Leads
 	replicas int           // replicas of the bucket
 	js       jetstream.JetStream
@@ -64,13 +64,13 @@ type workersAccount struct {
 	secret    []byte // the fleet's secret, from which all users' and attempts' keys derive; nil until known
 	unwritten bool   // set if the copy of secret could not be written because the disk failed
 	known     *credentials
-	shut      map[string]bool  // users (public keys) that this process revoked, until the next issue
-	told      map[string]bool  // offences that the caller has reported, by fleet and worker
+	shut      map[string]bool  // users (public keys) revoked by this process and not issued a credential since
+	told      map[string]bool  // violations that the caller has reported, by fleet and worker
 	next      *push            // carries the revocations made since the last push began
 	changes   uint64           // number of changes made to known
-	pushed    uint64           // number of changes that the server has
+	pushed    uint64           // number of changes already pushed to the server
 	revision  uint64           // revision of the bucket after the last push
-	claims    map[string]int64 // claims that all servers have, or nil if a server may lack them
+	claims    map[string]int64 // claims that all servers have, or nil if a server may be missing them
 }
 
 // push is one update of the server's claims. It includes all revocations made before it begins.
@@ -110,9 +110,9 @@ func (a *workersAccount) establish(ctx context.Context) error {
 	err = a.push(ctx)
 	switch {
 	case link.Temporary(err):
-		return fmt.Errorf("the server does not confirm the workers' account: %w", err)
+		return fmt.Errorf("the server did not confirm the workers' account: %w", err)
 	case err != nil:
-		return fmt.Errorf("the server refuses the workers' account; it may have been started with other keys: %w", err)
+		return fmt.Errorf("the server rejected the workers' account; it may have been started with other keys: %w", err)
 	}
 	return nil
 }
@@ -236,7 +236,8 @@ func (a *workersAccount) readFiles() error {
 		err := safefile.Load(a.file(name), func(data []byte) error {
 			known, err := read(data)
 			if errors.Is(err, keys.ErrOtherKeys) { // the file is intact
-				others, err = fmt.Errorf("%s: %w: remove it if the keys were changed on purpose", a.file(name), err),
+				others, err = fmt.Errorf("%s: %w: remove this file if the keys were changed on purpose", a.file(name),
+					err),
 					nil
 			}
 			if err == nil {

@@ -9,7 +9,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// BudgetHandler hands out leases. The bus calls its methods one at a time, and has verified that worker is the sender.
+// BudgetHandler hands out leases. The bus calls its methods one at a time, after verifying that worker is the sender.
 // The methods must not block.
 type BudgetHandler interface {
 	Acquire(worker string, a wire.BudgetAcquire) wire.BudgetGrant
@@ -18,7 +18,7 @@ type BudgetHandler interface {
 }
 
 // ServeBudget answers requests for leases until ctx is done, and then returns nil. Unreadable requests become dead
-// letters without an answer, so their worker falls back to its local limits.
+// letters and are not answered, so the worker falls back to its local limits.
 func (b *Bus) ServeBudget(ctx context.Context, h BudgetHandler) error {
 	var one sync.Mutex
 	return b.intake.serve(ctx, classBudget, func(g *gate, m *nats.Msg) {

@@ -84,8 +84,8 @@ func OpenJournal(ctx context.Context, o Options, readOnly bool) (*Bus, error) {
 	return b, nil
 }
 
-// FindJournal opens another reader of the journal. It does not disturb a director that is writing the journal. The
-// caller closes the reader.
+// FindJournal opens another reader of the journal, without disturbing a director that is writing to it. The caller
+// closes the reader.
 func FindJournal(ctx context.Context, b *Bus) (*Journal, error) {
 	j, err := journal.Find(ctx, b.journalOptions())
 	if err != nil {
@@ -173,7 +173,7 @@ func (b *Bus) Reports() *Reports { return b.reports }
 func (b *Bus) StoredReport(ctx context.Context, seq uint64) (StoredReport, error) {
 	if b.reports == nil {
 		if err := b.openReports(); err != nil {
-			return StoredReport{}, fmt.Errorf("bus: report %d: %w", seq, err)
+			return StoredReport{}, fmt.Errorf("bus: read report %d: %w", seq, err)
 		}
 	}
 	return b.reports.stored(ctx, seq)
@@ -207,15 +207,16 @@ func (b *Bus) signIn(make func() (keys.User, error), more ...nats.Option) (*nats
 	_, stranger := errors.AsType[*tls.CertificateVerificationError](err)
 	switch {
 	case stranger:
-		return nil, fmt.Errorf("the NATS server at %s has a different certificate than agent_bus.credentials expects: "+
-			"start it with the files that `director bus init` made next to them, under one of its --host names: %w",
+		return nil, fmt.Errorf("the NATS server at %s has a different certificate than agent_bus.credentials "+
+			"expects: start it with the files that `director bus init` wrote next to the credentials, and connect to "+
+			"one of the --host names: %w",
 			redacted(b.options.URL), err)
 	case errors.Is(err, nats.ErrAuthorization):
-		return nil, fmt.Errorf("the NATS server at %s refuses the keys of agent_bus.credentials: start it with the "+
+		return nil, fmt.Errorf("the NATS server at %s rejects the keys in agent_bus.credentials: start it with the "+
 			"nats.conf that `director bus init` wrote next to them: %w", redacted(b.options.URL), err)
 	case err != nil:
-		return nil, fmt.Errorf("no NATS server answers at %s: start it, or leave agent_bus.url empty to use the "+
-			"embedded one: %w", redacted(b.options.URL), err)
+		return nil, fmt.Errorf("no NATS server is reachable at %s: start one, or leave agent_bus.url empty to use "+
+			"the embedded server: %w", redacted(b.options.URL), err)
 	}
 	return nc, nil
 }
@@ -251,9 +252,9 @@ func (b *Bus) Connected() bool {
 // Journal returns the director's journal.
 func (b *Bus) Journal() *Journal { return b.journal.Load() }
 
-// WorkerURL returns the URL at which a worker reaches the bus. For an embedded server, host is the worker's name for
-// this machine. For a joined server, WorkerURL ignores host and returns the configured address with the scheme tls and
-// without credentials.
+// WorkerURL returns the URL at which a worker reaches the bus. For an embedded server, host is the name by which the
+// worker knows this machine. For a joined server, WorkerURL ignores host and returns the configured address with the
+// scheme tls and without credentials.
 func (b *Bus) WorkerURL(host string) string {
 	if b.options.Server != nil {
 		return b.options.Server.URL(host)
@@ -287,8 +288,8 @@ func (b *Bus) AuthorizeCheckout(ctx context.Context, worker string) (Credential,
 }
 
 // Authorize admits a worker and issues its credential, which expires after Options.WorkerLife. It rejects workers that
-// were cut off. It also rejects ids that are not valid in a subject (see wire.CheckID), because an id with a wildcard
-// would grant more permissions.
+// were cut off, and ids that are not valid in a subject (see wire.CheckID). A wildcard in an id would grant extra
+// permissions.
 func (b *Bus) Authorize(ctx context.Context, worker string) (Credential, error) {
 	return b.authorize(ctx, worker, b.options.MaxMessageBytes)
 }
@@ -299,19 +300,19 @@ func (b *Bus) authorize(ctx context.Context, worker string, maxBytes int, more .
 		return Credential{}, err
 	}
 	if b.intake.offended(worker) || b.workers.offended(worker) {
-		return Credential{}, fmt.Errorf("bus: credential of %s: the worker was cut off from the bus and cannot "+
+		return Credential{}, fmt.Errorf("bus: credential for %s: the worker was cut off from the bus and cannot "+
 			"reconnect",
 			worker)
 	}
 	user, err := b.workers.issue(ctx, worker, b.subjects, maxBytes, more)
 	if err != nil {
-		return Credential{}, fmt.Errorf("bus: credential of %s: %w", worker, err)
+		return Credential{}, fmt.Errorf("bus: credential for %s: %w", worker, err)
 	}
 	b.Admit(worker)
 	return Credential{JWT: user.JWT, Seed: user.Seed, CA: b.options.Keys.CA(), Key: b.AttemptKey(worker)}, nil
 }
 
-// Admit starts reading the messages of workers that an earlier director started. It does not issue new credentials.
+// Admit starts reading messages from workers that an earlier director started, without issuing new credentials.
 func (b *Bus) Admit(workers ...string) { b.intake.admit(workers...) }
 
 // DismissAll stops reading messages from all workers, because another director now leads. Credentials stay valid.
@@ -335,17 +336,18 @@ func (b *Bus) Revoke(ctx context.Context, worker string) error {
 	return nil
 }
 
-// Offences returns the offences of the workers that this director or an earlier one has cut off, oldest first. An
-// offence survives restarts, and is removed by OffenceReported.
+// Offences returns the violations of workers cut off by this director or an earlier one, oldest first. Violations
+// survive restarts until OffenceReported removes them.
 func (b *Bus) Offences(ctx context.Context) ([]Offence, error) {
 	all, err := b.workers.offences(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("bus: offences: %w", err)
+		return nil, fmt.Errorf("bus: read violations: %w", err)
 	}
 	return all, nil
 }
 
-// OffenceReported removes a worker's offence. Call it when a report about the offence is stored, or if none is needed.
+// OffenceReported removes a worker's violation. Call it once a report about the violation is stored, or if none is
+// needed.
 func (b *Bus) OffenceReported(worker string) { b.workers.reported(worker) }
 
 // AttemptKey returns the key with which a worker signs its reports. The key does not change after a restart. It is nil
@@ -355,7 +357,7 @@ func (b *Bus) AttemptKey(worker string) []byte { return b.workers.attemptKey(wor
 // Seed returns the seed of a worker's credential. The seed does not change after a restart.
 func (b *Bus) Seed(worker string) (string, error) { return b.workers.seed(worker) }
 
-// Checkouts returns the store of the checkouts that travel over the bus.
+// Checkouts returns the store for checkouts that travel over the bus.
 func (b *Bus) Checkouts() *checkouts.Shelf { return b.checkouts.Load() }
 
 // ServeCheckouts sends each worker its initial checkout, and stores the chunks that the worker sends. It returns nil

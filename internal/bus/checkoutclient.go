@@ -11,8 +11,8 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// RefusedError is the director's refusal of a request about a checkout. Why is one of wire's Refused constants. A retry
-// can succeed only if Why is wire.RefusedBusy.
+// RefusedError means that the director refused a checkout request. Why is one of wire's Refused constants. A retry can
+// succeed only if Why is wire.RefusedBusy.
 type RefusedError struct{ Why, Text string }
 
 func (e *RefusedError) Error() string { return "bus: refused (" + e.Why + "): " + e.Text }

@@ -53,14 +53,14 @@ func (a *workersAccount) run(ctx context.Context) {
 			failures = 0
 			continue
 		}
-		a.log.Warn("push of revocations to the server failed; retrying", zap.Error(err))
+		a.log.Warn("could not push revocations to the server; retrying", zap.Error(err))
 		link.Pause(ctx, link.Backoff(failures))
 		failures++
 		a.again()
 	}
 }
 
-// incomplete reports whether a server of the bus may lack the newest claims.
+// incomplete reports whether a server of the bus may be missing the newest claims.
 func (a *workersAccount) incomplete() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -120,7 +120,7 @@ func (a *workersAccount) refresh(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, updateTimeout)
 	defer cancel()
 	if err := a.shareSecret(ctx, a.bucket()); err != nil {
-		a.log.Debug("fleet's secret could not be read from the bus", zap.Error(err))
+		a.log.Debug("could not read the fleet's secret from the bus", zap.Error(err))
 	}
 	return a.othersShared(ctx)
 }
@@ -177,8 +177,8 @@ func (a *workersAccount) pushOnce(ctx context.Context) (changes uint64, err erro
 		return 0, err
 	}
 	if cutOff > 0 {
-		a.log.Warn("too many revocations for one message; revoked all credentials issued before a time, including "+
-			"credentials of running workers",
+		a.log.Warn("too many revocations for one message; revoked all credentials issued before a cutoff time, "+
+			"including credentials of running workers",
 			zap.Int("running", cutOff), zap.Time("until", time.Unix(whole.All, 0)))
 	}
 	claims, all := whole.claims(), true
@@ -225,18 +225,18 @@ func (a *workersAccount) update(ctx context.Context, revoked map[string]int64) (
 	}
 	have, servers, err := pushClaims(ctx, a.sys, claims, a.replicas/2+1)
 	if err == nil && have < servers {
-		a.log.Debug("some servers of the bus lack the newest revocations, pushing again",
+		a.log.Debug("some bus servers are missing the newest revocations; pushing again",
 			zap.Int("have", have), zap.Int("servers", servers))
 	}
 	return have == servers, err
 }
 
-// laggardWait is the time that pushClaims waits for the other servers of a cluster after a majority has answered. A
-// running server answers within milliseconds. The cluster counts a killed server as active for up to two and a half
-// minutes.
+// laggardWait is the maximum time that pushClaims waits for the other servers of a cluster after a majority has
+// answered. A running server answers within milliseconds, but the cluster counts a killed server as active for up to
+// two and a half minutes.
 const laggardWait = time.Second
 
-// laggardRetry is the interval between pushes while a server lacks the claims.
+// laggardRetry is the interval between pushes while a server is missing the claims.
 const laggardRetry = 5 * time.Second
 
 // pushClaims pushes claims to all servers. It returns the number of servers that confirmed, and the number that the
@@ -321,10 +321,10 @@ func updateAnswer(data []byte) error {
 		Error *struct{ Description string } `json:"error"`
 	}
 	if err := json.Unmarshal(data, &answer); err != nil {
-		return fmt.Errorf("bus: answer to the claims: %w", err)
+		return fmt.Errorf("bus: decode answer to claims update: %w", err)
 	}
 	if answer.Error != nil {
-		return fmt.Errorf("bus: the server refuses the claims: %s", answer.Error.Description)
+		return fmt.Errorf("bus: server rejected the claims: %s", answer.Error.Description)
 	}
 	return nil
 }

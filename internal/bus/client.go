@@ -39,8 +39,9 @@ type Client struct {
 	nc       *nats.Conn
 }
 
-// Dial connects once, and then reconnects whenever the connection is lost. The caller retries a failed Dial, because
-// the server may be starting or may not know the workers' account. Client does not log.
+// Dial makes one attempt to connect. Once connected, the Client reconnects whenever the connection is lost. Callers
+// retry a failed Dial, because the server may still be starting, or may not know the workers' account yet. Client does
+// not log.
 func Dial(o ClientOptions) (*Client, error) {
 	if err := wire.CheckID(o.WorkerID); err != nil {
 		return nil, err
@@ -153,13 +154,13 @@ func (c *Client) request(ctx context.Context, subject string, p wire.Payload) (w
 	}
 	e, err := wire.Decode(m.Data)
 	if err != nil {
-		return nil, fmt.Errorf("bus: answer to %s: %w", p.MessageType(), err)
+		return nil, fmt.Errorf("bus: decode answer to %s: %w", p.MessageType(), err)
 	}
 	return e.Payload, nil
 }
 
-// Heartbeat publishes a heartbeat and does not wait. Without a connection it returns an error, and the heartbeat is
-// lost.
+// Heartbeat publishes a heartbeat without waiting for an answer. If the client is disconnected, it returns an error and
+// the heartbeat is lost.
 func (c *Client) Heartbeat(h wire.Heartbeat) error { return c.publish(wire.ChannelHeartbeat, h) }
 
 // Progress publishes the task's progress. Like Heartbeat, it does not wait, and the message may be lost.
@@ -174,10 +175,10 @@ func (c *Client) publish(channel wire.Channel, p wire.Payload) error {
 		c.options.TraceParent)))
 }
 
-// Report sends a *wire.WorkerError or *wire.WorkerResult and waits until the director has stored it (5 s, if ctx has no
-// deadline). It shortens a report that exceeds MaxMessageBytes. After a transient error, the caller repeats the call
-// with the same error_id or result_id, so that the director recognizes duplicates. ErrRejected means that the director
-// will never accept the report.
+// Report sends a *wire.WorkerError or *wire.WorkerResult and waits until the director has stored it, for at most 5 s if
+// ctx has no deadline. It shortens a report that exceeds MaxMessageBytes. After a transient error, the caller repeats
+// the call with the same error_id or result_id, so that the director recognizes duplicates. ErrRejected means that the
+// director will never accept the report.
 func (c *Client) Report(ctx context.Context, p wire.Payload) error {
 	channel, id := wire.ReportID(p)
 	if id == "" {
@@ -197,7 +198,7 @@ func (c *Client) Report(ctx context.Context, p wire.Payload) error {
 	var answer storedReport
 	switch err := json.Unmarshal(m.Data, &answer); {
 	case err != nil:
-		return fmt.Errorf("bus: answer to a report: %w", err)
+		return fmt.Errorf("bus: decode answer to report: %w", err)
 	case answer.Error != nil:
 		return fmt.Errorf("%w: %s", ErrRejected, answer.Error.Description)
 	case answer.Stream == "":

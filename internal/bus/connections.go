@@ -24,7 +24,7 @@ type connections struct {
 
 	// reconnects is sys's reconnect count when open was last cleared. A different count means that events were missed.
 	reconnects uint64
-	open       map[string]map[string]bool // maps a worker to its connections, each as server and number
+	open       map[string]map[string]bool // maps a worker to its connections, each as server/number
 
 	mu      sync.Mutex
 	workers map[uint64]string // maps a connection number of the embedded server to the worker
@@ -47,7 +47,7 @@ func (i *intake) watchConnections() error {
 	c := &connections{intake: i, sys: i.bus.sys, open: map[string]map[string]bool{}, workers: map[uint64]string{}}
 	subject := "$SYS.ACCOUNT." + i.bus.options.Keys.Workers() + ".*"
 	if _, err := c.sys.Subscribe(subject, c.take); err != nil {
-		return fmt.Errorf("listen on %s: %w", subject, err)
+		return fmt.Errorf("subscribe to %s: %w", subject, err)
 	}
 	if s := i.bus.options.Server; s != nil {
 		c.watchRefusals(s)
@@ -55,8 +55,8 @@ func (i *intake) watchConnections() error {
 	return c.sys.FlushTimeout(link.AnswerTimeout)
 }
 
-// refusalsWaiting is the capacity of the queue of refusals. Refusals beyond it are not counted, but a worker commits an
-// offence with far fewer.
+// refusalsWaiting is the capacity of the refusal queue. Refusals beyond it are not counted, but a worker is cut off
+// after far fewer.
 const refusalsWaiting = 1024
 
 // watchRefusals counts the embedded server's refusals for each worker until the intake is closed. A joined server does

@@ -28,15 +28,16 @@ func (b *Bus) Send(ctx context.Context, worker string, p wire.Payload) error {
 	return nil
 }
 
-// ErrNotSent means that the connection was lost before the answer to a probe. The worker may not have received the
-// probe. The error also matches ErrNoAnswer.
+// ErrNotSent means that the connection was lost before the answer to a probe arrived, so the worker may not have
+// received the probe. The error also matches ErrNoAnswer.
 var ErrNotSent = errors.New("bus: connection lost")
 
 // probeAgain is the pause between probes to a worker that is not subscribed. The worker may be reconnecting.
 const probeAgain = 100 * time.Millisecond
 
-// Probe asks a worker for a heartbeat. ErrNoAnswer means that the worker did not answer in time (5 s, if ctx has no
-// deadline) or is not listening. An unreadable answer becomes a dead letter and a *wire.Malformed.
+// Probe asks a worker for a heartbeat. ErrNoAnswer means that the worker did not answer in time (5 s if ctx has no
+// deadline) or is not listening. If the answer is unreadable, it becomes a dead letter, and Probe returns a
+// *wire.Malformed.
 func (b *Bus) Probe(ctx context.Context, worker string) (wire.Heartbeat, error) {
 	if err := wire.CheckID(worker); err != nil {
 		return wire.Heartbeat{}, err
@@ -58,7 +59,7 @@ func (b *Bus) Probe(ctx context.Context, worker string) (wire.Heartbeat, error) 
 		}
 		return wire.Heartbeat{}, link.NoAnswer(err)
 	}
-	// The answer is a heartbeat, so readWorker checks it against the subject of heartbeats.
+	// The answer is a heartbeat, so readWorker checks it against the heartbeat subject.
 	subject := b.subjects.Worker(worker, wire.ChannelHeartbeat)
 	_, e, err := readWorker(b.subjects, subject, m.Data)
 	if err != nil {

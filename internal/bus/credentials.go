@@ -129,8 +129,8 @@ func (a *workersAccount) nextPush() *push {
 
 func (a *workersAccount) offence(worker string) string { return a.fleet + "/" + worker }
 
-// offences returns this fleet's offences that have not been reported yet. It pushes first, because a push also reads
-// the offences that other directors found.
+// offences returns this fleet's violations that have not been reported yet. It pushes first, because a push also reads
+// the violations found by other directors.
 func (a *workersAccount) offences(ctx context.Context) ([]Offence, error) {
 	a.mu.Lock()
 	p := a.nextPush()
@@ -153,14 +153,14 @@ func (a *workersAccount) offences(ctx context.Context) ([]Offence, error) {
 	return out, p.err
 }
 
-// offended reports whether a worker has committed an offence that has not been reported yet.
+// offended reports whether a worker has a violation that has not been reported yet.
 func (a *workersAccount) offended(worker string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.known.Offences[a.offence(worker)].Worker != ""
 }
 
-// reported removes a worker's offence, here and with the next push on the bus.
+// reported removes a worker's violation locally, and on the bus with the next push.
 func (a *workersAccount) reported(worker string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

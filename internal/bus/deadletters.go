@@ -24,9 +24,9 @@ const (
 	HeaderBytes = "Retake-Origin-Bytes"
 )
 
-// HeaderAnswer is a header in an operator's report. It names a subject below _INBOX. If the director does not act on
-// the report, it sends the reason to that subject. The message's reply subject is not available, because the stream
-// sends its acknowledgement there and does not store the subject.
+// HeaderAnswer is a header in an operator's report that names a subject below _INBOX. If the director does not act on
+// the report, it sends the reason to that subject. The message's reply subject cannot be used, because the stream sends
+// its acknowledgement there and does not store the subject.
 const HeaderAnswer = "Retake-Answer"
 
 // Limits on stored dead letters, per cause and per sender. Beyond a limit, messages are only counted. Without limits,
@@ -39,8 +39,8 @@ const (
 	deadWindow    = time.Hour
 )
 
-// inStream stands for the sender of a stored report. Reports in the stream share one limit, because operators can also
-// write into it.
+// inStream stands for the sender of a stored report. All reports in the stream share one limit, because operators can
+// also write to it.
 const inStream = ""
 
 // DeadLetterCount is the number of rejected messages with one cause since the process started.
@@ -96,7 +96,7 @@ func (b *Bus) DeadLetters() []DeadLetterCount {
 	return all
 }
 
-// hasRoom counts a dead letter of a sender, and reports whether the sender's limit permits storing it.
+// hasRoom counts a dead letter against its sender's limit, and reports whether the limit allows storing it.
 func (d *deadLetters) hasRoom(sender string, now time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -136,15 +136,15 @@ func (d *deadLetters) letter(sender string, reason *wire.Malformed, subject stri
 	return m
 }
 
-// core stores a dead letter about a message that is not in a stream. It does not wait for the acknowledgement, because
-// a lost dead letter affects only its sender.
+// core stores a dead letter for a message that is not in a stream. It does not wait for the acknowledgement, because a
+// lost dead letter affects only its sender.
 func (d *deadLetters) core(sender string, err error, subject string, data []byte) {
 	reason := wire.Reason(err)
 	m := d.letter(sender, reason, subject, data)
 	d.count(reason.Cause, m != nil && d.nc.PublishMsg(m) == nil)
 }
 
-// report stores a dead letter about a stored report and waits for the acknowledgement, so that the caller can then
+// report stores a dead letter for a stored report and waits for the acknowledgement, so that the caller can then
 // acknowledge the report. A message id prevents a second dead letter if the same report is read again.
 func (d *deadLetters) report(ctx context.Context, err error, subject string, seq uint64, data []byte) error {
 	reason := wire.Reason(err)

@@ -1,6 +1,6 @@
-// Package bus connects the director (Bus) and the workers (Client) to the agent bus, a NATS server. It carries
-// the messages of package wire, keeps the director's journal and issues the workers' credentials. The embedded
-// server is in the separate package bus/server, because the worker links this package and must not link a server.
+// Package bus connects the director (Bus) and the workers (Client) to the agent bus, a NATS server. It carries the
+// messages of package wire, keeps the director's journal and issues the workers' credentials. The embedded server is in
+// the separate package bus/server, because the worker links this package and must not link a server.
 //
 // # Subjects and streams
 //
@@ -29,9 +29,9 @@
 //   - A revocation lasts until the credential would have expired. It is written to disk before any request to
 //     the server.
 //   - The director does not read messages from a worker that is not admitted. A quota limits the messages of each
-//     worker (see Offence). They do not delay other workers, because every worker has separate subscriptions and a
-//     separate backlog for each type of message. A silent worker does not use a goroutine.
-//   - Workers cannot choose message ids or destinations of answers. The director makes the message ids, and reply
+//     worker (see Offence). One worker's messages do not delay other workers, because each has separate subscriptions
+//     and a separate backlog for each type of message. A silent worker does not use a goroutine.
+//   - Workers cannot choose message ids or where answers are sent. The director generates the message ids, and reply
 //     subjects must be below the worker's inbox.
 //   - Only the director is in the journal's account, and reply subjects do not reach beyond their account.
 //
@@ -42,15 +42,15 @@
 //
 // # Failure policy
 //
-// After a lost connection, both sides keep reconnecting, with jittered backoff. Durable consumers have fixed names, so
-// restarts do not leave old ones behind. Errors from Open are permanent, and tell the user how to proceed. Later errors
-// are transient unless Permanent reports otherwise.
+// After losing the connection, both sides keep trying to reconnect, with jittered backoff. Durable consumers have fixed
+// names, so restarts do not leave old ones behind. Errors from Open are permanent, and tell the user how to proceed.
+// Later errors are transient unless Permanent reports otherwise.
 //
 // # Parts
 //
 //	Bus ──▶ journal      the director's decisions
 //	    ──▶ leadership   which director leads
-//	    ──▶ checkouts    checkouts that travel
+//	    ──▶ checkouts    travelling checkouts
 //	    ──▶ Reports      the workers' reports
 //	Bus, Client ──▶ link  signing in, timeouts, NATS errors
 //

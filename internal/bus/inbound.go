@@ -13,10 +13,10 @@ import (
 
 // All of the intake's subscriptions deliver into one channel. One goroutine, the sorter, moves each message from there
 // to its backlog. With a goroutine per subscription, a hundred thousand idle workers with six subscriptions each would
-// need gigabytes for stacks.
+// need gigabytes of stack memory.
 
-// inboundMessages limits the number of messages waiting for the sorter. The NATS client drops further messages. This is
-// rare, because the sorter blocks only on the intake's lock.
+// inboundMessages limits the number of messages waiting for the sorter. The NATS client drops further messages, which
+// is rare, because the sorter blocks only on the intake's lock.
 const inboundMessages = 1 << 16
 
 // source identifies the worker and class of a subscription. The zero source belongs to a removed subscription.
@@ -33,7 +33,7 @@ func (i *intake) subscribe(g *gate, c class, h *handler) error {
 	for _, subject := range c.subjects(i.bus.subjects, g.worker) {
 		sub, err := i.bus.nc.ChanSubscribe(subject, i.inbound)
 		if err != nil {
-			return fmt.Errorf("bus: listen on %s: %w", subject, err)
+			return fmt.Errorf("bus: subscribe to %s: %w", subject, err)
 		}
 		g.subs[c] = append(g.subs[c], sub)
 		i.sources[sub] = source{g, c}
@@ -46,7 +46,7 @@ func (i *intake) unsubscribe(g *gate, c class) {
 	for _, sub := range g.subs[c] {
 		delete(i.sources, sub)
 		if err := sub.Unsubscribe(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
-			i.bus.log.Warn("unsubscribing from a worker failed", zap.Error(err))
+			i.bus.log.Warn("could not unsubscribe from a worker", zap.Error(err))
 		}
 	}
 	g.subs[c] = nil
@@ -87,7 +87,7 @@ func (i *intake) put(m *nats.Msg) {
 	}
 }
 
-// backlogs are the waiting messages of one worker, by class. While the backlog of a class is not empty, a goroutine
+// backlogs holds one worker's waiting messages, by class. While the backlog of a class is not empty, a goroutine
 // processes it.
 type backlogs struct {
 	waits sync.Mutex

@@ -12,11 +12,11 @@ import (
 const inOrderChunk = 16
 
 // inOrder runs read, which passes elements to put. It calls prepare for the elements concurrently on all cores, and
-// runs the returned calls one at a time, in the order of the puts. The capacity of the queue is waiting, and put blocks
-// while the queue is full.
+// runs the returned calls one at a time, in the order of the elements. waiting is the capacity of the queue, and put
+// blocks while the queue is full.
 //
-// inOrder returns the first error of a call or of ctx. Otherwise it returns read's error after all calls have run. When
-// it returns, all its goroutines have ended.
+// inOrder returns the first error from a call or from ctx. Otherwise it returns read's error after all calls have run.
+// When it returns, all its goroutines have ended.
 //
 //	read ──put──▶ waiting ──take──▶ prepare (one goroutine for each core) ──each after the one before──▶ call
 func inOrder[T any](ctx context.Context, waiting int, read func(ctx context.Context, put func(T)) error,
@@ -39,7 +39,7 @@ func inOrder[T any](ctx context.Context, waiting int, read func(ctx context.Cont
 	}
 	var ended error
 	group.Go(func() error {
-		defer close(q.in) // the calls of elements already queued still run
+		defer close(q.in) // calls for elements already queued still run
 		ended = read(ctx, func(one T) {
 			select {
 			case q.in <- one:

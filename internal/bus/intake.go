@@ -51,8 +51,8 @@ func (c class) subjects(s wire.Subjects, worker string) []string {
 	}
 }
 
-// Limits on the backlog of one class. A worker that respects its quota does not exceed them. Messages beyond the limits
-// are lost. Such a loss is an offence, for which workOff cuts the worker off.
+// Limits on the backlog of one class. A worker within its quota does not exceed them. Messages beyond the limits are
+// lost, and workOff then cuts the worker off.
 const (
 	pendingMessages = offenceFactor*messagesAtOnce + 1
 	pendingBytes    = bytesAtOnce
@@ -108,8 +108,8 @@ type gate struct {
 
 // handler handles the messages of one class.
 type handler struct {
-	// handle is called for the messages of one worker one at a time. If atOnce is true, the sorter calls handle itself,
-	// so handle must not block.
+	// handle is called for each message, never concurrently for the same worker. If atOnce is true, the sorter calls
+	// handle itself, so handle must not block.
 	handle func(*gate, *nats.Msg)
 	atOnce bool
 
@@ -125,7 +125,7 @@ func (h *handler) take(g *gate, m *nats.Msg) {
 	}
 }
 
-// end prevents further calls of handle, and waits for calls in progress.
+// end prevents further calls to handle, and waits for calls in progress.
 func (h *handler) end() {
 	h.running.Lock()
 	defer h.running.Unlock()
@@ -147,7 +147,7 @@ func (i *intake) admit(workers ...string) {
 func (i *intake) admitOne(worker string) bool {
 	user, _, err := i.bus.workers.user(worker)
 	if err != nil {
-		i.bus.log.Error("subscription to a worker failed", zap.String("worker", worker), zap.Error(err))
+		i.bus.log.Error("could not subscribe to a worker", zap.String("worker", worker), zap.Error(err))
 		return false
 	}
 	i.mu.Lock()
@@ -160,7 +160,7 @@ func (i *intake) admitOne(worker string) bool {
 	i.gates[worker], i.users[user] = g, worker
 	for c, h := range i.handlers {
 		if err := i.subscribe(g, class(c), h); err != nil {
-			i.bus.log.Error("subscription to a worker failed", zap.String("worker", worker), zap.Error(err))
+			i.bus.log.Error("could not subscribe to a worker", zap.String("worker", worker), zap.Error(err))
 		}
 	}
 	return true
@@ -219,7 +219,7 @@ func (i *intake) serveBy(ctx context.Context, c class, h *handler) error {
 	return nil
 }
 
-// open subscribes to a class for all admitted workers. If a subscription fails, open removes the others again.
+// open subscribes to a class for all admitted workers. If any subscription fails, open removes all of them.
 func (i *intake) open(c class, h *handler) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -288,7 +288,7 @@ func (i *intake) workerOf(user string) string {
 	return i.users[user]
 }
 
-// offend cuts a worker off for an offence that is not a message, such as too many connections.
+// offend cuts a worker off for a violation that is not a message, such as too many connections.
 func (i *intake) offend(worker, what string) {
 	i.mu.Lock()
 	g := i.gates[worker]
@@ -305,7 +305,7 @@ func (i *intake) offended(worker string) bool {
 	return i.offenders[worker]
 }
 
-// cutOff ends a worker's connections permanently, and reports the offence once. It acquires the intake's lock. The
+// cutOff ends a worker's connections permanently, and reports the violation once. It acquires the intake's lock. The
 // revocation and the report run in a goroutine that close waits for.
 func (i *intake) cutOff(g *gate, what string) {
 	if g.shut.Swap(true) {
@@ -332,7 +332,7 @@ func (i *intake) cutOff(g *gate, what string) {
 	})
 }
 
-// takeReport checks a worker's report, stores it under a message id that the director chooses, and answers with a
+// takeReport checks a worker's report, stores it under a message id chosen by the director, and answers with a
 // storedReport. If it cannot store the report now, it does not answer, and the worker sends the report again.
 func (i *intake) takeReport(g *gate, m *nats.Msg) {
 	b := i.bus
@@ -351,13 +351,13 @@ func (i *intake) takeReport(g *gate, m *nats.Msg) {
 	if !may {
 		i.answer(g, m, storedReport{Error: &reportRefusal{
 			Code:        http.StatusTooManyRequests,
-			Description: "reports of this attempt are no longer accepted",
+			Description: "no more reports are accepted for this attempt",
 		}})
 		return
 	}
 	ack, err := b.reports.store(i.ctx, m.Subject, id, m.Data)
 	if err != nil {
-		b.log.Warn("report not stored; its worker will send it again", zap.String("worker", g.worker),
+		b.log.Warn("could not store report; its worker will send it again", zap.String("worker", g.worker),
 			zap.Error(err))
 		return
 	}

@@ -28,7 +28,7 @@ var (
 	ErrRejected = errors.New("bus: report rejected")
 )
 
-// Types of package journal, repeated here for callers.
+// Types of package journal, re-exported for callers.
 type (
 	Journal      = journal.Journal
 	Verification = journal.Verification
@@ -39,7 +39,7 @@ type (
 	Head             = chain.Head
 )
 
-// Types of package checkouts, repeated here for callers.
+// Types of package checkouts, re-exported for callers.
 type (
 	CheckoutRules = checkouts.Rules
 	CheckoutStore = checkouts.Store
@@ -47,14 +47,14 @@ type (
 	OpenCheckout  = checkouts.Opened
 )
 
-// Types of package leadership, repeated here for callers.
+// Types of package leadership, re-exported for callers.
 type (
 	Lease        = leadership.Lease
 	Leader       = leadership.Leader
 	LeaseOptions = leadership.Options
 )
 
-// Errors of packages journal, chain, checkouts and link, repeated here for callers.
+// Errors of packages journal, chain, checkouts and link, re-exported for callers.
 var (
 	ErrRefused         = journal.ErrRefused
 	ErrUnsure          = journal.ErrUnsure
@@ -74,7 +74,7 @@ func Permanent(err error) bool {
 		errors.Is(err, ErrDamaged)
 }
 
-// Server is a NATS server that the director runs, such as package bus/server. It is an interface because the worker
+// Server is a NATS server run by the director, implemented in package bus/server. It is an interface because the worker
 // must not link a server.
 type Server interface {
 	InProcessConn() (net.Conn, error) // connects without a socket
@@ -98,7 +98,7 @@ type Options struct {
 	Archive      Archive       // archive of the journal
 	JournalBytes int64         // capacity of the journal's stream; default 4 GiB
 	Mirror       string        // file that records the end of the journal (see chain.Mirror); empty to disable
-	WorkerLife   time.Duration // validity of a worker's credential; default 48 h
+	WorkerLife   time.Duration // lifetime of a worker's credential; default 48 h
 	Prefix       string        // prefix of every subject; default wire.DefaultPrefix
 	Fleet        string        // name of the fleet, a part of stream names; default "default"
 	// Leads reports whether only this process may now change the journal and create the fleet's secret. Nil means
@@ -110,7 +110,7 @@ type Options struct {
 	Log             *zap.Logger
 
 	// TraceParent returns the traceparent header for messages to a worker and for the worker's stored reports. If it is
-	// nil or returns "", these messages do not have the header. The bus ignores the header that a worker sends.
+	// nil or returns "", these messages do not have the header. The bus ignores this header in messages from workers.
 	// TraceParent must not block.
 	TraceParent func(worker string) string
 
@@ -148,7 +148,7 @@ func (o Options) check() error {
 		return errors.New("missing server: want an embedded one, or the URL of a server to join")
 	case o.Keys == nil:
 		return errors.New("missing keys for the server to join: create them and the server's configuration with " +
-			"`director bus init`, and name them in agent_bus.credentials")
+			"`director bus init`, and set agent_bus.credentials to their directory")
 	case o.Dir == "":
 		return errors.New("missing directory for revocations")
 	case !fleetName.MatchString(o.Fleet):

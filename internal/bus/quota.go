@@ -8,7 +8,7 @@ import (
 )
 
 // Limits on one worker. A worker normally sends a heartbeat every few seconds, a lease request each time an agent
-// starts, and one report. The limits are far higher, so that a correct worker does not reach them.
+// starts, and one report. The limits are far higher, so a correct worker never reaches them.
 const (
 	messagesPerSecond = 100
 	messagesAtOnce    = 300
@@ -33,7 +33,7 @@ type Offence struct {
 	At     time.Time // UTC
 }
 
-// quota counts the messages of one worker. The caller serializes its methods and provides the time.
+// quota counts the messages of one worker. The caller serializes the calls and passes the current time.
 type quota struct {
 	messages, bytes, hellos, refusals meter
 
@@ -51,7 +51,7 @@ func newQuota() quota {
 }
 
 // take counts a message of size bytes, and reports whether the quota permits reading it. A non-empty offence completes
-// the sentence "the worker …". Too many hellos are not an offence, because an unstable network causes one per
+// the sentence "the worker …". Too many hellos are not a violation, because an unstable network causes one per
 // reconnect.
 func (q *quota) take(now time.Time, c class, size int) (within bool, offence string) {
 	messages, bytes, hellos := q.messages.take(now, 1), q.bytes.take(now, size), inQuota
@@ -60,10 +60,11 @@ func (q *quota) take(now time.Time, c class, size int) (within bool, offence str
 	}
 	switch farOver {
 	case messages:
-		offence = fmt.Sprintf("sent %d messages %s; the limit is %d a second and %d at once", q.messages.sum,
+		offence = fmt.Sprintf("sent %d messages %s; the limit is %d per second, with bursts of up to %d",
+			q.messages.sum,
 			q.messages.within(now), messagesPerSecond, messagesAtOnce)
 	case bytes:
-		offence = fmt.Sprintf("sent %s %s; the limit is %s a second and %s at once", mebibytes(q.bytes.sum),
+		offence = fmt.Sprintf("sent %s %s; the limit is %s per second, with bursts of up to %s", mebibytes(q.bytes.sum),
 			q.bytes.within(now), mebibytes(bytesPerSecond), mebibytes(bytesAtOnce))
 	}
 	return messages == inQuota && bytes == inQuota && hellos == inQuota, offence
@@ -76,7 +77,7 @@ func (q *quota) mayReport(size int) (may bool, offence string) {
 	}
 	q.refused++
 	if q.refused > reportsPerAttempt*(offenceFactor-1) {
-		offence = fmt.Sprintf("sent %d reports; the limit of an attempt is %d, with %s in total", q.reports+q.refused,
+		offence = fmt.Sprintf("sent %d reports; the limit is %d per attempt, and %s in total", q.reports+q.refused,
 			reportsPerAttempt, mebibytes(reportBytes))
 	}
 	return false, offence
@@ -107,7 +108,8 @@ const (
 	farOver
 )
 
-// meter limits a quantity, such as bytes, by a rate and a burst. Exceeding offenceFactor times the burst is an offence.
+// meter limits a quantity, such as bytes, by a rate and a burst. Exceeding offenceFactor times the burst is a
+// violation.
 type meter struct {
 	soft, hard *rate.Limiter
 	since      time.Time // start of the current burst

@@ -21,12 +21,12 @@ func TestQuota(t *testing.T) {
 		{
 			name: "one more", class: classHeartbeat, every: time.Microsecond, size: 500, n: 2*messagesAtOnce + 1,
 			dropped: messagesAtOnce + 1,
-			offence: "sent 601 messages within 1ms; the limit is 100 a second and 300 at once",
+			offence: "sent 601 messages within 1ms; the limit is 100 per second, with bursts of up to 300",
 		},
 		{
 			name: "too many for a long time", class: classHeartbeat, every: 5 * time.Millisecond, size: 500, n: 1200,
 			dropped: 301,
-			offence: "sent 1200 messages within 5.995s; the limit is 100 a second and 300 at once",
+			offence: "sent 1200 messages within 5.995s; the limit is 100 per second, with bursts of up to 300",
 		},
 		{name: "a hello every six seconds, for an hour", class: classHello, every: 6 * time.Second, size: 500, n: 600},
 		{name: "a flood of hellos", class: classHello, every: time.Millisecond, size: 500, n: 601, dropped: 591},
@@ -36,7 +36,7 @@ func TestQuota(t *testing.T) {
 		},
 		{
 			name: "a flood of bytes", class: classReport, every: time.Millisecond, size: 1 << 20, n: 9, dropped: 5,
-			offence: "sent 9 MiB within 8ms; the limit is 1 MiB a second and 4 MiB at once",
+			offence: "sent 9 MiB within 8ms; the limit is 1 MiB per second, with bursts of up to 4 MiB",
 		},
 	} {
 		q, at := newQuota(), time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
@@ -69,7 +69,7 @@ func TestQuotaOfReports(t *testing.T) {
 			}
 		}
 		_, offence := q.mayReport(c.size)
-		if offence != "sent 65 reports; the limit of an attempt is 32, with 2 MiB in total" {
+		if offence != "sent 65 reports; the limit is 32 per attempt, and 2 MiB in total" {
 			t.Errorf("%q", offence)
 		}
 	}

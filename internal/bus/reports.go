@@ -20,16 +20,16 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// Limits on the consumer of reports. Each request asks for at most reportsAhead reports and reportBytesAhead bytes. To
-// limit memory, at most 2*reportsAhead reports may await acknowledgement. After reportAckWait, the stream delivers an
-// unacknowledged report again. The wait is short, because the successor of a killed director needs these reports soon.
-// Readers recognize a second delivery by the report's id.
+// Limits on the report consumer. Each request asks for at most reportsAhead reports and reportBytesAhead bytes. To
+// limit memory, at most 2*reportsAhead reports may await acknowledgement. The stream redelivers a report that is not
+// acknowledged within reportAckWait, which is short because the successor of a killed director needs these reports
+// soon. Readers recognize a redelivered report by its id.
 const (
 	reportsAhead     = 512
 	reportBytesAhead = 8 << 20
 	reportAckWait    = 5 * time.Second
-	// pullBeat is the interval of the server's heartbeats on an idle request. A missing heartbeat means that the server
-	// restarted and lost the request.
+	// pullBeat is the interval between the server's heartbeats on an idle request. A missing heartbeat means that the
+	// server restarted and lost the request.
 	pullBeat = time.Second
 )
 
@@ -49,7 +49,7 @@ type Report struct {
 
 // Reports reads and writes the stream of the workers' reports.
 type Reports struct {
-	js       jetstream.JetStream // connected to the account of reports
+	js       jetstream.JetStream // connected to the reports account
 	stream   string
 	replicas int
 	subjects wire.Subjects
@@ -61,9 +61,9 @@ type Reports struct {
 }
 
 // Consume reads every report until ctx is done, and then returns nil. It calls prepare concurrently on all cores, and
-// calls the returned functions one at a time, in the order of the stream. The stream delivers a report again until its
-// Ack is called, so the caller must recognize duplicates by error_id. Unreadable reports become dead letters. If the
-// server stops or forgets the consumer, Consume waits and retries.
+// calls the returned functions one at a time, in the order of the stream. The stream redelivers a report until its Ack
+// is called, so the caller must recognize duplicates by error_id. Unreadable reports become dead letters. If the server
+// stops or forgets the consumer, Consume waits and retries.
 func (r *Reports) Consume(ctx context.Context, prepare func(Report) (take func())) error {
 	for failures := 0; ctx.Err() == nil; failures++ {
 		if served := r.serve(ctx, prepare); served {
@@ -133,7 +133,7 @@ func (r *Reports) prepared(ctx context.Context, m jetstream.Msg, prepare func(Re
 	if err != nil {
 		return func() error {
 			if err := r.dead.report(ctx, err, m.Subject(), meta.Sequence.Stream, m.Data()); err != nil {
-				return fmt.Errorf("dead letter: %w", err)
+				return fmt.Errorf("store dead letter: %w", err)
 			}
 			return m.Ack()
 		}
@@ -162,22 +162,22 @@ func (r *Reports) report(subject string, data []byte, seq uint64, at time.Time) 
 	}, nil
 }
 
-// Of returns the reports of a worker that are stored at the time of the call, with a sequence above after, in the order
-// of the stream. It skips unreadable reports, because Consume turns them into dead letters. The cost does not depend on
-// other workers' reports, because the server has an index of subjects.
+// Of returns a worker's reports with a sequence above after, as stored at the time of the call, in stream order. It
+// skips unreadable reports, because Consume turns them into dead letters. The cost does not depend on other workers'
+// reports, because the server indexes subjects.
 func (r *Reports) Of(ctx context.Context, worker string, after uint64) ([]Report, error) {
 	if err := wire.CheckID(worker); err != nil {
 		return nil, err
 	}
 	stream, err := r.js.Stream(ctx, r.stream)
 	if err != nil {
-		return nil, fmt.Errorf("bus: reports of %s: %w", worker, err)
+		return nil, fmt.Errorf("bus: read reports from %s: %w", worker, err)
 	}
 	var all []Report
 	for _, subject := range classReport.subjects(r.subjects, worker) {
 		list, err := r.on(ctx, stream, subject, after)
 		if err != nil {
-			return nil, fmt.Errorf("bus: reports of %s: %w", worker, err)
+			return nil, fmt.Errorf("bus: read reports from %s: %w", worker, err)
 		}
 		all = append(all, list...)
 	}
@@ -200,7 +200,7 @@ func (r *Reports) Unheard(ctx context.Context, worker string, seq uint64) error 
 			r.refuse(m.Header.Get(HeaderAnswer), detail))
 	}
 	if err != nil {
-		return fmt.Errorf("bus: report %d of %s, which has no attempt: %w", seq, worker, err)
+		return fmt.Errorf("bus: reject report %d from %s, which has no attempt: %w", seq, worker, err)
 	}
 	return nil
 }
@@ -226,7 +226,7 @@ func (r *Reports) Workers(ctx context.Context) ([]string, error) {
 		info, err = stream.Info(ctx, jetstream.WithSubjectFilter(r.subjects.WorkerTree("*")))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("bus: list senders of reports: %w", err)
+		return nil, fmt.Errorf("bus: list report senders: %w", err)
 	}
 	var all []string
 	for subject := range info.State.Subjects {
@@ -262,8 +262,8 @@ func (r *Reports) on(ctx context.Context, stream jetstream.Stream, subject strin
 }
 
 // Put stores a report that the director itself writes about a worker, for example because the worker's container ended
-// without a report. It signs the report with the worker's key, and shortens it to the limit of one message. Repeating a
-// call within the stream's duplicate window does not store a second report.
+// without sending one. It signs the report with the worker's key, and shortens it to the maximum message size.
+// Repeating a call within the stream's duplicate window does not store a second report.
 func (r *Reports) Put(ctx context.Context, worker string, e wire.WorkerError) error {
 	if err := wire.CheckID(worker); err != nil {
 		return err
@@ -278,9 +278,10 @@ func (r *Reports) Put(ctx context.Context, worker string, e wire.WorkerError) er
 	return link.NoAnswer(err)
 }
 
-// TakeSpooled stores a report that a worker left in its spool, as if the worker had sent the report over the bus. A
+// TakeSpooled stores a report that a worker left in its spool, as if the worker had sent it over the bus. A
 // *wire.Malformed means that the report is unreadable or that the worker did not sign it. Repeating a call within the
-// stream's duplicate window does not store a second report. Quotas do not apply, so the caller must limit the amount.
+// stream's duplicate window does not store a second report. Quotas do not apply, so the caller must limit the number
+// and size of these reports.
 func (r *Reports) TakeSpooled(ctx context.Context, worker string, data []byte) error {
 	if err := wire.CheckID(worker); err != nil {
 		return err
@@ -307,7 +308,7 @@ func (r *Reports) TakeSpooled(ctx context.Context, worker string, data []byte) e
 // ErrNoReport means that the stream never had a report at the given sequence, or has removed it.
 var ErrNoReport = errors.New("bus: the report is no longer stored")
 
-// StoredReport is a report as the stream stores it.
+// StoredReport is a report as stored in the stream.
 type StoredReport struct {
 	Data     []byte    `json:"data"`
 	Received time.Time `json:"received"`
@@ -324,7 +325,7 @@ func (r *Reports) stored(ctx context.Context, seq uint64) (StoredReport, error) 
 	case errors.Is(err, jetstream.ErrMsgNotFound), errors.Is(err, jetstream.ErrStreamNotFound):
 		return StoredReport{}, ErrNoReport
 	case err != nil:
-		return StoredReport{}, fmt.Errorf("bus: report %d: %w", seq, err)
+		return StoredReport{}, fmt.Errorf("bus: read report %d: %w", seq, err)
 	}
 	return StoredReport{Data: m.Data, Received: m.Time.UTC()}, nil
 }

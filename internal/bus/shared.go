@@ -15,35 +15,35 @@ import (
 	"retake/internal/bus/link"
 )
 
-// sharedKeys is the bucket in the director's account that all directors with the same keys share. keyWorkers and
-// keySecret are its keys.
+// sharedKeys is the bucket in the director's account shared by all directors with the same keys. keyWorkers and
+// keySecret name its entries.
 const (
 	sharedKeys    = "RETAKE_KEYS"
 	keyWorkers    = "workers" // value: credentials
 	keySecret     = "secret." // followed by the fleet; value: the secret that users' and attempts' keys derive from
-	sharedTries   = 16        // maximum number of tries of a compare-and-set
+	sharedTries   = 16        // maximum number of attempts at a compare-and-set
 	everybody     = "*"       // wildcard in NATS claims for the public keys of all users
-	maxRevoked    = 8192      // maximum number of individual revocations, so that the claims fit in a message of 1 MiB
+	maxRevoked    = 8192      // maximum number of individual revocations, so that the claims fit in a 1 MiB message
 	keptOnSummary = maxRevoked / 2
-	sparedBySum   = 10 * time.Minute // at first, summarise spares newer credentials, which some directors may not know
+	sparedBySum   = 10 * time.Minute // summarise first spares newer credentials, which some directors may not know yet
 )
 
 // credentials records when workers' credentials were issued and revoked, in Unix seconds. Directors can merge their
 // records in any order without losing a revocation.
 type credentials struct {
-	Longest time.Duration `json:"longest"`       // longest validity of any credential so far
+	Longest time.Duration `json:"longest"`       // longest credential lifetime so far
 	All     int64         `json:"all,omitempty"` // all credentials issued up to this time are revoked
 	// Revoked maps a user's public key to a time. All of the user's credentials issued up to this time are revoked.
 	Revoked  map[string]int64   `json:"revoked"`
-	Live     map[string]int64   `json:"live"`     // latest time of issue, by the user's public key
-	Offences map[string]Offence `json:"offences"` // offences that have not been reported yet, by fleet and worker
+	Live     map[string]int64   `json:"live"`     // issue time of the newest credential, by the user's public key
+	Offences map[string]Offence `json:"offences"` // violations that have not been reported yet, by fleet and worker
 }
 
 func newCredentials() *credentials {
 	return &credentials{Revoked: map[string]int64{}, Live: map[string]int64{}, Offences: map[string]Offence{}}
 }
 
-// merge adds the records of another director.
+// merge adds another director's records.
 func (c *credentials) merge(o *credentials) {
 	c.Longest, c.All = max(c.Longest, o.Longest), max(c.All, o.All)
 	for _, m := range [...]struct{ to, from map[string]int64 }{{c.Revoked, o.Revoked}, {c.Live, o.Live}} {
@@ -66,8 +66,8 @@ func (c *credentials) prune(now time.Time) {
 }
 
 // summarise shortens the list of revocations if it does not fit in one message. It replaces the oldest individual
-// revocations with All, which revokes every credential issued up to a given time. At first it chooses a time before the
-// oldest credential in use. If the list is then still too long, it chooses a later time, which leaves only the newest
+// revocations with All, which revokes every credential issued up to a given time. It first tries a time before the
+// oldest credential in use. If the list is still too long, it picks a later time that leaves only the newest
 // keptOnSummary revocations. cutOff is the number of credentials in use that All revokes.
 func (c *credentials) summarise(now time.Time) (cutOff int) {
 	c.prune(now)
@@ -145,7 +145,8 @@ func openShared(ctx context.Context, js jetstream.JetStream, replicas int) (jets
 func sharedSecret(ctx context.Context, kv jetstream.KeyValue, fleet string) ([]byte, error) {
 	e, err := kv.Get(ctx, keySecret+fleet)
 	if err == nil && len(e.Value()) != attemptBytes {
-		err = fmt.Errorf("%s has %d bytes, want %d: delete the key; reports of running workers then no longer count",
+		err = fmt.Errorf("%s has %d bytes, want %d: delete the key (reports from running workers will then no longer "+
+			"count)",
 			e.Key(), len(e.Value()), attemptBytes)
 	}
 	if err != nil {

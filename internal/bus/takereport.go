@@ -22,7 +22,7 @@ func (i *intake) answer(g *gate, m *nats.Msg, a storedReport) {
 		err = m.Respond(data)
 	}
 	if err != nil {
-		i.bus.log.Warn("answer to a report not sent", zap.String("subject", m.Subject), zap.Error(err))
+		i.bus.log.Warn("could not answer a report", zap.String("subject", m.Subject), zap.Error(err))
 	}
 }
 
@@ -41,14 +41,14 @@ type reportRefusal struct {
 	Description string `json:"description"`
 }
 
-// ExitID returns the id of the report that the director writes when a container ended without a report. Workers may not
-// use the ids that ExitID, OffenceID and DiskID return.
+// ExitID returns the id of the director's report about a container that ended without sending a report. Workers must
+// not use the ids returned by ExitID, OffenceID and DiskID.
 func ExitID(worker string) string { return worker + "/exit" }
 
-// OffenceID returns the id of the report that the director writes about an Offence.
+// OffenceID returns the id of the director's report about an Offence.
 func OffenceID(worker string) string { return worker + "/offence" }
 
-// DiskID returns the id of the report that the director writes when an attempt fills the disk.
+// DiskID returns the id of the director's report about an attempt that filled the disk.
 func DiskID(worker string) string { return worker + "/disk" }
 
 func reserved(worker, id string) bool {
@@ -89,7 +89,7 @@ func (r *Reports) check(worker, subject string, data []byte) (id string, err err
 	return id, err
 }
 
-// store appends a report to the stream. Within the stream's duplicate window, the same report is stored once.
+// store appends a report to the stream. A report repeated within the stream's duplicate window is stored only once.
 func (r *Reports) store(ctx context.Context, subject, id string, data []byte) (*jetstream.PubAck, error) {
 	ctx, cancel := context.WithTimeout(ctx, link.StoreTimeout)
 	defer cancel()

@@ -15,11 +15,11 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// consumerName is the name of the director's durable consumer of reports.
+// consumerName is the name of the director's durable report consumer.
 const consumerName = "director"
 
-// Limits on the streams. Reports stay long enough to answer later questions about an attempt. Dead letters should be
-// inspected sooner. Within the duplicate window, the streams reject duplicates of reports that a worker sends from its
+// Limits on the streams. Reports are kept long enough to answer later questions about an attempt, and dead letters for
+// a shorter time. Within the duplicate window, the streams reject duplicates of reports that a worker sends from its
 // spool after an outage. After a longer outage, the director itself recognizes duplicates.
 const (
 	reportsAge       = 30 * 24 * time.Hour
@@ -32,8 +32,8 @@ const (
 	duplicateWindow  = 10 * time.Minute
 )
 
-// streamName adds the fleet to a stream's name, so that several fleets can share a server. Two streams on a server must
-// not have the same subjects, so each fleet also needs a different agent_bus.prefix.
+// streamName adds the fleet to a stream's name, so that several fleets can share a server. Streams on the same server
+// must not have the same subjects, so each fleet also needs a different agent_bus.prefix.
 func (o Options) streamName(base string) string {
 	return base + o.suffix()
 }
@@ -45,14 +45,14 @@ func (o Options) suffix() string {
 	return "_" + o.Fleet
 }
 
-// Streams in the account of reports.
+// Streams in the reports account.
 const (
 	streamReports = "RETAKE_REPORTS"
 	streamDead    = "RETAKE_DEAD"
 )
 
-// streams returns the configurations of the streams in the account of reports. They are not work queues, because
-// messages must stay after the director has read them.
+// streams returns the configurations of the streams in the reports account. They are not work queues, because messages
+// must stay after the director has read them.
 func (b *Bus) streams() []jetstream.StreamConfig {
 	s := b.subjects
 	return []jetstream.StreamConfig{
@@ -83,7 +83,7 @@ func (b *Bus) Ensure(ctx context.Context) error {
 const (
 	ensureTimeout  = 20 * time.Second // limit of Ensure
 	startTimeout   = time.Minute      // limit of waitForServer
-	startRetryWait = time.Second      // pause between two attempts of waitForServer
+	startRetryWait = time.Second      // pause between retries in waitForServer
 )
 
 // ensureAtStart repeats ensure while the server starts or its cluster elects a leader.
@@ -143,7 +143,6 @@ func (b *Bus) NewLease(ctx context.Context, o LeaseOptions) (l *Lease, err error
 	return l, err
 }
 
-// journalOptions returns the options for package journal.
 func (b *Bus) journalOptions() journal.Options {
 	return journal.Options{
 		JS: b.ownJS, Suffix: b.options.suffix(), Subject: b.subjects.Journal(), Fleet: b.options.Fleet,

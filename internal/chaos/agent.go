@@ -39,7 +39,7 @@ func (p part) line() string {
 // aliveEvery is the interval at which an agent records that it is alive.
 const aliveEvery = 100 * time.Millisecond
 
-// RunAgent runs the agent in a checkout, for `chaos agent FOLDER work|check`. It returns the exit code.
+// RunAgent implements `chaos agent DIRECTORY work|check`, which runs in a checkout. It returns the exit code.
 func RunAgent(args []string) int {
 	err := errors.New("usage: chaos agent DIRECTORY work|check (only workers run this)")
 	if len(args) == 2 {
@@ -74,7 +74,7 @@ func runAgent(dir, what string) error {
 	}
 	var p part
 	if err := json.Unmarshal([]byte(m[1]), &p); err != nil {
-		return fmt.Errorf("read the task in the issue's text: %w", err)
+		return fmt.Errorf("parse the task in the issue's text: %w", err)
 	}
 	unlock, alone, err := lockIssue(dir, r.Issue)
 	if err != nil {

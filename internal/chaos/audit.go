@@ -18,7 +18,7 @@ const maxAttempts = 9
 // auditor checks a world's results from outside.
 type auditor struct{ *world }
 
-// audit checks a world after its director has ended. stuck lists the unfinished issues.
+// audit checks a world after its director has exited. stuck lists the unfinished issues.
 func (w auditor) audit(ctx context.Context, t *table, stuck []string) error {
 	runs, err := readRuns(w.runs())
 	if err != nil {
@@ -63,14 +63,14 @@ func (w auditor) auditHost(ctx context.Context, t *table) error {
 		return err
 	}
 	for _, x := range left {
-		t.bad("containers left", x.Task+" "+x.Attempt)
+		t.bad("containers left behind", x.Task+" "+x.Attempt)
 	}
 	networks, err := w.host.Networks(ctx)
 	if err != nil {
 		return err
 	}
 	for _, name := range networks[min(1, len(networks)):] {
-		t.bad("networks too many", name)
+		t.bad("excess networks", name)
 	}
 	return nil
 }
@@ -85,14 +85,14 @@ func attempts(runs []*agentRun) (ids []string) {
 	return ids
 }
 
-// branches maps each pushed branch to the attempt that the issue's file on the branch names.
+// branches maps each pushed branch to the attempt named in the issue's file on that branch.
 func (w auditor) branches() (found map[string]string, err error) {
 	found = map[string]string{}
 	refs, err := testbed.Git(w.github.Bare, "for-each-ref", "--format=%(refname:short)", "refs/heads/retake/")
 	for branch := range strings.FieldsSeq(refs) {
 		text := ""
 		if n := testbed.IssueOfBranch(branch); n != "" {
-			// A branch with unfinished work lacks the file.
+			// The file is missing on a branch with unfinished work.
 			text, _ = testbed.Git(w.github.Bare, "show", branch+":work/"+n+".txt")
 		}
 		found[branch] = strings.TrimSpace(text)
@@ -135,7 +135,7 @@ func (w auditor) auditReports(t *table, i *issue, runs []*agentRun, branches map
 					t.more("reports sent", 1)
 					continue
 				}
-				t.bad("finished work repeated", fmt.Sprintf("%s: %s had finished at %s, then %s began", i.key,
+				t.bad("finished work repeated", fmt.Sprintf("%s: %s had finished at %s, then %s started", i.key,
 					r.attempt, at.Format(time.TimeOnly), later[0].attempt))
 			}
 		case r.asked:
@@ -248,6 +248,6 @@ func (w auditor) auditBudget(t *table, i *issue, runs []*agentRun) {
 	}
 	asked := w.questions(i, w.github.Issue(i.key))
 	for _, q := range asked[min(needed, len(asked)):] {
-		t.bad("questions without need", i.key+": "+titleOf(q.Body))
+		t.bad("unnecessary questions", i.key+": "+titleOf(q.Body))
 	}
 }

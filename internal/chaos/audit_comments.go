@@ -30,7 +30,7 @@ func (w auditor) auditComments(t *table, all []githubtest.Issue, events []github
 			}
 		}
 		given := w.givenUp(i, events)
-		t.more("claims given up", given)
+		t.more("claims abandoned", given)
 		t.more("comments expected", len(markers))
 		t.more("comments present", present)
 		if n := max(present, written-deleted-given) - len(markers); n > 0 {

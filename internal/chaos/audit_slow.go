@@ -39,10 +39,10 @@ func (w auditor) whileSlow(at time.Time) bool {
 // auditSlow finds the living workers that the slow director stopped or suspected.
 func (w auditor) auditSlow(t *table, runs []*agentRun) {
 	for _, r := range w.blamed(runs) {
-		t.bad("living workers stopped", r.issue+" "+r.attempt+", last alive at "+r.alive.Format(time.TimeOnly))
+		t.bad("live workers stopped", r.issue+" "+r.attempt+", last alive at "+r.alive.Format(time.TimeOnly))
 	}
 	for _, x := range w.blamedEarly(runs) {
-		t.bad("living workers stopped", x.Task+" "+x.Attempt+", before its agent began")
+		t.bad("live workers stopped", x.Task+" "+x.Attempt+", before its agent began")
 	}
 	for _, s := range w.suspected {
 		if !w.whileSlow(s.at) {
@@ -52,14 +52,14 @@ func (w auditor) auditSlow(t *table, runs []*agentRun) {
 			return r.issue == s.issue && strings.HasSuffix(r.attempt, fmt.Sprint("-", s.number))
 		})
 		if i < 0 || !w.harmedSince(runs[i]) {
-			t.bad("living workers suspected", fmt.Sprintf("%s, attempt %d at %s", s.issue, s.number,
+			t.bad("live workers suspected", fmt.Sprintf("%s, attempt %d at %s", s.issue, s.number,
 				s.at.Format(time.TimeOnly)))
 		}
 	}
 }
 
-// auditSilent measures the time until the director noticed each silenced worker, and counts late discoveries. A worker
-// that has finished its work is not silent, because its report may already be on its way.
+// auditSilent measures how long the director took to notice each silenced worker, and counts late detections. A worker
+// that has finished its work is not silent, because its report may already be in flight.
 func (w auditor) auditSilent(t *table, runs []*agentRun) {
 	for _, s := range w.silenced {
 		if slices.ContainsFunc(runs, func(r *agentRun) bool { return r.attempt == s.Attempt && !r.finished.IsZero() }) {

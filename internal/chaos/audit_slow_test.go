@@ -82,7 +82,7 @@ func TestSuspected(t *testing.T) {
 		w.issues = []*issue{{key: "a/b#1"}}
 		got := newTable()
 		auditor{w}.auditSlow(got, lines(one(runBegan, "1", "x-1"), one(runFinished, "1", "x-1")))
-		if n := got.count["living workers suspected"]; n != c.want {
+		if n := got.count["live workers suspected"]; n != c.want {
 			t.Errorf("%s: %d, want %d", c.name, n, c.want)
 		}
 	}

@@ -183,7 +183,7 @@ var wrongs = []struct {
 		id := j.github.AddComment(i.key, testbed.Bot, claim)
 		_ = closeIssue(j.t.Context(), j.world, i)
 		j.github.DeleteComment(i.key, testbed.Bot, id)
-	}, "claims given up"},
+	}, "claims abandoned"},
 	{"closed, then claimed twice", func(j judged, i *issue) {
 		_ = closeIssue(j.t.Context(), j.world, i)
 		for range 2 {
@@ -191,13 +191,13 @@ var wrongs = []struct {
 				j.github.AddComment(i.key, testbed.Bot, strings.ReplaceAll(claim, "run_1", "run_2")))
 		}
 	}, "comments extra"},
-	{"closed once, two claims given up", func(j judged, i *issue) {
+	{"closed once, two claims abandoned", func(j judged, i *issue) {
 		_ = closeIssue(j.t.Context(), j.world, i)
 		for _, nonce := range []string{"aaaaaaaa", "bbbbbbbb"} {
 			j.github.DeleteComment(i.key, testbed.Bot,
 				j.github.AddComment(i.key, testbed.Bot, strings.ReplaceAll(claim, "xxxxxxxx", nonce)))
 		}
-	}, "claims given up, comments extra"},
+	}, "claims abandoned, comments extra"},
 	{"closed, and a question deleted", func(j judged, i *issue) {
 		_ = closeIssue(j.t.Context(), j.world, i)
 		j.github.DeleteComment(i.key, testbed.Bot, j.github.AddComment(i.key, testbed.Bot, question))
@@ -285,17 +285,17 @@ var wrongs = []struct {
 	},
 	{
 		"three calls after a limit was stated", func(j judged, i *issue) { j.limited(0, 0, 0); j.works(i) },
-		"calls already in flight (excused), calls during a stated limit",
+		"calls already in flight (excused), calls during a reported limit",
 	},
 	{
 		"a call long after a limit was stated", func(j judged, i *issue) { j.limited(underWay); j.works(i) },
-		"calls during a stated limit",
+		"calls during a reported limit",
 	},
 	{"a call after the limit", func(j judged, i *issue) { j.limited(5 * time.Second); j.works(i) }, ""},
 }
 
 // shown are the columns that the test checks in addition to the bad ones.
-var shown = []string{"asked again (excused)", "claims given up", "calls already in flight (excused)"}
+var shown = []string{"asked again (excused)", "claims abandoned", "calls already in flight (excused)"}
 
 func TestTheAuditorSeesWhatIsWrong(t *testing.T) {
 	for _, c := range wrongs {

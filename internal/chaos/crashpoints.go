@@ -24,10 +24,10 @@ const (
 )
 
 // stimuli lists the actions that make a director reach certain crash points. A row applies to the points whose names
-// contain the field in. Ordinary work reaches all other points.
+// contain its `in` field. Ordinary work reaches all other points.
 var stimuli = []struct {
 	in    string
-	first string // result of the issue's first attempt, as in part.First, or waits
+	first string // part.First of the issue's agent, or waits
 	throw func(context.Context, *world, *rand.Rand) (string, error)
 }{
 	{"/release/", "", onIssue(takeBack)},
@@ -67,9 +67,9 @@ func command(commands ...fsm.OperatorCommand) func(context.Context, *world, *ran
 	}
 }
 
-// openOrphanClaim opens an issue that looks like a claim without an owner.
+// openOrphanClaim opens an issue that looks like an orphan claim.
 func openOrphanClaim(ctx context.Context, w *world, _ *rand.Rand) (string, error) {
-	key := w.github.CreateIssue(repository, testbed.Person, "Not for the agent", "A label by mistake.\n",
+	key := w.github.CreateIssue(repository, testbed.Person, "Not for the agent", "Labelled by mistake.\n",
 		testbed.LabelClaimed)
 	return key, testbed.Pause(ctx, reachedWithin/2)
 }
@@ -82,7 +82,7 @@ func addUnknownWorker(ctx context.Context, w *world, r *rand.Rand) (string, erro
 	}
 	unknown := fmt.Sprintf("z%07d-1", r.IntN(10_000_000))
 	if err := w.host.Leave(ctx, unknown, v.Attempt); err != nil {
-		return v.Attempt + " had ended", nil //nolint:nilerr // the fault came too late
+		return v.Attempt + " had already ended", nil //nolint:nilerr // the fault came too late
 	}
 	return unknown, testbed.Pause(ctx, 5*time.Second)
 }
@@ -121,7 +121,7 @@ func closeReviewed(ctx context.Context, w *world, _ *rand.Rand) (string, error) 
 			return i.key, closeIssue(ctx, w, i)
 		}
 	}
-	return "no pull request waits for a review", testbed.Pause(ctx, 100*time.Millisecond)
+	return "no pull request is waiting for review", testbed.Pause(ctx, 100*time.Millisecond)
 }
 
 // crash kills the director at every crash point, and again at the same point during the recovery.
@@ -150,7 +150,7 @@ func (w *world) crash(ctx context.Context, seed uint64, only string, t *table) e
 	return nil
 }
 
-// often maps each point that ordinary work passes repeatedly to the number of passes to test. The test kills the
+// often lists the points that ordinary work passes repeatedly, with the number of passes to test. The test kills the
 // director once at each of these passes.
 var often = map[string]int{
 	"append/before": 20, "append/after": 20, "github/write/before": 8, "github/write/after": 8,

@@ -36,7 +36,7 @@ func openDisk(dir string) (*disk, error) {
 		return nil, fmt.Errorf("chaos: %w", err)
 	}
 	if err := errors.Join(run("mkfs.ext4", "-q", d.image), d.mount()); err != nil {
-		d.why, d.image = "without a separate file system: "+err.Error(), ""
+		d.why, d.image = "no separate file system: "+err.Error(), ""
 	}
 	return d, nil
 }

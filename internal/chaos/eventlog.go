@@ -17,7 +17,7 @@ type eventLog struct {
 	lines []string
 }
 
-// lastLines is the number of events that are repeated after a failure.
+// lastLines is the number of events printed again after a failure.
 const lastLines = 40
 
 func (l *eventLog) add(format string, args ...any) {

@@ -11,7 +11,8 @@ import (
 	"retake/internal/testbed"
 )
 
-// excuse is the time that a worker needs to report finished work. A worker that ends sooner may not have reported.
+// excuse is the time that a worker needs to report finished work. A worker that ends sooner may not have sent its
+// report.
 const excuse = time.Second
 
 // excused reports whether the report of work that finished at the given time may be missing, because a fault ended the
@@ -45,16 +46,17 @@ func (w auditor) auditLimits(t *table) {
 			t.more("calls already in flight (excused)", 1)
 		default:
 			known, seen = known+1, seen+1
-			t.bad("calls during a stated limit", fmt.Sprintf("%s %s, %v after the limit was stated", r.Method, r.Path,
+			t.bad("calls during a reported limit", fmt.Sprintf("%s %s, %v after the limit was reported", r.Method,
+				r.Path,
 				r.At.Sub(stated).Round(time.Millisecond)))
 		}
 	}
-	t.more("calls during a stated limit", max(0, w.github.Violations()-seen)) // requests that the log no longer holds
+	t.more("calls during a reported limit", max(0, w.github.Violations()-seen)) // requests that the log no longer holds
 }
 
 // askedAgain counts, by attempt, the questions that the director had to repeat because it did not know the first one.
-// That happens if a person deleted the comment, and the director was killed before it recorded the question. The
-// comment's id is then lost, because GitHub's timeline does not identify deleted comments.
+// This happens if a person deletes the comment and the director is killed before it records the question. The comment's
+// id is then lost, because GitHub's timeline does not identify deleted comments.
 func (w auditor) askedAgain(i *issue, asked []githubtest.Comment) map[string]int {
 	n := map[string]int{}
 	events, kills := w.github.Events(i.key), w.director.KilledAt()
@@ -70,8 +72,8 @@ func (w auditor) askedAgain(i *issue, asked []githubtest.Comment) map[string]int
 }
 
 // unknownTo reports whether a person deleted the first comment before the director wrote the second, and the director
-// was killed in between. The director must have been killed within the duration excuse of setting the question's
-// labels. The GitHub stand-in's times have a resolution of one second.
+// was killed in between. The kill must come at most excuse after the director changed the question's labels. The GitHub
+// stand-in's times have a resolution of one second.
 func unknownTo(kills []time.Time, events []githubtest.Event, first, second int64) bool {
 	at := func(event string, comment int64) int {
 		return slices.IndexFunc(events, func(e githubtest.Event) bool {

@@ -17,7 +17,7 @@ import (
 type fault struct {
 	name   string
 	weight int // relative frequency
-	// without returns the reason a world cannot have the fault, or "".
+	// without returns the reason why a world does not support the fault, or "".
 	without func(w *world) string
 	// throw injects the fault, reverts it, and returns a note about its target. It returns an error only if the
 	// test itself cannot continue.
@@ -27,11 +27,11 @@ type fault struct {
 // faults is the table of all faults.
 var faults = []fault{
 	{"director killed", 6, always, killDirector},
-	{"director killed while it starts", 3, always, killStarting},
+	{"director killed while starting", 3, always, killStarting},
 	{"director stopped", 2, always, stopDirector},
 	{"director frozen", 2, always, freezeDirector(time.Second, 9*time.Second)},
-	{"director frozen for long", 1, always, freezeDirector(10*time.Second, time.Minute)},
-	{"director short of processor", 2, always, slowProcessor(1, 5)},
+	{"director frozen for a long time", 1, always, freezeDirector(10*time.Second, time.Minute)},
+	{"director short of CPU", 2, always, slowProcessor(1, 5)},
 	{"second director, same data", 1, always, secondDirector},
 
 	{"director killed, another leads", 3, needsLease, takeOver((*testbed.Process).Kill)},
@@ -56,12 +56,12 @@ var faults = []fault{
 	{"cluster: minority", 6, needsCluster, minority},
 
 	{"GitHub: server errors", 2, always, withWeather(weather{share: 0.5, does: serverError(http.StatusBadGateway)})},
-	{"GitHub: answers are lost", 2, always, withWeather(weather{share: 0.5, does: cut, also: isWrite})},
-	{"GitHub: half answers", 2, always, withWeather(weather{share: 0.4, does: half})},
-	{"GitHub: late answers", 1, always, withWeather(weather{share: 0.4, does: late})},
-	{"GitHub: answers stall", 1, always, withWeather(weather{share: 0.4, does: stall})},
+	{"GitHub: responses lost", 2, always, withWeather(weather{share: 0.5, does: cut, also: isWrite})},
+	{"GitHub: truncated responses", 2, always, withWeather(weather{share: 0.4, does: half})},
+	{"GitHub: late responses", 1, always, withWeather(weather{share: 0.4, does: late})},
+	{"GitHub: stalled responses", 1, always, withWeather(weather{share: 0.4, does: stall})},
 	{"GitHub: false success", 1, always, withWeather(weather{share: 0.4, does: lie, also: isWrite})},
-	{"GitHub: a stated limit", 2, always, stateLimit},
+	{"GitHub: rate limit", 2, always, stateLimit},
 	{
 		"GitHub: one 404", 1, always,
 		withWeather(weather{share: 1, most: 1, does: refuse(http.StatusNotFound, "Not Found"), also: isIssue}),
@@ -80,9 +80,9 @@ var faults = []fault{
 			also: isIssue,
 		}),
 	},
-	{"GitHub: errors, director starts", 1, always, startInBadWeather},
+	{"GitHub: errors at startup", 1, always, startInBadWeather},
 	{
-		"git: a limit", 1, always,
+		"git: rate limit", 1, always,
 		withWeather(weather{
 			share: 1, most: 2,
 			does: refuse(http.StatusForbidden, "You have exceeded a secondary rate limit."), also: isGit,
@@ -94,7 +94,7 @@ var faults = []fault{
 	},
 	{"git: web pages", 1, always, withWeather(weather{share: 1, most: 2, does: page, also: isGit})},
 	{"git: pushes fail", 1, always, failPushes},
-	{"git: answers are lost", 1, always, withWeather(weather{share: 0.5, does: cut, also: isGit})},
+	{"git: responses lost", 1, always, withWeather(weather{share: 0.5, does: cut, also: isGit})},
 
 	{"disk slow", 2, needsDisk, slowDisk(200*time.Millisecond, 5*time.Second)},
 	{"disk full", 2, needsDisk, fillDisk},
@@ -109,9 +109,9 @@ var faults = []fault{
 	{"a person says retry", 1, always, onIssue(sayRetry)},
 	{"a person asks why", 1, always, onIssue(askWhy)},
 	{"a person comments fifty times", 1, always, onIssue(manyComments)},
-	{"a person takes and puts back", 1, always, onIssue(takeAndPutBack)},
+	{"a person requeues a claimed issue", 1, always, onIssue(takeAndPutBack)},
 	{"a person edits the marker", 1, always, onIssue(editMarker)},
-	{"a person asks for more", 1, always, askForMore},
+	{"a person requests more changes", 1, always, askForMore},
 }
 
 func always(*world) string { return "" }
@@ -130,7 +130,7 @@ func needsDocker(w *world) string {
 
 func needsJoined(w *world) string {
 	if w.bus != busJoined {
-		return "the embedded server ends with the director"
+		return "the embedded server stops with the director"
 	}
 	return ""
 }
@@ -191,7 +191,7 @@ func (w *world) victim(ctx context.Context, r *rand.Rand) (v testbed.Worker, ok 
 	return live[r.IntN(len(live))], true
 }
 
-const nobody = "nobody worked"
+const nobody = "no worker was running"
 
 // onWorker returns a throw that calls do for a random worker.
 func onWorker(do func(testbed.Host, context.Context, string) error) func(context.Context, *world,
@@ -203,7 +203,7 @@ func onWorker(do func(testbed.Host, context.Context, string) error) func(context
 		}
 		w.hurt(v.Attempt)
 		if err := do(w.host, ctx, v.Attempt); err != nil {
-			return fmt.Sprintf("%s %s had ended: %v", v.Task, v.Attempt, err), nil
+			return fmt.Sprintf("%s %s had already ended: %v", v.Task, v.Attempt, err), nil
 		}
 		return fmt.Sprintf("%s %s", v.Task, v.Attempt), nil
 	}
@@ -217,7 +217,7 @@ func freezeWorker(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	d := between(r, 500*time.Millisecond, 9*time.Second)
 	w.hurt(v.Attempt)
 	if w.host.Pause(ctx, v.Attempt) != nil {
-		return v.Attempt + " had ended", nil //nolint:nilerr // the fault came too late
+		return v.Attempt + " had already ended", nil //nolint:nilerr // the fault came too late
 	}
 	err := testbed.Pause(ctx, d)
 	_ = w.host.Unpause(context.WithoutCancel(ctx), v.Attempt) // the director may have removed the worker
@@ -232,7 +232,7 @@ func disconnectWorker(ctx context.Context, w *world, r *rand.Rand) (string, erro
 	d := between(r, time.Second, 12*time.Second)
 	w.hurt(v.Attempt)
 	if w.host.Disconnect(ctx, v.Attempt) != nil {
-		return v.Attempt + " had ended", nil //nolint:nilerr // the fault came too late
+		return v.Attempt + " had already ended", nil //nolint:nilerr // the fault came too late
 	}
 	err := testbed.Pause(ctx, d)
 	_ = w.host.Reconnect(context.WithoutCancel(ctx), v.Attempt) // the director may have removed the worker
@@ -296,12 +296,12 @@ func startInBadWeather(ctx context.Context, w *world, r *rand.Rand) (string, err
 	}
 	err := testbed.Pause(ctx, between(r, 2*time.Second, 5*time.Second))
 	if state, ended := w.director.EndedItself(); ended {
-		return fmt.Sprintf("the director ended with code %d", state.ExitCode()), err
+		return fmt.Sprintf("the director exited with code %d", state.ExitCode()), err
 	}
 	return "", err
 }
 
-// stateLimit makes GitHub ask for a pause of a few seconds.
+// stateLimit makes GitHub report a rate limit of a few seconds.
 func stateLimit(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	d := between(r, time.Second, 6*time.Second).Round(time.Second)
 	status := []int{http.StatusForbidden, http.StatusTooManyRequests}[r.IntN(2)]

@@ -181,5 +181,5 @@ func minority(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	for _, s := range dead {
 		err = orNot(err, s.Start)
 	}
-	return fmt.Sprintf("only server %d lives for %v", lives, d.Round(time.Millisecond)), err
+	return fmt.Sprintf("only server %d running for %v", lives, d.Round(time.Millisecond)), err
 }

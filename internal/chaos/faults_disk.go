@@ -19,8 +19,8 @@ import (
 
 func needsDisk(w *world) string { return w.disk.why }
 
-// fillDisk keeps the disk full for a while. A joined NATS server is on the same disk and does not write again
-// until it is restarted. So fillDisk restarts it, as an operator would.
+// fillDisk keeps the disk full for a while. A joined NATS server uses the same disk and stops writing until it is
+// restarted, so fillDisk restarts it, as an operator would.
 func fillDisk(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	d := between(r, 2*time.Second, 8*time.Second)
 	filler := filepath.Join(w.disk.dir, "filler")
@@ -78,7 +78,7 @@ func readOnly(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 		w.director.Kill()
 		err = errors.Join(err, w.director.Start())
 	}
-	return fmt.Sprintf("for %v, director started in that time: %v", d.Round(time.Millisecond), starts), err
+	return fmt.Sprintf("for %v; director restarted during this time: %v", d.Round(time.Millisecond), starts), err
 }
 
 // From <uapi/linux/fs.h> and ext4. The file system stops at once, without flushing its journal.
@@ -130,7 +130,7 @@ func (d *disk) shutdown() error {
 	}
 	defer func() { _ = f.Close() }()
 	if err := unix.IoctlSetPointerInt(int(f.Fd()), ioctlShutdown, shutdownNoFlush); err != nil {
-		return fmt.Errorf("chaos: stop the file system of %s: %w", d.dir, err)
+		return fmt.Errorf("chaos: shut down the file system at %s: %w", d.dir, err)
 	}
 	return nil
 }

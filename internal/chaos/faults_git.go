@@ -37,7 +37,7 @@ func stall(p *proxy, w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(out.Body.Bytes())
 }
 
-// failPushes makes every push fail for a while. The director retries with growing pauses.
+// failPushes makes every push fail for a while. The director retries with increasing delays.
 func failPushes(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	before := w.proxy.hits()
 	w.proxy.set(&weather{share: 1, does: serverError(http.StatusInternalServerError), also: isPush}, r.Uint64())

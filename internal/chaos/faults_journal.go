@@ -24,7 +24,7 @@ const rebuilds = "journal.on_damage=rebuild"
 
 func needsRebuild(w *world) string {
 	if !w.rebuilds {
-		return "this version of the director does not know " + rebuilds
+		return "this version of the director does not support " + rebuilds
 	}
 	return ""
 }
@@ -35,7 +35,7 @@ var damages = []struct {
 	name string
 	do   func(stream, block string, r *rand.Rand) error
 }{
-	{"a byte flipped", func(_, block string, r *rand.Rand) error {
+	{"byte flipped", func(_, block string, r *rand.Rand) error {
 		return change(block, func(data []byte) []byte { data[r.IntN(len(data))] ^= 0x55; return data })
 	}},
 	{"4 KiB zeroed", func(_, block string, r *rand.Rand) error {
@@ -45,11 +45,11 @@ var damages = []struct {
 			return data
 		})
 	}},
-	{"end cut off", func(_, block string, r *rand.Rand) error {
+	{"tail cut off", func(_, block string, r *rand.Rand) error {
 		return change(block, func(data []byte) []byte { return data[:r.IntN(len(data))] })
 	}},
-	{"a block gone", func(_, block string, _ *rand.Rand) error { return os.Remove(block) }},
-	{"the index garbage", func(stream, _ string, r *rand.Rand) error {
+	{"block removed", func(_, block string, _ *rand.Rand) error { return os.Remove(block) }},
+	{"index overwritten with garbage", func(stream, _ string, r *rand.Rand) error {
 		return change(filepath.Join(stream, "msgs", "index.db"), func(data []byte) []byte {
 			for i := range data {
 				data[i] = byte(r.UintN(256))
@@ -57,7 +57,7 @@ var damages = []struct {
 			return data
 		})
 	}},
-	{"the stream gone", func(stream, _ string, _ *rand.Rand) error { return os.RemoveAll(stream) }},
+	{"stream removed", func(stream, _ string, _ *rand.Rand) error { return os.RemoveAll(stream) }},
 }
 
 func change(file string, how func([]byte) []byte) error {
@@ -71,8 +71,8 @@ func change(file string, how func([]byte) []byte) error {
 	return os.WriteFile(file, how(data), 0o600)
 }
 
-// damageJournal kills the director, damages the journal's files and starts it again. Its configuration lets it rebuild
-// a damaged journal.
+// damageJournal kills the director, damages the journal's files and restarts the director, which is configured to
+// rebuild a damaged journal.
 func damageJournal(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	_, _ = w.victim(ctx, r)
 	w.director.Kill()
@@ -85,7 +85,7 @@ func damageJournal(ctx context.Context, w *world, r *rand.Rand) (string, error) 
 	}
 	d := damages[r.IntN(len(damages))]
 	if block == "" {
-		d.name = "there is none" // the server was just wiped
+		d.name = "no journal to damage" // the server was just wiped
 	} else {
 		err = d.do(stream, block, r)
 	}
@@ -103,7 +103,7 @@ func wipeNATS(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	return "", orNot(err, w.nats.Start)
 }
 
-// journalFiles finds the directory of the journal's stream, and the stream's last block, or "".
+// journalFiles returns the journal stream's directory and last block. Both are empty if there is no block.
 func (w *world) journalFiles() (stream, block string, err error) {
 	err = filepath.WalkDir(w.disk.dir, func(path string, _ fs.DirEntry, err error) error {
 		if err == nil && strings.HasSuffix(path, ".blk") && strings.Contains(path, "JOURNAL") &&

@@ -32,19 +32,19 @@ func (w *world) claimed(ctx context.Context, r *rand.Rand) (found *issue) {
 	return found
 }
 
-// onIssue returns a throw in which a person acts on an issue that an agent works on.
+// onIssue returns a throw in which a person acts on an issue while an agent works on it.
 func onIssue(do func(ctx context.Context, w *world, i *issue) error,
 ) func(context.Context, *world, *rand.Rand) (string, error) {
 	return func(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 		i := w.claimed(ctx, r)
 		if i == nil {
-			return "no issue is running", nil
+			return "no task is running", nil
 		}
 		return i.key, do(ctx, w, i)
 	}
 }
 
-// acted records that a person has restarted the work. gone means that the person has withdrawn the work.
+// acted records that a person has restarted the work, or withdrawn it if gone is set.
 func (w *world) acted(i *issue, gone bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -65,7 +65,7 @@ func takeBack(_ context.Context, w *world, i *issue) error {
 }
 
 func reopenIssue(ctx context.Context, w *world, i *issue) error {
-	w.acted(i, true) // the director may have delivered already, and then only a person can restart the work
+	w.acted(i, true) // if the director has already delivered, only a person can restart the work
 	w.github.SetState(i.key, testbed.Person, "closed")
 	err := testbed.Pause(ctx, 2*time.Second)
 	w.github.SetState(i.key, testbed.Person, "open")
@@ -129,7 +129,7 @@ func askForMore(_ context.Context, w *world, r *rand.Rand) (string, error) {
 		}
 	}
 	if len(done) == 0 {
-		return "no pull request waits for a review", nil
+		return "no pull request is waiting for review", nil
 	}
 	i := done[r.IntN(len(done))]
 	w.acted(i, false)

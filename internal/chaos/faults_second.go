@@ -12,7 +12,7 @@ import (
 	"retake/internal/testbed"
 )
 
-// lease is director.lease_seconds in worlds where another director may stand by.
+// lease is director.lease_seconds in worlds where another director can stand by.
 const lease = 3 * time.Second
 
 func (w *world) shared() string        { return filepath.Join(w.disk.dir, "shared") }
@@ -22,14 +22,14 @@ func (w *world) standbyConfig() string { return filepath.Join(w.dir, "standby.to
 func needsLease(w *world) string {
 	switch {
 	case w.bus != busJoined:
-		return "an embedded bus has only one director"
+		return "an embedded bus supports only one director"
 	case !w.leases:
-		return "this version of the director does not know director.lease_seconds"
+		return "this version of the director does not support director.lease_seconds"
 	}
 	return ""
 }
 
-// secondDirector starts another director on the same data, which must exit without working.
+// secondDirector starts another director on the same data, which must exit without doing any work.
 func secondDirector(ctx context.Context, w *world, _ *rand.Rand) (string, error) {
 	second := w.newDirector("second", w.config())
 	if err := second.Start(); err != nil {
@@ -70,8 +70,8 @@ func takeOver(end func(*testbed.Process)) func(context.Context, *world, *rand.Ra
 			return h.Phase
 		}
 		if testbed.Await(ctx, 30*time.Second, "", func() bool { return phase() == phaseStandby }) != nil {
-			w.found("takeovers late", "the second director does not stand by: its phase is %q", phase())
-			return "no second director stands by", ctx.Err()
+			w.found("late takeovers", "the second director is not standing by: its phase is %q", phase())
+			return "no second director is standing by", ctx.Err()
 		}
 		_, _ = w.victim(ctx, r)
 		began := time.Now()
@@ -80,7 +80,7 @@ func takeOver(end func(*testbed.Process)) func(context.Context, *world, *rand.Ra
 		late := testbed.Await(ctx, 20*lease, "", leads) != nil
 		took := time.Since(began)
 		if late || took > 2*lease+time.Second {
-			w.found("takeovers late", "after %v", took.Round(time.Millisecond))
+			w.found("late takeovers", "after %v", took.Round(time.Millisecond))
 		}
 		err = testbed.Pause(ctx, between(r, 0, 4*time.Second))
 		w.director.Signal(syscall.SIGCONT) // a frozen director must notice that it has lost the lease

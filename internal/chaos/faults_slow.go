@@ -29,9 +29,9 @@ const (
 	slowTime   = 16 * time.Second // duration of a slow disk or processor
 	longWork   = 25.0             // seconds of work, so that agents outlive the fault
 	occupied   = 4                // running workers before the fault
-	occupyTime = 10 * time.Second // maximum time until these workers run
+	occupyTime = 10 * time.Second // maximum wait until these workers run
 	starting   = 3                // further workers, which start during the fault
-	noticeTime = 2 * time.Second  // time after a TTL until an idle machine has noticed a silent worker
+	noticeTime = 2 * time.Second  // maximum time after a TTL until an idle machine notices a silent worker
 	blameTime  = 3 * time.Second  // time after a slow period in which the director may still wrongly stop a worker
 )
 
@@ -39,7 +39,7 @@ const (
 // shortly afterwards.
 type slow struct{ from, to time.Time }
 
-// occupy opens issues with long work, and waits for a while until several workers run.
+// occupy opens issues with long work, and waits up to occupyTime for several workers to be running.
 func occupy(ctx context.Context, w *world, r *rand.Rand) {
 	for range occupied - len(w.live(ctx)) {
 		openPart(w, r, part{Seconds: longWork})
@@ -131,18 +131,17 @@ func slowDisk(least, most time.Duration) throw {
 	}
 }
 
-// slowProcessor uses a control group's quota to give the director a share of a processor, in per cent. Without
-// permission for that, it repeatedly stops and continues the director instead. The director's own figures do not show
-// these stops.
+// slowProcessor limits the director to a share of a processor, in per cent, with a control group's quota. Without
+// permission for that, it repeatedly suspends and resumes the director, which the director's own figures do not show.
 func slowProcessor(least, most int) throw {
 	return func(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 		share, period := least+r.IntN(most-least+1), between(r, 100*time.Millisecond, time.Second)
 		occupy(ctx, w, r)
-		note := fmt.Sprintf("%d %% of each %v", share, period.Round(time.Millisecond))
+		note := fmt.Sprintf("%d%% of a CPU in each %v", share, period.Round(time.Millisecond))
 		lift, err := limit(w.director.PID(), share, period)
 		if err != nil {
 			runs := max(time.Millisecond, period*time.Duration(share)/100)
-			return note + " by signals: " + err.Error(), whileSlow(ctx, w, r, func() error {
+			return note + " , limited by signals: " + err.Error(), whileSlow(ctx, w, r, func() error {
 				w.director.Signal(syscall.SIGSTOP)
 				_ = testbed.Pause(ctx, period-runs)
 				w.director.Signal(syscall.SIGCONT)
@@ -150,19 +149,19 @@ func slowProcessor(least, most int) throw {
 			})
 		}
 		err = whileSlow(ctx, w, r, func() error { return testbed.Pause(ctx, time.Second) })
-		return note + " by a quota", errors.Join(err, lift())
+		return note + " , limited by quota", errors.Join(err, lift())
 	}
 }
 
 // sweep lists the faults of Options.Sweep.
 var sweep = []fault{
-	{"each sync 0.2 s", 1, needsDisk, slowDisk(200*time.Millisecond, 200*time.Millisecond)},
-	{"each sync 1 s", 1, needsDisk, slowDisk(time.Second, time.Second)},
-	{"each sync 2 s", 1, needsDisk, slowDisk(2*time.Second, 2*time.Second)},
-	{"each sync 5 s", 1, needsDisk, slowDisk(5*time.Second, 5*time.Second)},
-	{"5 % of a processor", 1, always, slowProcessor(5, 5)},
-	{"2 % of a processor", 1, always, slowProcessor(2, 2)},
-	{"1 % of a processor", 1, always, slowProcessor(1, 1)},
+	{"disk syncs take 0.2 s", 1, needsDisk, slowDisk(200*time.Millisecond, 200*time.Millisecond)},
+	{"disk syncs take 1 s", 1, needsDisk, slowDisk(time.Second, time.Second)},
+	{"disk syncs take 2 s", 1, needsDisk, slowDisk(2*time.Second, 2*time.Second)},
+	{"disk syncs take 5 s", 1, needsDisk, slowDisk(5*time.Second, 5*time.Second)},
+	{"5% of a CPU", 1, always, slowProcessor(5, 5)},
+	{"2% of a CPU", 1, always, slowProcessor(2, 2)},
+	{"1% of a CPU", 1, always, slowProcessor(1, 1)},
 	{"director frozen for 1 s", 1, always, freezeDirector(time.Second, time.Second)},
 	{"director frozen for 5 s", 1, always, freezeDirector(5*time.Second, 5*time.Second)},
 	{"director frozen for 15 s", 1, always, freezeDirector(15*time.Second, 15*time.Second)},
@@ -177,8 +176,8 @@ type silent struct {
 	within time.Duration // maximum time after the TTL until the director notices it: noticeTime on an idle machine
 }
 
-// silenceWorker stops a worker permanently, and waits until the director must have noticed. It first waits for two TTLs
-// after the last slow period, in which the director excuses silence.
+// silenceWorker stops a worker permanently, and waits until the director should have noticed. It first waits until two
+// TTLs after the last slow period, because the director excuses silence until then.
 func silenceWorker(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	w.mu.Lock()
 	excused := time.Duration(0)
@@ -196,7 +195,7 @@ func silenceWorker(ctx context.Context, w *world, r *rand.Rand) (string, error) 
 	}
 	w.hurt(v.Attempt)
 	if err := w.host.Pause(ctx, v.Attempt); err != nil {
-		return v.Attempt + " had ended", nil //nolint:nilerr // the fault came too late
+		return v.Attempt + " had already ended", nil //nolint:nilerr // the fault came too late
 	}
 	s := silent{v, time.Now(), patience.For(noticeTime)}
 	err := testbed.Pause(ctx, w.ttl)

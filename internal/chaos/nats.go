@@ -27,7 +27,7 @@ const (
 	busJoined   = "joined"
 )
 
-// nats is a NATS server to join, in a separate process.
+// nats is a NATS server, or a cluster of them, for the director to join.
 type nats struct {
 	*testbed.Process
 	keys  string // output directory of `director bus init`
@@ -82,7 +82,7 @@ func (n *nats) listens() bool {
 	return err == nil && c.Close() == nil
 }
 
-// settings returns the section [agent_bus]. Containers reach the server at their gateway.
+// settings returns the contents of the [agent_bus] section. Containers reach the server through their gateway.
 func (n *nats) settings() string {
 	if n.servers != nil {
 		return fmt.Sprintf("url = %q\nreplicas = %d\ncredentials = %q\n", n.urls(), len(n.hosts),
@@ -102,8 +102,8 @@ func (n *nats) urls() string {
 	return strings.Join(urls, ",")
 }
 
-// freePort returns a port that stays free while the server is down. The port is below the ranges that Linux uses for
-// outgoing connections and that directors choose from.
+// freePort returns a port that stays free while the server is down. It is below the port ranges used by Linux for
+// outgoing connections and by directors.
 func freePort() (int, error) {
 	var failed error
 	for range 20 {
@@ -117,7 +117,7 @@ func freePort() (int, error) {
 	return 0, fmt.Errorf("chaos: %w", failed)
 }
 
-// RunNATS runs the server for `chaos nats CONFIG`. It returns the exit code.
+// RunNATS implements `chaos nats CONFIG` and returns the exit code.
 func RunNATS(args []string) int {
 	if len(args) != 1 {
 		fmt.Fprintln(os.Stderr, "usage: chaos nats CONFIG (only chaos runs this)")

@@ -37,10 +37,10 @@ func (w *world) open(r *rand.Rand) *issue {
 	return w.openAs(r, first)
 }
 
-// waits is the result of a first attempt that asks a question. People answer only after the reminder.
+// waits is like the outcome "asks", but people answer the question only after the reminder.
 const waits = "asks, and waits"
 
-// openAs opens an issue with the given result of its first attempt.
+// openAs opens an issue with the given outcome of its first attempt.
 func (w *world) openAs(r *rand.Rand, first string) *issue {
 	return openPart(w, r, part{Seconds: 1 + 3*r.Float64(), First: first})
 }
@@ -67,12 +67,12 @@ func (w *world) all() []*issue {
 	return slices.Clone(w.issues)
 }
 
-// ended returns "" if an issue is finished, or else the missing step.
+// ended returns "" if an issue is finished, or else the missing step or unwanted label.
 func (w *world) ended(i *issue, all []githubtest.Issue) (why string) {
 	now := w.github.Issue(i.key)
 	for _, l := range []string{testbed.LabelTask, testbed.LabelClaimed, testbed.LabelBlocked} {
 		if slices.Contains(now.Labels, l) && (l != testbed.LabelTask || !i.gone) {
-			return "the issue has the label " + l
+			return "the issue still has the label " + l
 		}
 	}
 	delivered := testbed.Pulls(all, i.key)
@@ -84,12 +84,12 @@ func (w *world) ended(i *issue, all []githubtest.Issue) (why string) {
 	case i.merges && !slices.ContainsFunc(delivered, func(p githubtest.Issue) bool { return p.MergedBy != "" }):
 		return "the pull request is not merged"
 	case i.merges && slices.Contains(now.Labels, testbed.LabelReview):
-		return "the issue was merged and has the label " + testbed.LabelReview
+		return "the work was merged, but the issue still has the label " + testbed.LabelReview
 	}
 	return ""
 }
 
-// unended lists the unfinished issues, each with the missing step.
+// unended lists the unfinished issues, each with the reason from ended.
 func (w *world) unended() (missing []string) {
 	all := w.github.Issues(repository)
 	for _, i := range w.all() {
@@ -103,7 +103,7 @@ func (w *world) unended() (missing []string) {
 // mostAnswers is the maximum number of questions that people answer on one issue.
 const mostAnswers = 6
 
-// attend plays the people until ctx is done. They answer questions and merge pull requests.
+// attend simulates people who answer questions and merge pull requests, until ctx is done.
 func (w *world) attend(ctx context.Context) {
 	for testbed.Pause(ctx, 500*time.Millisecond) == nil {
 		all := w.github.Issues(repository)
@@ -118,7 +118,7 @@ func (w *world) attend(ctx context.Context) {
 				if i.merges && p.State == "open" && p.MergedBy == "" &&
 					slices.Contains(now.Labels, testbed.LabelReview) {
 					if err := w.github.Merge(p.Key, testbed.Person); err != nil {
-						w.log.add("%s: %s cannot be merged: %v", i.key, p.Key, err)
+						w.log.add("%s: could not merge %s: %v", i.key, p.Key, err)
 					}
 				}
 			}
@@ -126,7 +126,7 @@ func (w *world) attend(ctx context.Context) {
 	}
 }
 
-// isReminded reports whether the director has repeated a waiting question.
+// isReminded reports whether the director has repeated an unanswered question.
 func isReminded(now githubtest.Issue) bool {
 	return slices.ContainsFunc(now.Comments, func(c githubtest.Comment) bool {
 		return c.Author == testbed.Bot && strings.HasPrefix(c.Body, testbed.MarkReminder)
@@ -150,7 +150,7 @@ func (w *world) answer(i *issue, now githubtest.Issue) {
 	w.mu.Unlock()
 	if i.deletes {
 		if err := w.deleteComment(latest.ID); err != nil {
-			w.log.add("%s: cannot delete the question: %v", i.key, err)
+			w.log.add("%s: could not delete the question: %v", i.key, err)
 		}
 	}
 	w.github.AddComment(i.key, testbed.Person, "/agent retry continue")

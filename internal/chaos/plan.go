@@ -12,7 +12,7 @@ import (
 	"retake/internal/testbed"
 )
 
-// kind is the runtime and the bus of a world, and its workers' heartbeat TTL.
+// kind combines a world's runtime, bus and heartbeat TTL.
 type kind struct {
 	runtime, bus string
 	ttl          time.Duration
@@ -61,7 +61,7 @@ func (o Options) ttls() (ttls []time.Duration, err error) {
 	for text := range strings.SplitSeq(o.TTL, ",") {
 		seconds, err := strconv.ParseFloat(text, 64)
 		if err != nil || seconds < 1 || seconds > 100 { // the watchdog of these worlds ends workers after 120 s
-			return nil, fmt.Errorf("chaos: TTL %q: want seconds from 1 to 100", text)
+			return nil, fmt.Errorf("chaos: TTL %q: want 1 to 100 seconds", text)
 		}
 		ttls = append(ttls, time.Duration(seconds*float64(time.Second)))
 	}
@@ -80,16 +80,17 @@ func (o Options) kinds(ctx context.Context) (kinds []kind, err error) {
 		buses = strings.Split(o.Bus, ",")
 	}
 	if runtimes == nil || slices.ContainsFunc(buses, func(b string) bool { return !slices.Contains(known, b) }) {
-		return nil, fmt.Errorf("chaos: runtime %q, bus %q: want docker or processes, embedded, joined or cluster",
+		return nil, fmt.Errorf("chaos: runtime %q, bus %q: want runtime docker or processes, and bus embedded, "+
+			"joined or cluster",
 			o.Runtime, o.Bus)
 	}
 	if e, err := testbed.OpenDocker(ctx, "chaos"); err == nil {
 		_ = e.Close()
 	} else if o.Runtime == "docker" {
-		return nil, fmt.Errorf("chaos: no Docker engine answers: %w", err)
+		return nil, fmt.Errorf("chaos: cannot reach a Docker engine: %w", err)
 	} else {
 		runtimes = []string{testbed.RuntimeProcess}
-		fmt.Fprintf(o.Out, "skipped workers in containers, because no Docker engine answers: %v\n", err)
+		fmt.Fprintf(o.Out, "skipped workers in containers, because no Docker engine is reachable: %v\n", err)
 	}
 	for _, r := range runtimes {
 		for _, b := range buses {
@@ -104,7 +105,7 @@ func (o Options) kinds(ctx context.Context) (kinds []kind, err error) {
 		}
 	}
 	if kinds == nil {
-		return nil, errors.New("chaos: containers cannot reach a cluster: want RUNTIME=processes")
+		return nil, errors.New("chaos: containers cannot reach a cluster: use RUNTIME=processes")
 	}
 	return kinds, nil
 }

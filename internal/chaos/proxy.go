@@ -26,8 +26,8 @@ type proxy struct {
 	mu     sync.Mutex
 	now    *weather
 	chance *rand.Rand
-	hit    int // number of all disturbed requests
-	hitNow int // number of requests that this weather has disturbed
+	hit    int // number of disturbed requests in total
+	hitNow int // number of requests disturbed by the current weather
 }
 
 func (p *proxy) set(w *weather, seed uint64) {

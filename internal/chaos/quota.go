@@ -13,7 +13,7 @@ import (
 	"retake/internal/sys/cgroup"
 )
 
-// quotas lists the files that limit processor time, in versions 2 and 1 of control groups.
+// quotas lists the files that limit processor time in control groups v2 and v1.
 var quotas = []struct {
 	cgroup.Hierarchy
 	limit func(group string, runs, period time.Duration) error
@@ -47,8 +47,8 @@ func write(group, file, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// limit moves a process into a control group with a share of a processor, in per cent. The group also contains the
-// process's later children. lift moves all of them back.
+// limit moves a process into a control group that restricts it to a share of a processor, in per cent. The process's
+// later children join the group as well. lift moves all of them back.
 func limit(pid, share int, period time.Duration) (lift func() error, err error) {
 	runs := max(time.Millisecond, period*time.Duration(share)/100)
 	for _, q := range quotas {

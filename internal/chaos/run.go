@@ -19,14 +19,14 @@ import (
 type Options struct {
 	Rounds  int
 	Seed    uint64 // 0 means a new seed
-	Runtime string // docker or processes; by default both in turn, if an engine answers
+	Runtime string // docker or processes; by default both in turn, if Docker is available
 	// Bus lists kinds of bus: embedded, joined, cluster. Each kind gets at least one world. By default, all kinds take
 	// turns.
 	Bus string
 	// TTL lists heartbeat TTLs in seconds. All rounds run with each of them. The default is shortestTTL.
 	TTL  string
 	Only string // selects faults by parts of their names: "disk,power" keeps only these, "!disk,!power" drops them
-	// Sweep injects each fault that slows the director down, each in Rounds rounds, instead of random faults.
+	// Sweep injects every fault in sweep, for Rounds rounds each, instead of random faults.
 	Sweep bool
 	// Crash kills the director at every crash point instead of running rounds. Director must be built with the tag
 	// crashpoints.
@@ -44,10 +44,10 @@ const roundsPerWorld = 40
 const (
 	roundTime    = 9 * time.Second  // minimum time from one fault to the next
 	recoverTime  = 2 * time.Minute  // maximum time for the director to recover from a fault
-	stallTime    = 2 * time.Minute  // maximum time without activity at the end, while issues are unfinished
-	quietTime    = 3 * time.Second  // time without a change on GitHub after which a world has ended
+	stallTime    = 2 * time.Minute  // maximum inactivity at the end, while issues are unfinished
+	quietTime    = 3 * time.Second  // inactivity that ends a world without unfinished issues
 	openIssues   = 6                // maximum number of open issues
-	worldEndTime = 15 * time.Minute // maximum time for a whole world to end
+	worldEndTime = 15 * time.Minute // maximum time after the last fault for all issues to finish
 )
 
 // Run runs the rounds and prints the table. ok reports whether every bad column is zero. An error means that the test
@@ -124,7 +124,7 @@ func (o Options) world(ctx context.Context, k kind, n uint64, rounds int, log *e
 	}()
 	possible := possible(w, o)
 	if len(possible) == 0 && !o.Crash {
-		return nil, fmt.Errorf("chaos: no possible fault has %q in its name", o.Only)
+		return nil, fmt.Errorf("chaos: no applicable fault matches %q", o.Only)
 	}
 	log.add("the director is healthy")
 	attending, stop := context.WithCancel(ctx)
@@ -152,14 +152,14 @@ func (o Options) world(ctx context.Context, k kind, n uint64, rounds int, log *e
 			return t, err
 		}
 	}
-	log.add("no more faults; waiting for the end of %d issues", len(w.unended()))
+	log.add("no more faults; waiting for %d issues to finish", len(w.unended()))
 	stuck, err := w.awaitEnd(ctx)
 	if err != nil {
 		return t, err
 	}
 	t.after = append(t.after, w.director.RSS())
 	if len(t.before) > 0 && t.after[0] > t.before[0]+grown {
-		t.bad("director's memory grown", fmt.Sprintf("from %d to %d MiB", t.before[0], t.after[0]))
+		t.bad("director memory grew", fmt.Sprintf("from %d to %d MiB", t.before[0], t.after[0]))
 	}
 	stop()
 	people.Wait()
@@ -167,12 +167,12 @@ func (o Options) world(ctx context.Context, k kind, n uint64, rounds int, log *e
 		return t, err
 	}
 	if err := w.director.Stop(); err != nil {
-		t.bad("director did not end when asked", err.Error())
+		t.bad("director did not stop when asked", err.Error())
 	}
 	return t, auditor{w}.audit(ctx, t, stuck)
 }
 
-// possible returns the faults that this world can have. It prints the reasons for skipping others.
+// possible returns the selected faults that this world supports, and prints why it skips any others.
 func possible(w *world, o Options) (rows []fault) {
 	if o.Crash {
 		return nil
@@ -194,7 +194,7 @@ func possible(w *world, o Options) (rows []fault) {
 	return rows
 }
 
-// wanted reports whether only, in the form of Options.Only, selects a name.
+// wanted reports whether only, in the syntax of Options.Only, selects a name.
 func wanted(name, only string) bool {
 	chosen, some := false, false
 	for word := range strings.SplitSeq(only, ",") {
@@ -222,7 +222,7 @@ func choose(r *rand.Rand, rows []fault) fault {
 			return f
 		}
 	}
-	panic("chaos: weights")
+	panic("chaos: no fault chosen")
 }
 
 // round opens an issue, injects a fault, and waits until the director works again.
@@ -251,18 +251,19 @@ func (w *world) round(ctx context.Context, r *rand.Rand, n int, rows []fault, t 
 	}
 	took := time.Since(thrown)
 	t.took(f.name, took)
-	w.log.add("round %d: %s (%s) works again after %.1f s with %d open issues", n+1, f.name, note, took.Seconds(),
+	w.log.add("round %d: %s (%s): recovered after %.1f s with %d open issues", n+1, f.name, note, took.Seconds(),
 		len(w.unended()))
 	return testbed.Pause(ctx, roundTime-time.Since(began))
 }
 
-// recovered waits until the director is healthy and active. It returns "" or, after recoverTime, the missing condition.
+// recovered waits until the director is healthy and active, and returns "". After recoverTime, it returns the unmet
+// condition instead.
 func (w *world) recovered(ctx context.Context) (why string) {
 	before := w.activity()
 	err := testbed.Await(ctx, recoverTime, "", func() bool {
 		if state, ended := w.director.EndedItself(); ended {
 			why = fmt.Sprintf("the director exited unexpectedly with code %d", state.ExitCode())
-			w.found("director ended unexpectedly", "with code %d", state.ExitCode())
+			w.found("director exited unexpectedly", "with code %d", state.ExitCode())
 			_ = w.director.Start()
 			return false
 		}
@@ -270,7 +271,7 @@ func (w *world) recovered(ctx context.Context) (why string) {
 			why = err.Error()
 			return false
 		}
-		if why = "the director is healthy, but has had no events"; w.activity() == before && len(w.unended()) > 0 {
+		if why = "the director is healthy but inactive"; w.activity() == before && len(w.unended()) > 0 {
 			return false
 		}
 		return true

@@ -35,7 +35,7 @@ type runLine struct {
 // runsFile is the name of the file in which all agents of a world record their runs.
 const runsFile = "runs.jsonl"
 
-// write appends a line to the file in a single write, so that lines of several agents do not mix.
+// write appends a line to the file in a single write, so that lines from several agents do not interleave.
 func (r runLine) write(dir, what string) error {
 	r.At, r.What = time.Now().UTC(), what
 	data, err := json.Marshal(r)
@@ -59,7 +59,7 @@ type agentRun struct {
 	overlaps              bool // another agent of its issue was alive when it began
 }
 
-// readRuns reads the agents' file. It returns the runs in the order in which they began.
+// readRuns returns the runs recorded in the agents' file, in the order in which they began.
 func readRuns(dir string) (runs []*agentRun, err error) {
 	data, err := os.ReadFile(filepath.Join(dir, runsFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -71,7 +71,7 @@ func readRuns(dir string) (runs []*agentRun, err error) {
 	for text := range bytes.Lines(data) {
 		var l runLine
 		if err := json.Unmarshal(text, &l); err != nil {
-			return nil, fmt.Errorf("chaos: read the agents' file: %q: %w", text, err)
+			return nil, fmt.Errorf("chaos: parse the agents' file: %q: %w", text, err)
 		}
 		runs = l.addTo(runs)
 	}

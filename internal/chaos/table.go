@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// columns are the columns of the table in order. Bad columns must be zero.
+// columns lists the table's columns in order. Bad columns must be zero.
 var columns = []struct {
 	name string
 	bad  bool
@@ -23,7 +23,7 @@ var columns = []struct {
 	{"doubled", true},
 	{"comments expected", false},
 	{"comments present", false},
-	{"claims given up", false},
+	{"claims abandoned", false},
 	{"comments extra", true},
 	{"labels expected", false},
 	{"labels present", false},
@@ -35,21 +35,21 @@ var columns = []struct {
 	{"attempts overlapping", true},
 	{"attempts run twice", true},
 	{"finished work repeated", true},
-	{"living workers suspected", false}, // not bad, because a busy machine may also silence the worker
-	{"living workers stopped", true},
+	{"live workers suspected", false}, // not bad, because a busy machine may also silence the worker
+	{"live workers stopped", true},
 	{"silent workers noticed late", true},
-	{"containers left", true},
-	{"networks too many", true},
+	{"containers left behind", true},
+	{"excess networks", true},
 	{"budget overruns", true},
 	{"calls already in flight (excused)", false}, // requests that were already in flight when GitHub's limit began
-	{"calls during a stated limit", true},
+	{"calls during a reported limit", true},
 	{"second directors running", true},
-	{"takeovers late", true},
+	{"late takeovers", true},
 	{"not recovered within 2 minutes", true},
-	{"director did not end when asked", true},
-	{"director's memory grown", true},
-	{"director ended unexpectedly", false}, // harmless during a start, because a supervisor would restart the director
-	{"questions without need", false},
+	{"director did not stop when asked", true},
+	{"director memory grew", true},
+	{"director exited unexpectedly", false}, // harmless during a start, because a supervisor would restart the director
+	{"unnecessary questions", false},
 	{"crash points", false},
 	{"crash points reached", false},
 	{"crash points not reached", true},
@@ -75,7 +75,7 @@ func (t *table) bad(column, detail string) {
 	t.detail = append(t.detail, column+": "+detail)
 }
 
-// noticed is the key of the times until the director noticed silenced workers.
+// noticed is the key for the times that the director took to notice silenced workers.
 const noticed = "silent workers: until noticed"
 
 // grown is the maximum growth of a director's memory during a world, in MiB. It is generous, because Go's runtime
@@ -123,7 +123,7 @@ func (t *table) print(out io.Writer, took time.Duration) {
 	if d := t.times[noticed]; len(d) > 0 {
 		printTimes(out, noticed, d)
 	}
-	fmt.Fprintf(out, "\n%-34s %6s\n", "seen from outside", "")
+	fmt.Fprintf(out, "\n%-34s %6s\n", "observed externally", "")
 	for _, c := range columns {
 		mark := ""
 		if c.bad {

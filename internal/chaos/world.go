@@ -32,11 +32,11 @@ type world struct {
 	github   *testbed.GitHub
 	proxy    *proxy
 	director *testbed.Process
-	programs string // directory of the worker
+	programs string // directory of the worker binary
 
 	directorBinary string
 	rebuilds       bool // the director's configuration lets it rebuild a damaged journal
-	leases         bool // set if another director may stand by
+	leases         bool // set if another director can stand by
 
 	mu        sync.Mutex
 	issues    []*issue
@@ -75,14 +75,14 @@ func (w *world) runs() string   { return filepath.Join(w.dir, "runs") }
 func (w *world) config() string { return filepath.Join(w.dir, "config.toml") }
 func (w *world) data() string   { return filepath.Join(w.disk.dir, "data") }
 
-// processes returns the host for workers that are plain processes of a director with this data directory.
+// processes returns the host for plain-process workers of the director with this data directory.
 func (w *world) processes(data string) *testbed.Processes {
 	return &testbed.Processes{
 		Dir: filepath.Join(data, "processes"), Agent: filepath.Join(w.dir, "agent"), Fleet: w.fleet,
 	}
 }
 
-// newWorld creates a world with a healthy running director. After an error, it removes the parts that it has created.
+// newWorld creates a world with a running, healthy director. On error, it removes everything it has created.
 func newWorld(ctx context.Context, k kind, o Options, log *eventLog) (_ *world, err error) {
 	w := &world{
 		kind: k, fleet: "chaos-" + strings.ToLower(rand.Text()[:8]), token: "chaos-" + rand.Text(), log: log,
@@ -120,7 +120,7 @@ func newWorld(ctx context.Context, k kind, o Options, log *eventLog) (_ *world, 
 	}
 	agent, err := w.host.Install(ctx, self)
 	if err != nil {
-		return nil, fmt.Errorf("chaos: agent: %w", err)
+		return nil, fmt.Errorf("chaos: install the agent: %w", err)
 	}
 	switch k.bus {
 	case busJoined:
@@ -269,7 +269,7 @@ func (w *world) awaitWell(ctx context.Context, most time.Duration) error {
 func (w *world) live(ctx context.Context) (live []testbed.Worker) {
 	all, err := w.host.Workers(ctx)
 	if err != nil {
-		w.log.add("cannot list the workers: %v", err)
+		w.log.add("could not list workers: %v", err)
 	}
 	for _, x := range all {
 		if x.Lives {

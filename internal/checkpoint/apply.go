@@ -20,8 +20,8 @@ import (
 
 // Apply makes the content of dir equal to want, which must have passed Check. have is the current content of dir. If
 // have is nil, Apply scans dir first. Apply keeps all files in Retake's own directory. It calls fetch from several
-// goroutines, so fetch must be safe for concurrent use, and chunks may arrive in any order. After an error, Apply
-// cancels the context of the running fetches, and returns when they have ended. A failed Apply can be repeated.
+// goroutines, so fetch must be safe for concurrent use, and chunks may arrive in any order. On error, Apply cancels the
+// context of running fetches and waits for them to return. A failed Apply can be repeated.
 func Apply(ctx context.Context, dir string, have, want *Tree, fetch func(context.Context, Digest) ([]byte,
 	error),
 ) error {
@@ -64,7 +64,7 @@ const folderFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_
 // cannot lead it outside.
 type applier struct {
 	top    int // descriptor
-	folder int // descriptor of the directory that was used last
+	folder int // descriptor of the most recently used directory
 	name   string
 	had    map[string]*Entry // by path
 }
@@ -92,7 +92,7 @@ func (a *applier) in(p string) (fd int, name string, err error) {
 			_ = unix.Close(at)
 		}
 		if err != nil {
-			return -1, "", &fs.PathError{Op: "open folder", Path: Shortened([]byte(dir)), Err: err}
+			return -1, "", &fs.PathError{Op: "open directory", Path: Shortened([]byte(dir)), Err: err}
 		}
 		at = next
 	}
@@ -103,8 +103,8 @@ func (a *applier) in(p string) (fd int, name string, err error) {
 	return at, name, nil
 }
 
-// remove deletes the entries that are missing from the wanted tree or are of another kind there. It also deletes all
-// links, because place creates the wanted links again. It deletes the content of a directory before the directory.
+// remove deletes the entries that are missing from the wanted tree or have a different kind there. It also deletes all
+// links, because place recreates the wanted ones. It deletes a directory's content before the directory itself.
 func (a *applier) remove(have, want *Tree) error {
 	wanted := make(map[string]Kind, len(want.Entries))
 	for i := range want.Entries {
@@ -182,7 +182,7 @@ func (a *applier) makeFolder(e *Entry) error {
 func (a *applier) makeLink(e *Entry) error {
 	fd, name, err := a.in(e.Path)
 	if err == nil {
-		err = a.clear(e.Path) // the path may have an entry that the known tree lacks
+		err = a.clear(e.Path) // the path may have an entry that is missing from the known tree
 	}
 	if err != nil {
 		return err
@@ -212,7 +212,7 @@ func times(ns int64) []unix.Timespec {
 	return []unix.Timespec{t, t}
 }
 
-// closeFolders sets the final modes of directories, the innermost first. Until then, directories must stay writable.
+// closeFolders sets the final modes of directories, innermost first. Until then, directories must stay writable.
 func (a *applier) closeFolders(want *Tree) error {
 	for i := range slices.Backward(want.Entries) {
 		e := &want.Entries[i]
@@ -234,7 +234,7 @@ func (a *applier) closeFolders(want *Tree) error {
 	return nil
 }
 
-// create makes a new file and replaces an existing entry.
+// create creates a new file, replacing any existing entry.
 func (a *applier) create(e *Entry) (*os.File, error) {
 	fd, name, err := a.in(e.Path)
 	if err == nil {

@@ -39,7 +39,7 @@ func (t *Tree) Check(l Limits) error {
 		}
 		parent := parentOf(e.Path)
 		if _, there := folders[parent]; !there {
-			return malformed(e.Path, "the tree lacks its parent directory")
+			return malformed(e.Path, "its parent directory is missing from the tree")
 		}
 		folders[parent]++
 		if e.Kind == Folder {
@@ -75,7 +75,7 @@ func checkPath(e *Entry) error {
 		case name == "" || name == "." || name == "..":
 			return malformed(e.Path, "the path leads outside the directory")
 		case len(name) > maxName:
-			return malformed(e.Path, "a name in the path has %d bytes", len(name))
+			return malformed(e.Path, "a path element is too long: %d bytes", len(name))
 		case strings.ContainsRune(name, 0):
 			return malformed(e.Path, "the path contains a zero byte")
 		case leftOut(name):
@@ -91,7 +91,8 @@ func checkPath(e *Entry) error {
 	if folder && e.Kind == Folder || file && e.Kind == File && e.Size <= maxSpool {
 		return nil
 	}
-	return malformed(e.Path, "the spool may contain only reports of at most %d bytes", maxSpool)
+	return malformed(e.Path, "in Retake's directory, only spooled reports of at most %d bytes are allowed",
+		maxSpool)
 }
 
 // checkContent refuses an entry whose fields do not fit its kind.

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// fetchers limits the number of chunks that fetchAhead fetches before fill uses them.
+// fetchers limits how many chunks fetchAhead fetches ahead of fill.
 const fetchers = 8
 
 // job is one large file, or one chunk with all small files in it.
@@ -79,9 +79,8 @@ type fetched struct {
 	err  error
 }
 
-// fetchAhead starts fetching the chunks of the jobs. It returns a function that waits for the next chunk and
-// returns it, in the order of the jobs. running counts all goroutines, which end with ctx or after the last
-// chunk.
+// fetchAhead starts fetching the chunks of the jobs. The returned function waits for the next chunk, in the order of
+// the jobs, and returns it. running counts all goroutines, which end with ctx or after the last chunk.
 func fetchAhead(ctx context.Context, running *sync.WaitGroup, work []*job, fetch func(context.Context, Digest) ([]byte,
 	error),
 ) func() ([]byte, error) {

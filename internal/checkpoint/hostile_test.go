@@ -57,10 +57,10 @@ var hostileManifests = map[string]struct {
 	"long name":           {[]Entry{file(strings.Repeat("n", 256))}, "256 bytes"},
 	"git":                 {[]Entry{folder(".git")}, ".git are not allowed"},
 	"git, another case":   {[]Entry{folder("a"), file("a/.GiT")}, ".git are not allowed"},
-	"through a link":      {[]Entry{link("a", "/nowhere"), file("a/x")}, "lacks its parent directory"},
-	"through a file":      {[]Entry{file("a"), file("a/b")}, "lacks its parent directory"},
-	"no parent":           {[]Entry{file("a/b")}, "lacks its parent directory"},
-	"parent comes later":  {[]Entry{file("a/b"), folder("a")}, "lacks its parent directory"},
+	"through a link":      {[]Entry{link("a", "/nowhere"), file("a/x")}, "its parent directory is missing"},
+	"through a file":      {[]Entry{file("a"), file("a/b")}, "its parent directory is missing"},
+	"no parent":           {[]Entry{file("a/b")}, "its parent directory is missing"},
+	"parent comes later":  {[]Entry{file("a/b"), folder("a")}, "its parent directory is missing"},
 	"twice":               {[]Entry{file("a"), link("a", "b")}, "out of order"},
 	"out of order":        {[]Entry{file("b"), file("a")}, "out of order"},
 	"setuid":              {[]Entry{withMode(file("a"), 0o4755)}, "permission bits"},
@@ -85,20 +85,20 @@ var hostileManifests = map[string]struct {
 		{Path: "b", Kind: File, Size: 1 << 62, Parts: []Part{{Len: 1 << 62}}},
 	}, "checkout.max_bytes"},
 	"deep":               {manyFolders, "checkout.max_depth"},
-	"our folder as link": {[]Entry{link(".retake", "/")}, "only reports"},
-	"in our folder":      {[]Entry{folder(".retake"), file(".retake/STATE.json")}, "only reports"},
+	"our folder as link": {[]Entry{link(".retake", "/")}, "only spooled reports"},
+	"in our folder":      {[]Entry{folder(".retake"), file(".retake/STATE.json")}, "only spooled reports"},
 	"below the spool": {
 		[]Entry{folder(".retake"), folder(".retake/spool"), folder(".retake/spool/x")},
-		"only reports",
+		"only spooled reports",
 	},
 	"a link in the spool": {
 		[]Entry{folder(".retake"), folder(".retake/spool"), link(".retake/spool/x", "y")},
-		"only reports",
+		"only spooled reports",
 	},
 	"a huge report": {[]Entry{
 		folder(".retake"), folder(".retake/spool"),
 		{Path: ".retake/spool/x", Kind: File, Size: 2 << 20, Parts: []Part{{Len: 2 << 20}}},
-	}, "only reports"},
+	}, "only spooled reports"},
 }
 
 // TestHostileManifests rejects every tree that no scan can produce.
@@ -146,7 +146,7 @@ var hostilePages = map[string]struct {
 	"no chunk of that number": {
 		page{Entries: []pageEntry{{Path: []byte("f"), Kind: File, Size: 1, Parts: [][3]int64{{0, 0, 1}}}}},
 		1,
-		"the page lacks chunk 0",
+		"chunk 0 is missing from the page",
 	},
 	"a negative number": {
 		page{
@@ -154,7 +154,7 @@ var hostilePages = map[string]struct {
 			Entries: []pageEntry{{Path: []byte("f"), Kind: File, Size: 1, Parts: [][3]int64{{-2, 0, 1}}}},
 		},
 		1,
-		"the page lacks chunk -2",
+		"chunk -2 is missing from the page",
 	},
 	"a chunk without a name": {
 		page{
@@ -162,9 +162,9 @@ var hostilePages = map[string]struct {
 			Entries: []pageEntry{{Path: []byte("f"), Kind: File, Size: 1, Parts: [][3]int64{{0, 0, 1}}}},
 		},
 		1,
-		"the manifest lacks chunk",
+		"is missing from the manifest",
 	},
-	"goes on with nothing": {oneFile(more, manyParts[:1]), 1, "without a beginning"},
+	"goes on with nothing": {oneFile(more, manyParts[:1]), 1, "the entry before it is not that file"},
 	"goes on with a folder": {page{Entries: []pageEntry{
 		{Path: []byte("f"), Kind: Folder},
 		{Path: []byte("f"), Kind: more},
@@ -175,13 +175,13 @@ var hostilePages = map[string]struct {
 	"no parts": {
 		page{Entries: slices.Repeat([]pageEntry{{Path: []byte("f"), Kind: more}}, 8736)},
 		5399,
-		"without parts",
+		"must have parts",
 	},
 	"no entries": {page{}, 5399, "no entries"},
 	"chunks without files": {
 		page{Chunks: slices.Repeat([]Digest{d}, 5000), Entries: oneFile(more, manyParts[:1]).Entries},
 		5399,
-		"chunks without a file",
+		"chunks that no file uses",
 	},
 	"long path": {
 		page{Entries: []pageEntry{{Path: bytes.Repeat([]byte("f"), 100_000), Kind: more, Parts: manyParts[:1]}}},
@@ -238,7 +238,8 @@ func TestHostilePages(t *testing.T) {
 		t.Error("a root with too many files is read")
 	}
 	other := put(s, root{Version: 2})
-	if _, err := Load(other, limits, s.get); err == nil || !strings.Contains(err.Error(), "not a root of version 1") {
+	if _, err := Load(other, limits, s.get); err == nil || !strings.Contains(err.Error(),
+		"is not a manifest root of version 1") {
 		t.Errorf("another version: %v", err)
 	}
 	s[other] = []byte("{}")

@@ -38,7 +38,7 @@ type Seen struct {
 	Used     int64 // total disk usage, if known
 }
 
-// Check returns the first limit that is exceeded, or nil.
+// Check returns an error for the first exceeded limit, or nil.
 func (l Limits) Check(s Seen) *Exceeded {
 	name := s.Path[strings.LastIndexByte(string(s.Path), '/')+1:]
 	rules := string(name) == ".gitignore" || string(name) == ".gitattributes"
@@ -55,11 +55,11 @@ func (l Limits) Check(s Seen) *Exceeded {
 	case len(s.Path) > l.PathBytes:
 		return exceeded("a path is longer than %d bytes (checkout.max_path_bytes): %s", l.PathBytes, Shortened(s.Path))
 	case max(s.Apparent, s.Used) > l.Bytes || s.Apparent < 0:
-		return exceeded("the files up to the last one have %d bytes and use %d on the disk, more than "+
-			"%d (checkout.max_bytes); the last file was %s with %d bytes",
+		return exceeded("the files so far total %d bytes, or %d on disk, but the limit is %d (checkout.max_bytes); "+
+			"the last file was %s with %d bytes",
 			s.Apparent, s.Used, l.Bytes, Shortened(s.Path), s.Size)
 	case rules && s.Size > maxRules && s.IsFile:
-		return exceeded("%s has %d bytes; git would read all of it, and the limit is %d",
+		return exceeded("%s has %d bytes, and git would read all of them; the limit is %d",
 			Shortened(s.Path), s.Size, maxRules)
 	}
 	return nil

@@ -11,7 +11,7 @@ import (
 // manifestVersion is the version that Encode writes. Load rejects all others.
 const manifestVersion = 1
 
-// root is the content of the chunk that names a manifest.
+// root is the content of the chunk whose name identifies a manifest.
 type root struct {
 	Version int      `json:"version"`
 	Files   int      `json:"files"` // number of entries on all pages
@@ -38,8 +38,8 @@ type pageEntry struct {
 
 const more Kind = "more"
 
-// A page ends after an entry whose path hashes to a boundary, or when it is full. Boundaries depend on paths only, so
-// successive trees share most pages and do not send them again. A file with many parts continues on the next page.
+// A page ends after an entry whose path hashes to a boundary, or when it is full. Boundaries depend only on paths, so
+// successive trees share most pages, which are not sent again. A file with many parts continues on the next page.
 const (
 	leastOnPage = 64
 	mostOnPage  = 512
@@ -50,13 +50,14 @@ const (
 	pageJSON    = 256 // length of an empty page, with room for later fields
 )
 
-// Encode makes the chunks of a tree's manifest and passes each to emit, the root last. emit may keep the data.
+// Encode creates the chunks of the tree's manifest and calls emit with each of them, the root last. emit may keep the
+// data.
 func (t *Tree) Encode(emit func(Digest, []byte) error) (*Manifest, error) {
 	m := &Manifest{Tree: t, Chunks: t.chunkSizes()}
 	put := func(v any) (Digest, error) {
 		data, err := json.Marshal(v)
 		if err == nil && len(data) > ChunkBytes {
-			err = &Exceeded{fmt.Sprintf("the list of all files is too long to send: %d bytes, but the limit is %d",
+			err = &Exceeded{fmt.Sprintf("the file list is too long to send: %d bytes, but the limit is %d",
 				len(data), ChunkBytes)}
 		}
 		if err != nil {
@@ -129,7 +130,7 @@ func (w *pageWriter) one(p pageEntry, parts []Part) {
 	w.bytes += p.length()
 }
 
-// length estimates the length of an entry in a page. The JSON is never longer than twice this length.
+// length estimates the length of an entry in a page. The entry's JSON is at most twice as long.
 func (e pageEntry) length() int { return 160 + 2*(len(e.Path)+len(e.Target)) + 24*len(e.Parts) }
 
 func (w *pageWriter) number(d Digest) int64 {
@@ -161,7 +162,7 @@ func (w *pageWriter) end() error {
 }
 
 // errChunk means that a chunk does not match its digest, because the store has altered the chunk.
-var errChunk = errors.New("checkpoint: digest of chunk does not match")
+var errChunk = errors.New("checkpoint: chunk digest mismatch")
 
 // verified returns a fetched chunk after comparing it with its digest.
 func verified(d Digest, data []byte, err error) ([]byte, error) {
@@ -174,10 +175,10 @@ func verified(d Digest, data []byte, err error) ([]byte, error) {
 // mostPartsOf returns the maximum number of parts across all files. A scan within the limits produces fewer.
 func (l Limits) mostPartsOf() int64 { return 2*int64(l.Files) + 4*(l.Bytes/ChunkBytes+1) }
 
-// Load reads a manifest, and stops at the first page that Encode would never make, or when there are too many entries
-// or parts. Each page must add entries or parts in proportion to its length, so that a root that names a page
-// repeatedly cannot cost more than the limits allow. Load verifies the digests of all chunks that it fetches, but the
-// caller must still Check the tree. Its errors come from fetch, or are *Malformed or *Exceeded.
+// Load reads a manifest. It stops at the first page that Encode would not produce, or when there are too many entries
+// or parts. Each page must add entries or parts in proportion to its length. Otherwise, a root that lists a page
+// repeatedly could cost more than the limits allow. Load verifies the digests of all chunks that it fetches, but the
+// caller must still call Check on the tree. Its errors come from fetch, or are *Malformed or *Exceeded.
 func Load(name Digest, l Limits, fetch func(Digest) ([]byte, error)) (*Manifest, error) {
 	data, err := fetch(name)
 	if data, err = verified(name, data, err); err != nil {
@@ -185,7 +186,7 @@ func Load(name Digest, l Limits, fetch func(Digest) ([]byte, error)) (*Manifest,
 	}
 	var r root
 	if err := json.Unmarshal(data, &r); err != nil || r.Version != manifestVersion {
-		return nil, &Malformed{fmt.Sprintf("%s is not a root of version %d", name, manifestVersion)}
+		return nil, &Malformed{fmt.Sprintf("%s is not a manifest root of version %d", name, manifestVersion)}
 	}
 	if over := l.Check(Seen{Files: r.Files}); over != nil {
 		return nil, over
@@ -226,10 +227,10 @@ func (p page) parts() (n int64) {
 	return n
 }
 
-// check refuses a page that is long without adding to the tree.
+// check rejects a page that is long but adds little to the tree.
 func (p page) check(d Digest, length int, l Limits) error {
 	if len(p.Entries) == 0 || int64(len(p.Chunks)) > p.parts() {
-		return &Malformed{fmt.Sprintf("page %s has no entries, or chunks without a file", d)}
+		return &Malformed{fmt.Sprintf("page %s has no entries, or has chunks that no file uses", d)}
 	}
 	estimate := chunkJSON * len(p.Chunks)
 	for i, e := range p.Entries {
@@ -238,14 +239,15 @@ func (p page) check(d Digest, length int, l Limits) error {
 			return &Exceeded{fmt.Sprintf("a path is longer than %d bytes (checkout.max_path_bytes): %s", l.PathBytes,
 				Shortened(e.Path))}
 		case len(e.Target) > maxTarget:
-			return malformed(string(e.Path), "a target of %d bytes, but the limit is %d", len(e.Target), maxTarget)
+			return malformed(string(e.Path), "the target has %d bytes, but the limit is %d", len(e.Target), maxTarget)
 		case e.Kind == more && (i > 0 || len(e.Parts) == 0):
-			return malformed(string(e.Path), "the page continues a file without parts, or after another entry")
+			return malformed(string(e.Path), "an entry that continues a file must have parts and come first on its "+
+				"page")
 		}
 		estimate += e.length()
 	}
 	if length > 2*estimate+pageJSON {
-		return &Malformed{fmt.Sprintf("page %s has %d bytes for %d entries", d, length, len(p.Entries))}
+		return &Malformed{fmt.Sprintf("page %s is too long: %d bytes for %d entries", d, length, len(p.Entries))}
 	}
 	return nil
 }
@@ -257,11 +259,11 @@ func (t *Tree) addPage(p page) error {
 		for _, n := range pe.Parts {
 			part := Part{Off: n[1], Len: n[2]}
 			if n[0] >= int64(len(p.Chunks)) || n[0] < -1 {
-				return malformed(string(pe.Path), "the page lacks chunk %d", n[0])
+				return malformed(string(pe.Path), "chunk %d is missing from the page", n[0])
 			}
 			if n[0] >= 0 {
 				if part.Chunk = p.Chunks[n[0]]; part.hole() {
-					return malformed(string(pe.Path), "the manifest lacks chunk %s", part.Chunk)
+					return malformed(string(pe.Path), "chunk %s is missing from the manifest", part.Chunk)
 				}
 			}
 			parts = append(parts, part)
@@ -269,7 +271,8 @@ func (t *Tree) addPage(p page) error {
 		last := len(t.Entries) - 1
 		if pe.Kind == more {
 			if last < 0 || t.Entries[last].Path != string(pe.Path) || t.Entries[last].Kind != File {
-				return malformed(string(pe.Path), "the page continues a file without a beginning")
+				return malformed(string(pe.Path), "the entry continues a file, but the entry before it is not that "+
+					"file")
 			}
 			t.Entries[last].Parts = append(t.Entries[last].Parts, parts...)
 			continue

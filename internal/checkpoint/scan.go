@@ -47,7 +47,7 @@ type known struct {
 	entry Entry
 }
 
-// stamp holds the metadata that changes with a file. Unprivileged programs cannot forge changed.
+// stamp holds the metadata that reveals a change to a file. Unprivileged programs cannot forge the changed field.
 type stamp struct {
 	size, modified, changed int64
 	ino, dev                uint64
@@ -73,7 +73,7 @@ func (s *Scanner) Begin(ctx context.Context, t *Tree) error {
 	return nil
 }
 
-// Know records in which chunks the small files of t are stored. The scanner does not emit their content again.
+// Know records which chunks store the small files of t, so that the scanner does not emit their content again.
 func (s *Scanner) Know(t *Tree) {
 	if s.sums == nil {
 		s.sums = map[Digest][]Part{}
@@ -290,8 +290,8 @@ func (s *scan) add(entry Entry, k known) {
 	s.entries, s.next[entry.Path] = append(s.entries, entry), k
 }
 
-// small reads a file of at most one chunk, which shares its chunk with other files. It reads at most ChunkBytes, even
-// if the file grows.
+// small reads a file of at most one chunk, and packs it into a chunk with other files. It reads at most ChunkBytes,
+// even if the file grows.
 func (s *scan) small(f *os.File, entry Entry, k known) error {
 	if s.buf == nil {
 		s.buf = make([]byte, ChunkBytes)
@@ -323,7 +323,7 @@ func (s *scan) small(f *os.File, entry Entry, k known) error {
 	return nil
 }
 
-// stored returns where a small file's content is already stored, or nil.
+// stored returns the parts that already store a small file's content, or nil.
 func (s *scan) stored(sum Digest) []Part {
 	if parts := s.packed[sum]; parts != nil || s.fresh {
 		return parts
@@ -373,7 +373,7 @@ func (s *scan) large(f *os.File, size int64, entry Entry, k known) error {
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
-		if n == 0 { // the file has become shorter
+		if n == 0 { // the file has shrunk
 			break
 		}
 		part := Part{Len: int64(n)}

@@ -197,7 +197,8 @@ func TestLimitsOfAScan(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, ".gitignore"), make([]byte, maxRules+1), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Scan(t.Context(), false); err == nil || !strings.Contains(err.Error(), "git would read all of it") {
+	if _, err := s.Scan(t.Context(), false); err == nil || !strings.Contains(err.Error(),
+		"git would read all of them") {
 		t.Errorf("a long .gitignore: %v", err)
 	}
 }

@@ -21,7 +21,7 @@ var digestText = base64.RawURLEncoding.Strict()
 // DigestOf returns the name of a chunk with this content.
 func DigestOf(data []byte) Digest { return sha256.Sum256(data) }
 
-// String returns the name in 43 letters, digits, - and _.
+// String returns the name as 43 characters: letters, digits, - and _.
 func (d Digest) String() string { return digestText.EncodeToString(d[:]) }
 
 // MarshalText returns the same name as String.
@@ -52,7 +52,7 @@ type Entry struct {
 	Path   string // relative, with slashes; any bytes except NUL
 	Kind   Kind
 	Mode   uint32 // permission bits; the owner may always read and write
-	Time   int64  // time of a file's last change, in ns since 1970
+	Time   int64  // a file's modification time, in ns since 1970
 	Size   int64  // size of a file
 	Sum    Digest // digest of a file's content if one chunk holds it; else zero
 	Parts  []Part // parts of a file's content, in order; the sum of their lengths is Size
@@ -65,7 +65,7 @@ type Part struct {
 	Off, Len int64  // in the chunk
 }
 
-// hole reports whether the part is a hole, which has an empty digest.
+// hole reports whether the part is a hole. A hole has a zero digest.
 func (p Part) hole() bool { return p.Chunk == Digest{} }
 
 // same reports whether two files have the same content. It returns false for large files that were split differently.
@@ -98,7 +98,7 @@ func (t *Tree) Bytes() (n int64) {
 	return n
 }
 
-// chunkSizes returns the minimum length of each chunk with content, from the parts that refer to it.
+// chunkSizes returns the minimum length of each chunk with file content, derived from the parts that refer to it.
 func (t *Tree) chunkSizes() map[Digest]int64 {
 	sizes := map[Digest]int64{}
 	for i := range t.Entries {

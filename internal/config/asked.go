@@ -42,7 +42,7 @@ func (l *loader) knowsDataDir() bool {
 	return !bytes.Contains(l.data, []byte("data_dir")) // parsing stopped at the first syntax error
 }
 
-// salvage takes the data directory from the part of the file that precedes a syntax error.
+// salvage recovers the data directory from the part of the file before the syntax error.
 func (l *loader) salvage() {
 	section, _ := l.doc.Before["director"].(map[string]any)
 	if dir, ok := section["data_dir"].(string); ok && l.doc.Values == nil {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CheckRun returns the problems that would prevent `director run` on this machine with these variables, for an
+// CheckRun returns the problems that would stop `director run` on this machine with the given environment, for an
 // otherwise valid configuration. It checks the repositories, the stages, the secrets and the data directory.
 func (c Config) CheckRun(lookup func(string) (string, bool)) (p Problems) {
 	need := func(key, text string) { p = append(p, Problem{Where: "run", Key: key, Text: text}) }
@@ -82,8 +82,8 @@ func (c Config) Notes() (notes []string) {
 	notes = append(notes, c.moved...)
 	if c.Containers.Runtime == FormerRuntime {
 		notes = append(notes,
-			`containers.runtime = "auto" now means "docker", and never plain processes: write "docker", or "process" `+
-				"for work that you trust")
+			"containers.runtime = \"auto\" now means \"docker\" and no longer falls back to plain processes: write "+
+				"\"docker\", or \"process\" for work that you trust")
 	}
 	for i, s := range c.Stages {
 		profile, err := c.Agents.Lookup(s.Agent)
@@ -91,7 +91,7 @@ func (c Config) Notes() (notes []string) {
 			continue
 		}
 		if !slices.ContainsFunc(profile.Keys, c.offers) {
-			notes = append(notes, fmt.Sprintf("stage[%d].agent: %s gets none of %s: name one in "+
+			notes = append(notes, fmt.Sprintf("stage[%d].agent: %s does not receive any of %s: add one to "+
 				"containers.env_passthrough or containers.proxied_keys, unless its login is in the image or a mount",
 				i, s.Agent, strings.Join(profile.Keys, ", ")))
 		}

@@ -151,7 +151,7 @@ func TestToken(t *testing.T) {
 	for _, c := range []struct{ name, file, token, warning, err string }{
 		{"GITHUB_TOKEN", "", "tok", "", ""},
 		{"MISSING", "", "", "", "MISSING is empty or not set; set it to a token"},
-		{"TWO", "", "", "", "holds more than a token with access"},
+		{"TWO", "", "", "", "must contain only a token with access"},
 		{"", "", "", "", "set github.token_env or github.token_file"},
 		{"GITHUB_TOKEN", file("good", "filetok\n", 0o600), "filetok", "", ""},
 		{"", file("open", "filetok", 0o644), "filetok", "chmod 600", ""},

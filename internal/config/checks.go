@@ -32,7 +32,7 @@ var (
 
 const (
 	modelWant = "a model name of at most 200 characters without spaces; may be empty"
-	fileWant  = "the path of a file; may be empty"
+	fileWant  = "a path; may be empty"
 	globWant  = "a glob such as \".mine/\", optionally prefixed with !"
 	labelWant = "1 to 50 characters without commas or leading or trailing spaces"
 )
@@ -48,7 +48,7 @@ func validMemory(s string) bool {
 
 func validQuota(s string) bool { return s == "" || validMemory(s) }
 
-// systemDirs are directories of a container that mounts must not cover.
+// systemDirs are container directories that mounts must not cover.
 var systemDirs = []string{
 	"/", "/retake", "/tmp", "/proc", "/sys", "/dev", "/etc", "/bin", "/sbin", "/lib", "/lib64",
 	"/usr",
@@ -156,8 +156,8 @@ func validOTLPEndpoint(s string) bool { return s == "" || validAPIURL(s) }
 
 func validTokenEnv(s string) bool { return s == "" || envForm.MatchString(s) && !looksRandom(s) }
 
-// looksRandom reports whether the text is probably a token that a person entered instead of the name of a variable.
-// A token can have the form of a name, so validTokenEnv needs this heuristic.
+// looksRandom reports whether the text is probably a token, entered by mistake instead of a variable name. A token can
+// look like a variable name, so validTokenEnv needs this heuristic.
 func looksRandom(s string) bool {
 	return len(s) >= 20 && strings.ContainsFunc(s, unicode.IsDigit) && strings.ContainsFunc(s, unicode.IsLower)
 }

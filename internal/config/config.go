@@ -10,8 +10,8 @@ import (
 	"retake/internal/secrets/redact"
 )
 
-// Config is the whole configuration. The rows of the tables in this package, and docs/specs/configuration.md,
-// describe units, ranges and meanings.
+// Config is the whole configuration. The tables in this package and docs/specs/configuration.md give units, ranges and
+// meanings.
 type Config struct {
 	Director   Director
 	Timeouts   Timeouts
@@ -32,7 +32,7 @@ type Config struct {
 	Telemetry  Telemetry
 	Stages     []Stage // in the order in which they run
 
-	Agents *agent.Table // built-in agents, and agents of recovery.agents_file; never nil after Load or Default
+	Agents *agent.Table // built-in agents plus those in recovery.agents_file; never nil after Load or Default
 
 	InWorkingDir bool // Director.DataDir is in the working directory, as in older versions; see settlePaths
 
@@ -148,7 +148,7 @@ type Mount struct {
 // AgentBus configures NATS, embedded or shared.
 type AgentBus struct {
 	URL               string // "" means embedded
-	Credentials       string // directory of the keys; required with URL
+	Credentials       string // key directory; required with URL
 	ListenAddr        string // auto, or an IP address
 	ListenPort        int    // 0 picks a free port and stores it
 	Prefix            string
@@ -180,13 +180,13 @@ type GitHubLimits struct {
 // ModelLimits apply to each model provider. All workers share them.
 type ModelLimits struct {
 	MaxConcurrentRequests int
-	MinBetweenRequests    time.Duration // pause between the starts of two requests; 0 disables it
+	MinBetweenRequests    time.Duration // minimum time between request starts; 0 disables it
 	CooldownOnError       time.Duration // pause after a rate limit or an error, if the provider does not state one
-	MaxWait               time.Duration // longest time per day that one task can close models for other tasks
+	MaxWait               time.Duration // maximum time per day that one task can close models to other tasks
 }
 
-// SyncMain limits how far a checkout may be behind its base branch. If it exceeds either limit, the next attempt
-// begins with a merge of the base branch.
+// SyncMain limits how far a checkout may fall behind its base branch. If it exceeds either limit, the next attempt
+// begins by merging the base branch.
 type SyncMain struct {
 	MaxCommitsBehind int
 	MaxBehind        time.Duration
@@ -224,12 +224,12 @@ const (
 	AuthorsTrusted  = "trusted"  // only authors in trusted_authors
 )
 
-// Labels has the names of the labels that show the state of an issue.
+// Labels holds the names of the labels that show an issue's state.
 type Labels struct {
 	Task, Claimed, Blocked, Review string
 }
 
-// Escalation configures questions to people.
+// Escalation configures how Retake asks people for help.
 type Escalation struct {
 	RemindAfter    time.Duration // 0 means never
 	IncidentIssues bool
@@ -249,10 +249,10 @@ type Checkout struct {
 	Quota        string // see QuotaBytes
 }
 
-// Workspace configures the creation of checkouts.
+// Workspace configures how checkouts reach workers.
 type Workspace struct {
 	Transport  string        // mount or sync
-	Checkpoint time.Duration // interval between two checkpoints of a travelling checkout
+	Checkpoint time.Duration // interval between checkpoints of a travelling checkout
 }
 
 // TransportSync is the transport of travelling checkouts.
@@ -278,7 +278,7 @@ type Worker struct {
 // Stage is one step of an attempt.
 type Stage = agent.Stage
 
-// Callers maps the names of stages to their configured callers. Stages without a configured caller are missing.
+// Callers maps stage names to their configured callers. It omits stages without one.
 func (c Config) Callers() map[string]string {
 	all := map[string]string{}
 	for _, s := range c.Stages {
@@ -306,7 +306,7 @@ type Recovery struct {
 type Telemetry struct {
 	OTLPEndpoint   string  // base URL; "" disables traces
 	OTLPHeadersEnv string  // name of the variable, or empty
-	SampleRatio    float64 // share of traced tasks, 0 to 1
+	SampleRatio    float64 // fraction of tasks to trace, 0 to 1
 }
 
 // standardHeadersEnv is OpenTelemetry's standard variable for the request headers of OTLP exporters.
@@ -318,13 +318,14 @@ func Default() Config {
 	c := Config{Agents: builtinAgents(), assumed: assumed(nil)}
 	for _, r := range keys(&c) {
 		if wrong := r.setText(r.def); wrong != nil {
-			panic(fmt.Sprint("config: default of ", r.key, ": ", wrong)) // only a mistake in the table causes this
+			// Only a mistake in the table causes this.
+			panic(fmt.Sprint("config: invalid default for ", r.key, ": ", wrong))
 		}
 	}
 	return c
 }
 
-// String formats every key with its value as a TOML file. The file loads to the same configuration, except for
+// String formats every key with its value as a TOML file. Loading that file gives the same configuration, except for
 // redacted passwords.
 func (c Config) String() string {
 	var b strings.Builder

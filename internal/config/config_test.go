@@ -225,7 +225,7 @@ func TestFilesThatAreNone(t *testing.T) {
 	for path, want := range map[string]string{
 		filepath.Join(dir, "missing"): "`director config init --output ",
 		dir:                           "is a directory",
-		huge:                          "more than 262144 bytes",
+		huge:                          "exceeds the limit of 262144 bytes",
 		pipe:                          "not a regular file",
 		write("latin1", []byte("a = 1\nb = \"caf\xe9\"")):          "2:9: not UTF-8",
 		write("utf16", []byte("\xff\xfea\x00")):                    "1:1: not UTF-8",

@@ -1,19 +1,19 @@
 // Package config reads the director's configuration: defaults, then one TOML file, then environment, then flags.
 //
-// One table (table.go, keys_fleet.go, keys_work.go) has a row for each key. A row holds the default, unit, range and
-// meaning of the key, and the field that it sets. The field's type is the key's type. Defaults, names of variables,
+// One table (table.go, keys_fleet.go, keys_work.go) has a row for each key. A row holds the key's default, unit, range
+// and meaning, and points to the field that the key sets. The field's type is the key's type. Defaults, variable names,
 // checks, String and docs/specs/configuration.md all come from these rows. The map unsupported lists keys of the
 // original design that Retake does not support. Load reports an error if such a key is set.
 //
 // # Invariants
 //
 // Load returns all problems at once, each on one line with file, line and column. The same input produces the same
-// problems in the same order. Load replaces invalid values by their defaults, so the Config is always complete, but
+// problems in the same order. Load replaces invalid values with their defaults, so the Config is always complete, but
 // callers must use it only if there are no problems. The built-in defaults are valid.
 //
 // The file must not contain secrets. Load rejects a value that looks like a secret, and messages never quote it. The
-// only secret in a Config is a password in agent_bus.url that came through the environment, and String masks it.
-// Token reads the GitHub token when it is needed.
+// only secret in a Config is a password in agent_bus.url that came from the environment, and String masks it. Token
+// reads the GitHub token when it is needed.
 //
 // # Clock
 //
@@ -21,7 +21,7 @@
 //
 // # Failure policy
 //
-// The package never retries, because only a person can correct a configuration. Messages therefore name the allowed
+// The package never retries, because only a person can correct a configuration. Messages therefore list the allowed
 // values.
 //
 // # Imports

@@ -51,7 +51,7 @@ func Find(flag string, isFlag bool, getenv func(string) string) (Found, error) {
 	if err != nil {
 		here = "."
 	}
-	return Found{}, fmt.Errorf("%w: %s is not set, and neither %s nor %s exists in %s; `director config init` writes "+
-		"%s, -c selects another file",
+	return Found{}, fmt.Errorf("%w: %s is not set, and neither %s nor %s exists in %s; run `director config init` to "+
+		"write %s, or select another file with -c",
 		ErrNoFile, FileVariable, LocalFile, Template, here, LocalFile)
 }

@@ -15,7 +15,7 @@ var fleetKeys = []row{
 	},
 	{
 		key: "director.max_workers", def: "3", unit: "containers", min: 1, max: 100,
-		doc: "Maximum number of worker containers at the same time.",
+		doc: "Maximum number of worker containers that run at the same time.",
 		at:  func(c *Config) any { return &c.Director.MaxWorkers },
 	},
 	{
@@ -31,16 +31,16 @@ var fleetKeys = []row{
 		at:   func(c *Config) any { return &c.Director.Fleet },
 	},
 	{
-		key: "director.data_dir", def: `".retake"`, check: notBlank, path: true, want: "a path, not empty",
+		key: "director.data_dir", def: `".retake"`, check: notBlank, path: true, want: "a non-empty path",
 		doc: "Directory for the journal, mirrors and checkouts. With compose: the same absolute path inside and " +
 			"outside the container.",
 		at: func(c *Config) any { return &c.Director.DataDir },
 	},
 	{
 		key: "director.disk_watermark", def: "95.0", unit: "percent", min: 0, max: 100,
-		doc: "Maximum used share of the disk that holds data_dir or shared_dir. Above it, new work waits, and the " +
+		doc: "Maximum usage of the disk that holds data_dir or shared_dir. Above it, new work waits, and the " +
 			"director stops the attempt that fills the disk and asks a person. The limit applies only if less than 8 " +
-			"GiB, or 500,000 files, are free. 0 disables it.",
+			"GiB or fewer than 500,000 inodes are free. 0 disables it.",
 		at: func(c *Config) any { return &c.Director.DiskWatermark },
 	},
 	{
@@ -58,8 +58,8 @@ var fleetKeys = []row{
 		at: func(c *Config) any { return &c.Director.Lease },
 	},
 	{
-		key: "director.shared_dir", def: `""`, path: true, doc: "Directory for mirrors, checkouts and processes that " +
-			"all directors of a fleet see under the same path, so that a director that takes over can continue " +
+		key: "director.shared_dir", def: `""`, path: true, doc: "Directory for mirrors, checkouts and processes. All " +
+			"directors of a fleet must see it under the same path, so that a director that takes over can continue " +
 			"running attempts. If empty, the director uses data_dir, which directors do not share.",
 		at: func(c *Config) any { return &c.Director.SharedDir },
 	},
@@ -67,16 +67,16 @@ var fleetKeys = []row{
 		key: "director.http_listen", def: `""`, check: validHTTPListen,
 		want: `host:port such as "127.0.0.1:8730"; may be empty`,
 		doc: "Address for HTTP without TLS: the page at /, metrics at /metrics, health at /healthz, /readyz and " +
-			"/livez, and GitHub's webhooks at /webhooks/github, if they have a secret (github.webhook_secret_env or " +
+			"/livez, and GitHub's webhooks at /webhooks/github, if their secret is set (github.webhook_secret_env or " +
 			"webhook_secret_file). Reading the page and metrics requires their tokens. Without tokens, only a " +
-			"loopback address serves them, to all local users. If empty, HTTP is off, and the director polls.",
+			"loopback address serves them, to all local users. If empty, HTTP is off, and the director polls GitHub.",
 		at: func(c *Config) any { return &c.Director.HTTPListen },
 	},
 	{
 		key: "director.page_token_env", def: `"RETAKE_PAGE_TOKEN"`, check: validTokenEnv,
 		want: "the name of an environment variable, not the token itself",
 		doc: "Name of the variable that holds the token for signing in to the page. The token needs at least 16 " +
-			"characters. Without it, the page is read-only, and off except on a loopback address.",
+			"characters. Without it, the page is read-only, and served only on a loopback address.",
 		at: func(c *Config) any { return &c.Director.PageTokenEnv },
 	},
 	{
@@ -88,7 +88,7 @@ var fleetKeys = []row{
 		key: "director.metrics_token_env", def: `"RETAKE_METRICS_TOKEN"`, check: validTokenEnv,
 		want: "the name of an environment variable, not the token itself",
 		doc: "Name of the variable that holds the bearer token for /metrics, of at least 16 characters. Without it, " +
-			"/metrics refuses all requests, except on a loopback address without a page token.",
+			"/metrics rejects all requests, except on a loopback address without a page token.",
 		at: func(c *Config) any { return &c.Director.MetricsTokenEnv },
 	},
 	{
@@ -105,8 +105,8 @@ var fleetKeys = []row{
 	},
 	{
 		key: "timeouts.worker_watchdog_seconds", def: "3600", unit: "seconds", min: 0.1, max: week,
-		doc: "Longest duration of an attempt. It must exceed worker_start_seconds and worker_heartbeat_ttl_seconds, " +
-			"and be at least the longest timeout_seconds of a stage.",
+		doc: "Maximum duration of an attempt. It must exceed worker_start_seconds and worker_heartbeat_ttl_seconds, " +
+			"and must not be shorter than any stage's timeout_seconds.",
 		at: func(c *Config) any { return &c.Timeouts.WorkerWatchdog },
 	},
 	{
@@ -116,7 +116,7 @@ var fleetKeys = []row{
 	},
 	{
 		key: "timeouts.worker_start_seconds", def: "60", unit: "seconds", min: 0.1, max: 3600,
-		doc: "Longest time from the creation of the container to the worker's first message.",
+		doc: "Maximum time from creating the container to the worker's first message.",
 		at:  func(c *Config) any { return &c.Timeouts.WorkerStart },
 	},
 	{
@@ -126,7 +126,7 @@ var fleetKeys = []row{
 	},
 	{
 		key: "timeouts.delivery_seconds", def: "900", unit: "seconds", min: 0.1, max: week,
-		doc: "Time for which Retake retries a failing delivery. After that, Retake asks a person and keeps the work.",
+		doc: "How long Retake retries a failing delivery. After that, it keeps the work and asks a person.",
 		at:  func(c *Config) any { return &c.Timeouts.Delivery },
 	},
 
@@ -140,17 +140,17 @@ var fleetKeys = []row{
 	},
 	{
 		key: "retry.backoff_max_seconds", def: "30", unit: "seconds", min: 0, max: day,
-		doc: "Longest delay, at least backoff_initial_seconds.",
+		doc: "Maximum delay; at least backoff_initial_seconds.",
 		at:  func(c *Config) any { return &c.Retry.BackoffMax },
 	},
 	{
 		key: "retry.backoff_factor", def: "2.0", unit: "", min: 1, max: 10,
-		doc: "Factor by which each delay exceeds the previous one in exponential mode.",
+		doc: "Growth factor from one delay to the next in exponential mode.",
 		at:  func(c *Config) any { return &c.Retry.BackoffFactor },
 	},
 	{
 		key: "retry.jitter", def: `"full"`, allowed: []string{"full", "equal", "none"},
-		doc: "Part of each delay that is random: all of it, half of it or none.",
+		doc: "Random part of each delay: all of it (full), half (equal) or none.",
 		at:  func(c *Config) any { return &c.Retry.Jitter },
 	},
 
@@ -166,7 +166,7 @@ var fleetKeys = []row{
 		key: "containers.oci_runtime", def: `""`, check: validOCIRuntime,
 		want: "a name of letters, digits, _ . and -; may be empty",
 		doc: "Runtime that the container engine uses for workers, from the list in `docker info`, such as runsc for " +
-			"gVisor. If empty, the engine's default, usually runc.",
+			"gVisor. If empty, the engine uses its default, usually runc.",
 		at: func(c *Config) any { return &c.Containers.OCIRuntime },
 	},
 	{
@@ -183,7 +183,7 @@ var fleetKeys = []row{
 	},
 	{
 		key: "containers.workdir", def: `"/workspace"`, check: validWorkdir,
-		want: "an absolute path in the container without a colon, outside system directories and /retake",
+		want: "an absolute container path without colons, outside system directories and /retake",
 		doc:  "Path of the checkout in the container.",
 		at:   func(c *Config) any { return &c.Containers.Workdir },
 	},
@@ -233,9 +233,10 @@ var fleetKeys = []row{
 	},
 	{
 		key: "containers.scratch", def: "[]", check: validWorkdir,
-		want: "an absolute path in the container without a colon, outside system directories and /retake",
-		doc:  "Writable directories in the container, initially empty, in memory that counts against `memory`.",
-		at:   func(c *Config) any { return &c.Containers.Scratch },
+		want: "an absolute container path without colons, outside system directories and /retake",
+		doc: "Writable in-memory directories in the container, initially empty. Their contents count against " +
+			"`memory`.",
+		at: func(c *Config) any { return &c.Containers.Scratch },
 	},
 	{
 		key: "containers.env", def: "{}", check: validVariable,
@@ -253,8 +254,8 @@ var fleetKeys = []row{
 	},
 	{
 		key: "containers.egress", def: `"all"`, word: true, check: validEgress, want: egressWant,
-		doc: "Workers' internet access in Docker: all public addresses, none, or only these hosts through the " +
-			"director's proxy. Other containers, services of this machine, private networks and metadata addresses " +
+		doc: "Workers' internet access in Docker: all public addresses, none, or only the listed hosts, through the " +
+			"director's proxy. Other containers, services on this machine, private networks and metadata addresses " +
 			"stay unreachable, except for the bus and containers.reachable.",
 		at: func(c *Config) any { return &c.Containers.Egress },
 	},
@@ -266,10 +267,10 @@ var fleetKeys = []row{
 	},
 	{
 		key: "containers.proxied_keys", def: "{}", secretNames: true, check: validProxiedKey, want: proxiedKeyWant(),
-		doc: "Keys of model providers that the director's proxy adds to requests, so that workers never have them. " +
-			"The table maps the director's variable to the provider's host. Workers get a token for their " +
-			"attempt instead of the key, and the proxy's address in the usual variable (ANTHROPIC_BASE_URL, " +
-			"OPENAI_BASE_URL, GOOGLE_GEMINI_BASE_URL). The proxy sends the key only to that host.",
+		doc: "Model provider keys that the director's proxy adds to requests, so that workers never see them. The " +
+			"table maps the director's variable to the provider's host. Workers get a token for their attempt " +
+			"instead of the key, and the proxy's address in the usual variable (ANTHROPIC_BASE_URL, OPENAI_BASE_URL, " +
+			"GOOGLE_GEMINI_BASE_URL). The proxy sends the key only to that host.",
 		at: func(c *Config) any { return &c.Containers.ProxiedKeys },
 	},
 	{
@@ -296,8 +297,8 @@ var fleetKeys = []row{
 	},
 	{
 		key: "kubernetes.kubeconfig", def: `""`, path: true, want: fileWant,
-		doc: "Kubeconfig file. If empty, a director in a pod uses its service account, and any other uses " +
-			"KUBECONFIG, or ~/.kube/config.",
+		doc: "Kubeconfig file. If empty, the director uses KUBECONFIG or ~/.kube/config, and if neither exists, the " +
+			"service account of its pod.",
 		at: func(c *Config) any { return &c.Kubernetes.Kubeconfig },
 	},
 	{
@@ -305,17 +306,17 @@ var fleetKeys = []row{
 			return s == "" ||
 				imageForm.MatchString(s)
 		}, want: "an image reference such as repo/name:tag; may be empty",
-		doc: "Image with Retake's `worker` program in its PATH, in the director's version. The director's own image " +
-			"works. An init container copies the program into each pod, so containers.image can be any image. " +
-			"Required with containers.runtime = \"kubernetes\".",
+		doc: "Image with Retake's `worker` program in its PATH, in the same version as the director. The director's " +
+			"own image works. An init container copies the program into each pod, so containers.image can be any " +
+			"image. Required with containers.runtime = \"kubernetes\".",
 		at: func(c *Config) any { return &c.Kubernetes.WorkerImage },
 	},
 	{
 		key: "kubernetes.pod_template", def: `""`, path: true, want: fileWant,
-		doc: "YAML file with a pod template (metadata and spec, as in a Deployment) for other fields of pods: " +
+		doc: "YAML file with a pod template (metadata and spec, as in a Deployment) for other pod fields: " +
 			"runtimeClassName, nodeSelector, tolerations, affinity, priorityClassName, serviceAccountName, " +
-			"imagePullSecrets, volumes, requests of the container `worker`, labels and annotations (for Jobs as " +
-			"well). At startup, the director rejects a template that contradicts fields that it sets.",
+			"imagePullSecrets, volumes, the `worker` container's requests, labels and annotations (for Jobs as " +
+			"well). At startup, the director rejects a template that conflicts with the fields it sets itself.",
 		at: func(c *Config) any { return &c.Kubernetes.PodTemplate },
 	},
 	{
@@ -327,8 +328,8 @@ var fleetKeys = []row{
 	},
 	{
 		key: "kubernetes.pending_timeout_seconds", def: "1800", unit: "seconds", min: 1, max: week,
-		doc: "Longest wait for the cluster to start an attempt, for example until a node has capacity or a volume is " +
-			"bound. For a missing image, the wait is at most five minutes.",
+		doc: "Maximum time the cluster may take to start an attempt, for example until a node has capacity or a " +
+			"volume is bound. Retake waits at most five minutes for a missing image.",
 		at: func(c *Config) any { return &c.Kubernetes.PendingTimeout },
 	},
 
@@ -346,8 +347,8 @@ var fleetKeys = []row{
 	},
 	{
 		key: "agent_bus.listen_addr", def: `"auto"`, check: validListenAddr, want: `"auto" or an IP address`,
-		doc: "Address of the embedded server. auto means loopback, and for containers the gateway of their " +
-			"network.", at: func(c *Config) any { return &c.AgentBus.ListenAddr },
+		doc: "Address of the embedded server. auto means loopback plus, for containers, the gateway of their network.",
+		at:  func(c *Config) any { return &c.AgentBus.ListenAddr },
 	},
 	{
 		key: "agent_bus.listen_port", def: "8731", unit: "port", min: 0, max: 65535,
@@ -360,8 +361,8 @@ var fleetKeys = []row{
 		at: func(c *Config) any { return &c.AgentBus.Prefix },
 	},
 	{
-		key: "agent_bus.replicas", def: "1", unit: "servers", min: 1, max: 5, doc: "Copies of every stream (1, 3 " +
-			"or 5). More than 1 needs a cluster at agent_bus.url.",
+		key: "agent_bus.replicas", def: "1", unit: "servers", min: 1, max: 5, doc: "Copies of every stream (1, 3 or " +
+			"5). More than one copy requires a cluster at agent_bus.url.",
 		at: func(c *Config) any { return &c.AgentBus.Replicas },
 	},
 	{
@@ -376,20 +377,21 @@ var fleetKeys = []row{
 	},
 	{
 		key: "agent_bus.sync", def: `"always"`, allowed: []string{"always", "default"},
-		doc: "When the bus flushes data to disk. With always, before each acknowledgement, so a power cut loses only " +
-			"unacknowledged data. With default, at intervals, so it can lose the last minutes or a new journal.",
+		doc: "When the bus flushes data to disk. always flushes before each acknowledgement, so a power cut loses " +
+			"only unacknowledged data. default flushes at intervals, so a power cut can lose the last minutes or a " +
+			"new journal.",
 		at: func(c *Config) any { return &c.AgentBus.Sync },
 	},
 
 	{
 		key: "journal.on_damage", def: `"stop"`, allowed: []string{"stop", "rebuild"},
-		doc: "Reaction to a damaged journal. stop exits without changes, and reports the exact position. rebuild " +
-			"sets the journal aside and rebuilds it from GitHub, containers and reports.",
+		doc: "How the director handles a damaged journal. stop exits without changes and reports the exact position. " +
+			"rebuild sets the journal aside and rebuilds it from GitHub, containers and reports.",
 		at: func(c *Config) any { return &c.Journal.OnDamage },
 	},
 	{
 		key: "journal.keep_days", def: "90", unit: "days", min: 0, max: 36500,
-		doc: "Age at which the director deletes archived parts of the journal, which it keeps compressed in " +
-			"<data_dir>/journal. 0 keeps them.", at: func(c *Config) any { return &c.Journal.KeepDays },
+		doc: "How long the director keeps archived journal segments, compressed in <data_dir>/journal. 0 keeps them " +
+			"forever.", at: func(c *Config) any { return &c.Journal.KeepDays },
 	},
 }

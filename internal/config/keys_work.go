@@ -13,12 +13,12 @@ var workKeys = []row{
 	},
 	{
 		key: "rate_limits.github.min_seconds_between_writes", def: "2", unit: "seconds", min: 1, max: 3600,
-		doc: "Time between two writes to GitHub.",
+		doc: "Minimum time between two writes to GitHub.",
 		at:  func(c *Config) any { return &c.RateLimits.GitHub.MinBetweenWrites },
 	},
 	{
 		key: "rate_limits.github.cooldown_on_rate_limit_seconds", def: "60", unit: "seconds", min: 1, max: day,
-		doc: "First pause after a rate limit if GitHub does not state how long to wait.",
+		doc: "First pause after a rate limit if GitHub does not specify a duration.",
 		at:  func(c *Config) any { return &c.RateLimits.GitHub.CooldownOnRateLimit },
 	},
 
@@ -29,18 +29,18 @@ var workKeys = []row{
 	},
 	{
 		key: "rate_limits.model.min_seconds_between_requests", def: "1", unit: "seconds", min: 0, max: 3600,
-		doc: "Time between the starts of two requests to one model provider.",
+		doc: "Minimum time between the starts of two requests to one model provider.",
 		at:  func(c *Config) any { return &c.RateLimits.Model.MinBetweenRequests },
 	},
 	{
 		key: "rate_limits.model.cooldown_on_error_seconds", def: "10", unit: "seconds", min: 0, max: day,
-		doc: "Pause after a model provider's rate limit or error, if the provider does not state how long to wait.",
+		doc: "Pause after a model provider's rate limit or error, if the provider does not specify a duration.",
 		at:  func(c *Config) any { return &c.RateLimits.Model.CooldownOnError },
 	},
 	{
 		key: "rate_limits.model.max_wait_seconds", def: "900", unit: "seconds", min: 1, max: day,
-		doc: "Longest time per day for which rate limits reported by a single task can close models for other tasks. " +
-			"The same report from a second task extends it.",
+		doc: "Maximum time per day that rate limits reported by a single task can close models to other tasks. If a " +
+			"second task reports the same limit, they can stay closed longer.",
 		at: func(c *Config) any { return &c.RateLimits.Model.MaxWait },
 	},
 
@@ -85,7 +85,7 @@ var workKeys = []row{
 	},
 	{
 		key: "github.installation_id", def: "0", unit: "id", min: 0, max: maxID,
-		doc: "Installation of the App: the number at the end of the installation page's address.",
+		doc: "Installation ID of the App: the number at the end of the installation page's URL.",
 		at:  func(c *Config) any { return &c.GitHub.InstallationID },
 	},
 	{
@@ -95,8 +95,8 @@ var workKeys = []row{
 	{
 		key: "github.webhook_secret_env", def: `"RETAKE_WEBHOOK_SECRET"`, check: validTokenEnv,
 		want: "the name of an environment variable, not the secret itself",
-		doc: "Name of the variable that holds the secret of GitHub's webhooks, read only with director.http_listen. " +
-			"Without it, webhooks are refused.",
+		doc: "Name of the variable that holds the secret for GitHub's webhooks, used only with director.http_listen. " +
+			"Without a secret, webhooks are rejected.",
 		at: func(c *Config) any { return &c.GitHub.WebhookSecretEnv },
 	},
 	{
@@ -110,12 +110,12 @@ var workKeys = []row{
 	},
 	{
 		key: "github.poll_seconds", def: "30", unit: "seconds", min: 1, max: day,
-		doc: "Time between two requests for a repository's changed issues.",
+		doc: "Time between two polls of a repository for changed issues.",
 		at:  func(c *Config) any { return &c.GitHub.Poll },
 	},
 	{
 		key: "github.delivery", def: `"pull_request"`, allowed: []string{"pull_request", "branch", "none"},
-		doc: "Form in which Retake delivers finished work: a pull request, only a branch, or none.",
+		doc: "How Retake delivers finished work: as a pull request, as a branch only, or by keeping it locally.",
 		at:  func(c *Config) any { return &c.GitHub.Delivery },
 	},
 	{
@@ -141,9 +141,9 @@ var workKeys = []row{
 	},
 	{
 		key: "github.issue_authors", def: `"labelled"`, allowed: []string{authorsLabelled, AuthorsTrusted},
-		doc: "Authors whose issues Retake accepts. labelled accepts all authors after a person with rights adds the " +
-			"task label, which approves the current text. A template's label counts only if the author has triage " +
-			"rights. trusted accepts only trusted_authors.",
+		doc: "Authors whose issues Retake accepts. labelled accepts all authors after a person with triage rights " +
+			"adds the task label, which approves the current text. A template's label counts only if the author has " +
+			"triage rights. trusted accepts only trusted_authors.",
 		at: func(c *Config) any { return &c.GitHub.IssueAuthors },
 	},
 	{
@@ -170,12 +170,12 @@ var workKeys = []row{
 	},
 	{
 		key: "github.labels.blocked", def: `"agent-blocked"`, check: labelForm.MatchString, want: labelWant,
-		doc: "Label for issues that wait for a person.",
+		doc: "Label for issues waiting for a person.",
 		at:  func(c *Config) any { return &c.GitHub.Labels.Blocked },
 	},
 	{
 		key: "github.labels.review", def: `"agent-review"`, check: labelForm.MatchString, want: labelWant,
-		doc: "Label for issues that wait for review.",
+		doc: "Label for issues waiting for review.",
 		at:  func(c *Config) any { return &c.GitHub.Labels.Review },
 	},
 
@@ -185,12 +185,12 @@ var workKeys = []row{
 		at:  func(c *Config) any { return &c.Escalation.RemindAfter },
 	},
 	{
-		key: "escalation.incident_issues", def: "true", doc: "Open one issue about an outage that keeps tasks waiting.",
+		key: "escalation.incident_issues", def: "true", doc: "Open one issue for each outage that keeps tasks waiting.",
 		at: func(c *Config) any { return &c.Escalation.IncidentIssues },
 	},
 	{
-		key: "escalation.plain_answers", def: "true", doc: "A comment without a command, by a person with write " +
-			"access, answers an agent's question. With false, people can discuss it first.",
+		key: "escalation.plain_answers", def: "true", doc: "Treat a comment without a command, by a person with " +
+			"write access, as the answer to an agent's question. If false, people can discuss the question first.",
 		at: func(c *Config) any { return &c.Escalation.PlainAnswers },
 	},
 
@@ -204,7 +204,7 @@ var workKeys = []row{
 	{
 		key: "scope.ask", def: protectedDefault, reason: faultOfGlob, want: globWant,
 		doc: "Files that only a draft pull request may change. Without pull requests, Retake asks a person. @default " +
-			"stands for files that people's tools or agents obey.",
+			"stands for files that control people's tools or agents.",
 		at: func(c *Config) any { return &c.Scope.Ask },
 	},
 	{
@@ -220,19 +220,19 @@ var workKeys = []row{
 	},
 	{
 		key: "scope.allow_raw", def: "[]", reason: faultOfGlob, want: globWant,
-		doc: "Files that Retake pushes without their filter in .gitattributes, such as LFS. Retake does not run " +
-			"filters, so for any other file with a filter it asks a person.",
+		doc: "Files that Retake pushes unfiltered, although .gitattributes sets a filter such as LFS. Retake does " +
+			"not run filters, so it asks a person about any other file with a filter.",
 		at: func(c *Config) any { return &c.Scope.AllowRaw },
 	},
 	{
 		key: "scope.allow_left_out", def: "[]", reason: faultOfGlob, want: globWant,
-		doc: "Files in directories of submodules, and .git directories of nested repositories, that Retake leaves " +
-			"out of deliveries without asking a person.",
+		doc: "Files in submodule directories, and .git directories of nested repositories, that Retake leaves out of " +
+			"deliveries without asking a person.",
 		at: func(c *Config) any { return &c.Scope.AllowLeftOut },
 	},
 	{
 		key: "scope.max_file_bytes", def: "10485760", unit: "bytes", min: 1, max: 100 << 20,
-		doc: "Largest new or changed file in a push. GitHub's limit is 100 MiB.",
+		doc: "Maximum size of a new or changed file in a push. GitHub's limit is 100 MiB.",
 		at:  func(c *Config) any { return &c.Scope.MaxFileBytes },
 	},
 
@@ -254,27 +254,27 @@ var workKeys = []row{
 	},
 	{
 		key: "checkout.max_path_bytes", def: "1024", unit: "bytes", min: 100, max: 4000,
-		doc: "Longest path in a checkout.", at: func(c *Config) any { return &c.Checkout.MaxPathBytes },
+		doc: "Maximum length of a path in a checkout.", at: func(c *Config) any { return &c.Checkout.MaxPathBytes },
 	},
 	{
 		key: "checkout.max_bytes", def: "21474836480", unit: "bytes", min: 1 << 20, max: 1 << 50,
-		doc: "Maximum total size of all files in a checkout. Their apparent or their allocated size counts, " +
-			"whichever is larger, so sparse files count with their apparent size.",
+		doc: "Maximum total size of all files in a checkout: apparent or allocated, whichever is larger. Sparse " +
+			"files therefore count at their apparent size.",
 		at: func(c *Config) any { return &c.Checkout.MaxBytes },
 	},
 	{
 		key: "checkout.max_work_bytes", def: "4294967296", unit: "bytes", min: 1 << 20, max: 1 << 50,
-		doc: "Maximum size of all files that git must store, whether changed or not. Ignored files and the state of " +
-			"agents do not count.", at: func(c *Config) any { return &c.Checkout.MaxWorkBytes },
+		doc: "Maximum size of all files that git must store, whether changed or not. Ignored files and agent state " +
+			"do not count.", at: func(c *Config) any { return &c.Checkout.MaxWorkBytes },
 	},
 	{
 		key: "checkout.git_seconds", def: "300", unit: "seconds", min: 1, max: day,
-		doc: "Longest duration of a git command on a checkout. The command may use twice as much CPU time. " +
-			"Commands that contact a server may take an hour.", at: func(c *Config) any { return &c.Checkout.Git },
+		doc: "Maximum duration of a git command on a checkout. The command may use twice as much CPU time. Commands " +
+			"that contact a server may take an hour.", at: func(c *Config) any { return &c.Checkout.Git },
 	},
 	{
 		key: "checkout.git_memory", def: `"4GiB"`, check: validMemory,
-		want: `a size such as "4GiB", from 16MiB to 16TiB`, doc: "Limit on the address space of each git process.",
+		want: `a size such as "4GiB", from 16MiB to 16TiB`, doc: "Address space limit for each git process.",
 		at: func(c *Config) any { return &c.Checkout.GitMemory },
 	},
 	{
@@ -287,15 +287,15 @@ var workKeys = []row{
 
 	{
 		key: "workspace.transport", def: `"mount"`, allowed: []string{"mount", TransportSync},
-		doc: "How checkouts reach workers. mount shares a directory of this machine, which must be the engine's " +
-			"machine. sync copies the checkout and its changes over the agent bus, so that workers can run elsewhere " +
+		doc: "How checkouts reach workers. mount shares a directory on this machine, so the engine must run here as " +
+			"well. sync copies the checkout and its changes over the agent bus, so that workers can run elsewhere " +
 			"(DOCKER_HOST, a cluster), and stores checkouts on the bus.",
 		at: func(c *Config) any { return &c.Workspace.Transport },
 	},
 	{
 		key: "workspace.checkpoint_seconds", def: "60", unit: "seconds", min: 1, max: day,
 		doc: "Time between two checkpoints with transport sync. Each stage also ends with a checkpoint. If a worker " +
-			"vanishes, its work since the last checkpoint is lost, and the issue states the time.",
+			"vanishes, its work since the last checkpoint is lost, and the issue shows the time of that checkpoint.",
 		at: func(c *Config) any { return &c.Workspace.Checkpoint },
 	},
 
@@ -307,14 +307,14 @@ var workKeys = []row{
 	{
 		key: "worker.validate", def: `"inside"`, allowed: []string{"inside", "fresh"},
 		doc: "Container in which VALIDATE runs. inside uses the agent's container, in rounds with CODE. fresh uses a " +
-			"new container afterwards, with a copy of the delivery, but without the agent, the variables of " +
-			"env_passthrough, and mounts that agents can write to. fix_attempts then limits the repairs.",
+			"new container afterwards, with a copy of the delivery, but without the agent, the env_passthrough " +
+			"variables, or mounts that agents can write to. fix_attempts then limits the repairs.",
 		at: func(c *Config) any { return &c.Worker.Validate },
 	},
 
 	{
 		key: "recovery.preset", def: `"director"`, allowed: policy.Presets,
-		doc: "Policy for failures; see docs/specs/error-handling.md. Its limits apply to keys that are not set.",
+		doc: "Policy for failures; see docs/specs/error-handling.md. It also supplies the limits for unset keys.",
 		at:  func(c *Config) any { return &c.Recovery.Preset },
 	},
 	{
@@ -324,19 +324,19 @@ var workKeys = []row{
 	},
 	{
 		key: "recovery.max_consecutive_errors", def: "5", unit: "errors", min: -1, max: 100_000,
-		doc: "Number of consecutive errors after which Retake ends a task. If 0 or left out, the preset's bound " +
+		doc: "Number of consecutive errors after which Retake gives up on a task. If 0 or unset, the preset's bound " +
 			"applies, if any. -1 means unlimited.", at: func(c *Config) any { return &c.Recovery.MaxConsecutiveErrors },
 	},
 	{
 		key: "recovery.iteration_budget", def: "50", unit: "iterations", min: -1, max: 1_000_000,
-		doc: "Attempts per task after the first, minus refunds for cache hits. If 0 or left out, the preset's bound " +
+		doc: "Attempts per task after the first, minus refunds for cache hits. If 0 or unset, the preset's bound " +
 			"applies, if any. -1 means unlimited.",
 		at: func(c *Config) any { return &c.Recovery.IterationBudget },
 	},
 	{
 		key: "recovery.paid_call_budget", def: "10", unit: "calls", min: -1, max: 1_000_000,
-		doc: "Paid calls per task, including failed runs (see `paid` of `[[stage]]`). An attempt gets the remaining " +
-			"calls. If 0 or left out, the preset's bound applies, if any. -1 means unlimited.",
+		doc: "Paid calls per task, including failed runs (see `paid` of `[[stage]]`). Each attempt can use the " +
+			"remaining calls. If 0 or unset, the preset's bound applies, if any. -1 means unlimited.",
 		at: func(c *Config) any { return &c.Recovery.PaidCallBudget },
 	},
 	{
@@ -346,7 +346,7 @@ var workKeys = []row{
 	},
 	{
 		key: "recovery.rules_file", def: `""`, path: true, want: fileWant,
-		doc: "TOML file with additional rules for failures, like internal/recovery/classify/rules.toml.",
+		doc: "TOML file with additional classification rules, in the format of internal/recovery/classify/rules.toml.",
 		at:  func(c *Config) any { return &c.Recovery.RulesFile },
 	},
 	{

@@ -13,7 +13,7 @@ func TestKubernetes(t *testing.T) {
 	)
 	for _, c := range []struct{ containers, kubernetes, more, want string }{
 		{"", whole, "", ""},
-		{"", "address = \"10.0.0.7\"", "", `kubernetes.worker_image is empty`},
+		{"", "address = \"10.0.0.7\"", "", `attempts on Kubernetes need kubernetes.worker_image`},
 		{"", "worker_image = \"w:1\"", "", "pods have to reach the bus, want kubernetes.address"},
 		{"", "worker_image = \"w:1\"", "[agent_bus]\nurl = \"tls://nats:4222\"\ncredentials = \"keys\"\n", ""},
 		{`egress = ["api.anthropic.com"]`, "worker_image = \"w:1\"", "[agent_bus]\nurl = \"tls://nats:4222\"\n" +

@@ -17,14 +17,14 @@ import (
 )
 
 // Load reads the configuration. With an empty path, it does not read a file. env has the form of os.Environ. Load
-// ignores names without EnvPrefix. overrides are the values of flags as text, by key such as director.max_workers. The
-// order of precedence is overrides, env, file, defaults. Callers must not use the Config if there are Problems.
+// ignores names without EnvPrefix. overrides maps keys such as director.max_workers to flag values. The order of
+// precedence is overrides, env, file, defaults. Callers must not use the Config if there are Problems.
 func Load(path string, env []string, overrides map[string]string) (Config, Problems) {
 	l, problems := loadFile(path, env, overrides)
 	return *l.c, problems
 }
 
-// Parse is like Load, but takes the content of the file instead of its path. Problems quote name as the file's name.
+// Parse is like Load, but takes the content of the file instead of its path. Problems use name as the file name.
 func Parse(name string, data []byte, env []string, overrides map[string]string) (Config, Problems) {
 	return load(name, data, env, overrides)
 }
@@ -36,7 +36,7 @@ func loadFile(path string, env []string, overrides map[string]string) (*loader, 
 		if data, err = readFile(path, tomlfile.MaxBytes); err != nil {
 			next := ", want a TOML file that the director's user can read"
 			if errors.Is(err, fs.ErrNotExist) {
-				next = "; `director config init --output " + path + "` writes it, -c selects another file"
+				next = "; create it with `director config init --output " + path + "`, or select another file with -c"
 			}
 			return &loader{c: new(Default())}, Problems{{Where: path, Text: err.Error() + next}}
 		}
@@ -104,7 +104,7 @@ const (
 	rankFile = iota
 	rankEnvironment
 	rankFlag
-	rankTable // problems inside a file that [recovery] names
+	rankTable // problems inside a file named in [recovery]
 )
 
 type loader struct {
@@ -197,8 +197,8 @@ func (l *loader) value(path string, r row, v any) {
 	at := l.place(path)
 	l.set[path] = at
 	if holdsSecret(v) {
-		l.problem(at, path, "looks like a secret, want it in the environment or a separate file: github.token_env, "+
-			"github.token_file, containers.env_passthrough")
+		l.problem(at, path, "looks like a secret; put it in an environment variable or a separate file: "+
+			"github.token_env, github.token_file, containers.env_passthrough")
 		return
 	}
 	for _, wrong := range r.set(v) {
@@ -230,9 +230,9 @@ func (l *loader) unknownKey(at Problem, path, key string) {
 	}
 	switch what, known := unsupported[key]; {
 	case known:
-		text = "not supported yet: " + what + "; want it removed"
+		text = "not supported yet: " + what + "; remove it"
 	case redact.IsSecretVariable(last):
-		text += ", and secrets do not belong here, want github.token_env or github.token_file"
+		text += ", and secrets do not belong here: use github.token_env or github.token_file"
 	default:
 		text += hint(key)
 	}
@@ -286,7 +286,7 @@ func (l *loader) environment(env []string) {
 		case key[name] != "":
 			l.text(at, key[name], text)
 		case strings.HasPrefix(rest, "stage"):
-			l.problem(at, rest, "unknown variable, want stages in the file")
+			l.problem(at, rest, "unknown variable: define stages in the configuration file")
 		case near != "":
 			l.problem(at, rest, "unknown variable, did you mean "+near+"?")
 		default:

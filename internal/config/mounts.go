@@ -29,20 +29,20 @@ func parseMount(s string) (m Mount, wrong string) {
 	case isVolume && !volumeForm.MatchString(m.Source):
 		return Mount{}, "invalid volume name"
 	case !isVolume && (!filepath.IsAbs(m.Source) || filepath.Clean(m.Source) != m.Source):
-		return Mount{}, "the host's path is not a clean absolute path"
+		return Mount{}, "host path is not a clean absolute path"
 	case !path.IsAbs(m.Target) || path.Clean(m.Target) != m.Target:
-		return Mount{}, "the container's path is not a clean absolute path"
+		return Mount{}, "container path is not a clean absolute path"
 	case !isVolume && showsSocket(m.Source):
-		return Mount{}, "workers must not see the container engine's socket"
+		return Mount{}, "workers must not have access to the container engine's socket"
 	}
 	for _, d := range systemDirs {
 		if m.Target == d || d == "/retake" && within(m.Target, d) {
-			return Mount{}, "it would cover " + d + " of the container"
+			return Mount{}, "it would cover " + d + " in the container"
 		}
 	}
 	for _, d := range []string{"/proc", "/sys", "/dev"} {
 		if within(m.Target, d) {
-			return Mount{}, "it would cover part of " + d + " of the container"
+			return Mount{}, "it would cover part of " + d + " in the container"
 		}
 	}
 	return m, ""
@@ -53,7 +53,7 @@ func checkMount(s string) string {
 	return wrong
 }
 
-// engineSockets lists the sockets of container engines. Access to any of them gives root rights on the host.
+// engineSockets lists the sockets of container engines. Access to any of them grants root on the host.
 var engineSockets = []string{
 	"/var/run/docker.sock", "/run/docker.sock", "/run/containerd/containerd.sock",
 	"/var/run/containerd/containerd.sock",

@@ -18,7 +18,7 @@ import (
 // and here is in the working directory.
 type twoFolders struct{ key, beside, here string }
 
-// settlePaths makes the relative paths of the file absolute, unless the file is in the working directory.
+// settlePaths makes relative paths in the file absolute, unless the file is in the working directory.
 func (l *loader) settlePaths() {
 	base, here, same := baseOf(l.name)
 	if same {
@@ -35,8 +35,8 @@ func (l *loader) settlePaths() {
 	}
 }
 
-// settlePath sets one path to beside, which is next to the file. If the path exists only in the working directory, it
-// sets the path to here.
+// settlePath sets one path to beside, which is next to the file, or to here if the path exists only in the working
+// directory.
 func (l *loader) settlePath(key string, path *string, beside, here string) {
 	exists := present
 	if stateFolders[key] {
@@ -53,15 +53,15 @@ func (l *loader) settlePath(key string, path *string, beside, here string) {
 		return
 	}
 	*path = here
-	l.c.moved = append(l.c.moved, fmt.Sprintf("%s: using %s in the working directory. The next release ignores "+
-		"the working directory and uses %s, next to the configuration. Move it, or write its absolute path",
+	l.c.moved = append(l.c.moved, fmt.Sprintf("%s: using %s in the working directory. The next release will ignore "+
+		"the working directory and use %s, next to the configuration file. Move it there, or set an absolute path",
 		key, here, beside))
 	l.c.InWorkingDir = l.c.InWorkingDir || key == dataDirKey
 }
 
 const dataDirKey = "director.data_dir"
 
-// stateFolders is the set of keys that name directories with a director's state.
+// stateFolders is the set of keys for directories that hold a director's state.
 var stateFolders = map[string]bool{dataDirKey: true, "director.shared_dir": true}
 
 // baseOf returns the directory that a file's paths are relative to, and the working directory. Without a file, and for
@@ -79,8 +79,7 @@ func baseOf(name string) (base, here string, same bool) {
 	return base, here, err == nil && err2 == nil && os.SameFile(one, two)
 }
 
-// ofAnother reports whether dir belongs to another configuration: LocalFile in the working directory names it as its
-// state directory.
+// ofAnother reports whether another configuration, LocalFile in the working directory, uses dir as its state directory.
 func ofAnother(key, dir string) bool {
 	if !stateFolders[key] || !present(LocalFile) {
 		return false
@@ -117,8 +116,8 @@ func (c Config) Moved() []string { return c.moved }
 func (c Config) startProblems() (p Problems) {
 	for _, d := range c.doubled {
 		p = append(p, Problem{Where: "run", Key: d.key, Text: fmt.Sprintf("%s and %s both exist, and the director "+
-			"cannot tell which one holds its state: write the absolute path of the right one, or move the other one "+
-			"away",
+			"cannot tell which one holds its state: set the absolute path of the right directory, or move the "+
+			"wrong directory away",
 			d.beside, d.here)})
 	}
 	return p

@@ -9,7 +9,7 @@ func (c Config) OnCluster() bool { return c.Containers.Runtime == OnKubernetes }
 // over from another one needs both.
 func (c Config) SharedDir() string { return cmp.Or(c.Director.SharedDir, c.Director.DataDir) }
 
-// SharedKey returns the configuration key that names SharedDir.
+// SharedKey returns the configuration key that sets SharedDir.
 func (c Config) SharedKey() string {
 	if c.Director.SharedDir == "" {
 		return "director.data_dir"

@@ -43,10 +43,10 @@ func cut(s string, most int) string {
 	return s
 }
 
-// Problems are the mistakes of one configuration, in order.
+// Problems are the mistakes in one configuration, in order.
 type Problems []Problem
 
-// String has one line for each problem, without a line break at the end.
+// String formats one problem per line, without a trailing newline.
 func (ps Problems) String() string {
 	lines := make([]string, len(ps))
 	for i, p := range ps {

@@ -59,31 +59,31 @@ c.toml:3:1: director.max_worker: unknown key, did you mean director.max_workers?
 c.toml:4:1: director.fleet: got "Bad Fleet", want 1 to 32 of a-z, 0-9 and -, beginning with a letter
 c.toml:5:1: director.interval_seconds: got "60s", want a number of seconds from 0.1 to 3600
 c.toml:7:2: timeout: unknown key or section, did you mean timeouts?
-c.toml:11:1: timeouts.worker_heartbeat_ttl_seconds: a few lost heartbeats must not make a worker suspect, want timeouts.worker_heartbeat_ttl_seconds (20) at least 3 times agent_bus.heartbeat_interval_seconds (15)
+c.toml:11:1: timeouts.worker_heartbeat_ttl_seconds: a worker must not become suspect after only a few lost heartbeats, want timeouts.worker_heartbeat_ttl_seconds (20) at least 3 times agent_bus.heartbeat_interval_seconds (15)
 c.toml:12:1: timeouts.issue_claim_stale_seconds: a claim would be released while its attempt may still be running, want timeouts.issue_claim_stale_seconds (1) above timeouts.worker_watchdog_seconds (3600)
 c.toml:15:1: containers.runtime: got "podman", want one of "docker", "kubernetes", "process"
-c.toml:16:1: containers.scale_to_zero_idle_seconds: not supported yet: containers are never idle: each ends with its attempt and is removed; want it removed
+c.toml:16:1: containers.scale_to_zero_idle_seconds: not supported yet: containers are never idle: each ends with its attempt and is removed; remove it
 c.toml:17:1: containers.user: got "0:0", want numeric "uid:gid", neither of them 0 (root)
 c.toml:18:1: containers.memory: got "lots", want a size such as "2GiB", from 16MiB to 16TiB
-c.toml:19:20: containers.mounts: element 2: "/var/run/docker.sock:/s": workers must not see the container engine's socket, want "/host/path:/path[:ro|:rw]" or "volume:name:/path[:ro|:rw]"
+c.toml:19:20: containers.mounts: element 2: "/var/run/docker.sock:/s": workers must not have access to the container engine's socket, want "/host/path:/path[:ro|:rw]" or "volume:name:/path[:ro|:rw]"
 c.toml:19:47: containers.mounts: element 3: "/z": bad form, want "/host/path:/path[:ro|:rw]" or "volume:name:/path[:ro|:rw]"
 c.toml:22:1: agent_bus.prefix: got "a.>", want words of letters, digits, _ and -, separated by dots
 c.toml:23:1: agent_bus.listen_port: got 70000, want an integer from 0 to 65535
 c.toml:26:33: github.repositories: element 2: got "nonsense", want "owner/name", without .git
 c.toml:27:1: github.api_url: got "ftp://x", want an http(s) URL without credentials, query or fragment
-c.toml:28:1: github.token: unknown key, and secrets do not belong here, want github.token_env or github.token_file
-c.toml:29:12: github.labels.task: two labels are "A", want four different labels (GitHub ignores case)
-c.toml:30:1: github.token_env: looks like a secret, want it in the environment or a separate file: github.token_env, github.token_file, containers.env_passthrough
+c.toml:28:1: github.token: unknown key, and secrets do not belong here: use github.token_env or github.token_file
+c.toml:29:12: github.labels.task: label "A" is used more than once, want four different labels (GitHub ignores case)
+c.toml:30:1: github.token_env: looks like a secret; put it in an environment variable or a separate file: github.token_env, github.token_file, containers.env_passthrough
 c.toml:33:1: recovery.preset: got "cortx", want one of "director", "reviewcat", "gdd", "cortex", "prp", "dispatch"
 c.toml:34:1: recovery.paid_call_budget: got -2, want an integer from -1 to 1000000
 c.toml:38:1: stage[0].agent: no agent "claude", want one of claude-code, cline, codex, continue, copilot, crush, gemini, opencode, opencode-go, pi, qwen
 c.toml:39:1: stage[0].alternative_model: got "-x", want a model name of at most 200 characters without spaces; may be empty
-c.toml:40:1: stage[0].resource: got "github.write", want model.<provider> in letters, digits, -, _ and dots; may be empty
+c.toml:40:1: stage[0].resource: got "github.write", want model.<provider>, using letters, digits, -, _ and dots; may be empty
 c.toml:42:28: stage[0].state_paths: element 2: "/x": the glob is not relative to the work tree, want a glob such as ".mine/", optionally prefixed with !
 c.toml:42:34: stage[0].state_paths: element 3: "**": the glob matches all paths or none, want a glob such as ".mine/", optionally prefixed with !
 environment RETAKE_CFG_DIRECTOR_MAX_WORKER: director_max_worker: unknown variable, did you mean RETAKE_CFG_DIRECTOR_MAX_WORKERS?
 environment RETAKE_CFG_RETRY_JITTER: retry.jitter: got "some", want one of "full", "equal", "none"
-environment RETAKE_CFG_STAGE_NAME: stage_name: unknown variable, want stages in the file
+environment RETAKE_CFG_STAGE_NAME: stage_name: unknown variable: define stages in the configuration file
 flag: no.such: unknown key, want one of agent_bus, checkout, containers, director, escalation, github, journal, kubernetes, policy, rate_limits, recovery, retry, scope, stage, telemetry, timeouts, worker, workspace
 flag: worker.fix_attempts: got "many", want an integer from 1 to 20`
 )
@@ -129,25 +129,26 @@ var singleProblems = map[string]string{
 	"director.interval_seconds = nan":   "want a number of seconds",
 	"director.interval_seconds = inf":   "want a number of seconds",
 	"director.interval_seconds = 1e300": "want a number of seconds",
-	"director.data_dir = \"\"":          `got "", want a path`,
+	"director.data_dir = \"\"":          `got "", want a non-empty path`,
 	"director.data_dir = \"a\\u0000b\"": "NUL",
 	"retry.backoff_initial_seconds = 31": "c.toml:1:7: retry.backoff_initial_seconds: the longest delay would " +
 		"be shorter than the first, want retry.backoff_max_seconds (30) at least " +
 		"retry.backoff_initial_seconds (31)",
-	"timeouts.worker_start_seconds = 3600": "c.toml:1:10: timeouts.worker_start_seconds: the watchdog would end " +
-		"a worker that may still be starting",
-	"timeouts.worker_watchdog_seconds = 80": "before its silence is noticed, want " +
+	"timeouts.worker_start_seconds = 3600": "c.toml:1:10: timeouts.worker_start_seconds: the watchdog would stop a " +
+		"worker that may still be starting",
+	"timeouts.worker_watchdog_seconds = 80": "before the director notices that it is silent, want " +
 		"timeouts.worker_watchdog_seconds (80) above",
-	"agent_bus.heartbeat_interval_seconds = 31": "agent_bus.heartbeat_interval_seconds: a few lost heartbeats",
-	"agent_bus.replicas = 3":                    "the embedded bus has only one server",
-	"agent_bus.replicas = 2":                    "want 1, 3 or 5",
-	"agent_bus.url = \"tls://x\"":               "agent_bus.credentials to the new directory director/",
-	"agent_bus.url = \"http://x\"":              "want nats:// or tls:// URLs",
-	"agent_bus.url = \"nats://u:hunter2@x\"":    "looks like a secret",
-	"agent_bus.url = \"nats://hunter2@x\"":      "looks like a secret",
-	"agent_bus.listen_addr = \"localhost\"":     `want "auto" or an IP address`,
-	"containers.workdir = \"workspace\"":        "absolute",
-	"containers.workdir = \"/\"":                "outside system directories",
+	"agent_bus.heartbeat_interval_seconds = 31": "agent_bus.heartbeat_interval_seconds: a worker must not become " +
+		"suspect",
+	"agent_bus.replicas = 3":                 "the embedded bus has only one server",
+	"agent_bus.replicas = 2":                 "want 1, 3 or 5",
+	"agent_bus.url = \"tls://x\"":            "agent_bus.credentials to the director/ directory that it creates",
+	"agent_bus.url = \"http://x\"":           "want nats:// or tls:// URLs",
+	"agent_bus.url = \"nats://u:hunter2@x\"": "looks like a secret",
+	"agent_bus.url = \"nats://hunter2@x\"":   "looks like a secret",
+	"agent_bus.listen_addr = \"localhost\"":  `want "auto" or an IP address`,
+	"containers.workdir = \"workspace\"":     "absolute",
+	"containers.workdir = \"/\"":             "outside system directories",
 	"containers.workdir = \"/retake/x\"": "outside system directories " +
 		"and /retake",
 	"containers.workdir = \"/proc/x\"": "outside system directories",
@@ -171,8 +172,8 @@ var singleProblems = map[string]string{
 	"containers.env = { MY_API_KEY = \"hunter\" }":                         "want secrets in env_passthrough",
 	"containers.env = { A = \"sk-ant-0123456789abcdef\" }":                 "looks like a secret",
 	"containers.env_passthrough = [\"GITHUB_TOKEN\"]":                      "must not reach workers",
-	"containers.env_passthrough = [\"A\"]\ncontainers.env = { A = \"1\" }": "is in env and in env_passthrough",
-	"github.repositories = [\"a/b\", \"A/B\"]":                             "occurs twice",
+	"containers.env_passthrough = [\"A\"]\ncontainers.env = { A = \"1\" }": "is in both env and env_passthrough",
+	"github.repositories = [\"a/b\", \"A/B\"]":                             "is listed twice",
 	"github.repositories = [\"a/b.git\"]":                                  "without .git",
 	"github.repositories = [\"a/..\"]":                                     `got "a/.."`,
 	"github.repositories = \"a/b\"":                                        `want a list; each item is "owner/name"`,
@@ -187,7 +188,7 @@ var singleProblems = map[string]string{
 		"environment variable",
 	"github.token_env = \"a8f5f167f44f4964e6c998dee827110c\"": "got the value, want the name of an " +
 		"environment variable",
-	"github.token_env = \"X\"\ngithub.token_file = \"/x\"": "want one of them",
+	"github.token_env = \"X\"\ngithub.token_file = \"/x\"": "want only one of them",
 	"github.app_id = 1":                           "a GitHub App needs app_id, installation_id and private_key_file",
 	"[policy.sync_main]\nmax_commits_behind = -1": "from 0 to 1000000",
 	"[policy.sync_main]\n" +
@@ -241,7 +242,7 @@ var singleProblems = map[string]string{
 	"worker.validate = \"fresh\"\ncontainers.runtime = \"process\"": "c.toml:1:8: worker.validate: plain " +
 		"processes have no clean container to validate in",
 	"worker.validate = \"fresh\"\n" + codeStage: "c.toml:1:8: worker.validate: no " +
-		"stage VALIDATE, so nothing would be validated",
+		"VALIDATE stage, so nothing would be validated",
 	"worker.validate = \"fresh\"\n" + codeStage + "[[stage]]\nname = \"VALIDATE\"\n" +
 		"agent = \"codex\"": "VALIDATE calls a model, but a clean container has no keys",
 	"worker.validate = \"fresh\"\n" + codeStage + "[[stage]]\nname = \"VALIDATE\"\nrun = [\"x\"]\nresource " +
@@ -343,7 +344,7 @@ func TestScope(t *testing.T) {
 		`scope.allow = { "x" = "a" }`:     `scope.allow: "x": got a string, want a list of globs`,
 		`scope.allow = { "a,b" = ["a"] }`: `want 1 to 50 characters without commas`,
 		`scope.allow = ["a"]`:             `want a table { "label" = ["glob"] }`,
-		`scope.allow_secrets = ["../x"]`:  `the glob contains . or .. or two slashes`,
+		`scope.allow_secrets = ["../x"]`:  `the glob contains . or .. or a double slash`,
 		`scope.max_file_bytes = 0`:        `want an integer from 1 to 104857600`,
 		`scope.max_file_byte = 1`:         `max_file_bytes`,
 	} {

@@ -10,7 +10,7 @@ import (
 type StageProgram struct{ Stage, Name string }
 
 // StagePrograms returns the programs that must exist before an attempt begins. It returns each program once, with the
-// first stage that starts it, and omits programs that are files of the checkout.
+// first stage that starts it, and omits programs that are files in the checkout.
 func (c Config) StagePrograms() (all []StageProgram) {
 	for _, s := range c.Stages {
 		p, err := c.Agents.Expand(s)
@@ -24,7 +24,7 @@ func (c Config) StagePrograms() (all []StageProgram) {
 	return all
 }
 
-// inCheckout reports whether a program is a file of the checkout.
+// inCheckout reports whether a program is a file in the checkout.
 func (c Config) inCheckout(program string) bool {
 	if !path.IsAbs(program) {
 		return strings.Contains(program, "/")

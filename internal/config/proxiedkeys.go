@@ -46,7 +46,8 @@ func wrongProxiedKeys(c Config) string {
 				"\"api.anthropic.com\""
 		}
 		if c.passesOn(name) {
-			return name + " is also in env or env_passthrough, so workers would have it, want it in only one"
+			return name + " is also in env or env_passthrough, so workers would get the key; want it in only one of " +
+				"them"
 		}
 		for _, b := range BaseURLs(name, "") {
 			base, _, _ := strings.Cut(b, "=")

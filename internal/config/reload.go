@@ -115,8 +115,8 @@ func (c Config) Reread(next Config) (Config, Change, Problems) {
 			reflect.ValueOf(result[i].to).Elem().Set(reflect.ValueOf(before[i].to).Elem())
 		}
 	}
-	// An explicit value overrides a policy file, but an equal default does not. So a key that became explicit, or is
-	// not explicit anymore, has changed even if its value is equal.
+	// An explicit value overrides a policy file, but an equal default does not. So a key that becomes explicit, or is
+	// no longer explicit, has changed even if its value is equal.
 	for _, b := range assumed(nil) {
 		if slices.Contains(c.assumed, b) != slices.Contains(next.assumed, b) && next.Recovery.PolicyFile != "" {
 			change.note(boundKey(string(b)))
@@ -161,8 +161,7 @@ func (x *Change) stages(before, after []Stage) {
 	}
 }
 
-// together checks the rules that involve several keys, in a configuration where the keys in restart keep their old
-// values.
+// together checks the rules between keys, assuming that the keys in restart keep their old values.
 func (c Config) together(restart []string) (all Problems) {
 	l := &loader{
 		c: &c, rows: byKey(keys(&c)), doc: tomlfile.Parse(nil), set: map[string]Problem{},
@@ -173,13 +172,13 @@ func (c Config) together(restart []string) (all Problems) {
 		all = append(all, Problem{
 			Where: "reload", Key: p.Key,
 			Text: p.Text + "; " + strings.Join(restart, ", ") +
-				" needs a restart: restart the director, or change this later",
+				" can change only at a restart: restart the director, or make this change later",
 		})
 	}
 	return all.sorted()
 }
 
-// OwnFiles returns the configured files of [recovery], by key.
+// OwnFiles returns the files configured in [recovery], by key.
 func (c Config) OwnFiles() map[string]string {
 	all := map[string]string{
 		"recovery.rules_file": c.Recovery.RulesFile, "recovery.policy_file": c.Recovery.PolicyFile,
@@ -189,8 +188,8 @@ func (c Config) OwnFiles() map[string]string {
 	return all
 }
 
-// Digest identifies a configuration by 16 hexadecimal digits, which depend on the value of every key and the content
-// of the given files.
+// Digest returns 16 hexadecimal digits that identify a configuration. They depend on the value of every key and the
+// content of the given files.
 func (c Config) Digest(files map[string]string) string {
 	sum := sha256.New()
 	fmt.Fprint(sum, c.String(), c.assumed)

@@ -72,7 +72,8 @@ var rereads = []struct {
 		"timeouts.worker_heartbeat_ttl_seconds = 90\ntimeouts.worker_watchdog_seconds = 2000" + oneStage,
 		[]string{"timeouts.worker_watchdog_seconds"},
 		[]string{"timeouts.worker_heartbeat_ttl_seconds"},
-		"reload: timeouts.worker_watchdog_seconds: the watchdog would end a worker before its silence is noticed",
+		"reload: timeouts.worker_watchdog_seconds: the watchdog would stop a worker before the director notices that " +
+			"it is silent",
 	},
 }
 

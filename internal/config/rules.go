@@ -19,7 +19,7 @@ type rule struct {
 	also  string // another key that the rule reads; problems are never reported there
 }
 
-// order requires that one duration exceeds another, possibly by a factor.
+// order requires one duration to exceed another, possibly by a factor.
 type order struct {
 	key    string
 	times  int // minimum factor; 0 means that the other duration only needs to be shorter
@@ -30,15 +30,15 @@ type order struct {
 var orders = []order{
 	{
 		"timeouts.worker_heartbeat_ttl_seconds", 3, "agent_bus.heartbeat_interval_seconds",
-		"a few lost heartbeats must not make a worker suspect",
+		"a worker must not become suspect after only a few lost heartbeats",
 	},
 	{
 		"timeouts.worker_watchdog_seconds", 0, "timeouts.worker_start_seconds",
-		"the watchdog would end a worker that may still be starting",
+		"the watchdog would stop a worker that may still be starting",
 	},
 	{
 		"timeouts.worker_watchdog_seconds", 0, "timeouts.worker_heartbeat_ttl_seconds",
-		"the watchdog would end a worker before its silence is noticed",
+		"the watchdog would stop a worker before the director notices that it is silent",
 	},
 	{
 		"timeouts.issue_claim_stale_seconds", 0, "timeouts.worker_watchdog_seconds",
@@ -80,7 +80,7 @@ var rules = []rule{
 	{keys: []string{"agent_bus.credentials", "agent_bus.url"}, wrong: func(c Config) string {
 		if c.AgentBus.URL != "" && c.AgentBus.Credentials == "" {
 			return "a server at agent_bus.url needs keys: create them with `director bus init`, and set " +
-				"agent_bus.credentials to the new directory director/"
+				"agent_bus.credentials to the director/ directory that it creates"
 		}
 		return ""
 	}},
@@ -89,7 +89,8 @@ var rules = []rule{
 		wrong: func(c Config) string {
 			l := c.GitHub.Labels
 			if dup := duplicate([]string{l.Task, l.Claimed, l.Blocked, l.Review}); dup != "" {
-				return "two labels are " + shorten(dup) + ", want four different labels (GitHub ignores case)"
+				return "label " + shorten(dup) + " is used more than once, want four different labels " +
+					"(GitHub ignores case)"
 			}
 			return ""
 		},
@@ -98,7 +99,7 @@ var rules = []rule{
 	{keys: []string{"github.label_caps"}, wrong: func(c Config) string { return sameLabels(c.GitHub.LabelCaps) }},
 	{keys: []string{"github.repositories"}, wrong: func(c Config) string {
 		if dup := duplicate(c.GitHub.Repositories); dup != "" {
-			return shorten(dup) + " occurs twice, want each once (GitHub ignores case)"
+			return shorten(dup) + " is listed twice, want each repository once (GitHub ignores case)"
 		}
 		return ""
 	}},
@@ -125,7 +126,8 @@ var rules = []rule{
 	}, wrong: func(c Config) string {
 		for _, p := range secretPlaces(c) {
 			if p.variable != "" && slices.Contains(c.Containers.EnvPassthrough, p.variable) {
-				return "it names " + p.env() + ", want only other variables, because the " + p.what + " must not " +
+				return "it includes the variable named in " + p.env() + ": remove it, because the " + p.what + " " +
+					"must not " +
 					"reach workers"
 			}
 		}
@@ -145,13 +147,13 @@ var rules = []rule{
 	}},
 	{keys: []string{"kubernetes.worker_image", "containers.runtime"}, wrong: func(c Config) string {
 		if c.Containers.Runtime == OnKubernetes && c.Kubernetes.WorkerImage == "" {
-			return `kubernetes.worker_image is empty, and attempts on Kubernetes need it, want the image that has the program "worker", such as the director's own`
+			return `attempts on Kubernetes need kubernetes.worker_image, want an image that contains the program "worker", such as the director's own`
 		}
 		return ""
 	}},
 	{keys: []string{"workspace.transport", "containers.runtime"}, wrong: func(c Config) string {
 		if c.Containers.Runtime == OnKubernetes && !c.Workspace.Travels() {
-			return `nodes of a cluster have no directories of this machine, want workspace.transport = "sync"`
+			return `cluster nodes cannot mount directories from this machine, want workspace.transport = "sync"`
 		}
 		return ""
 	}},
@@ -172,13 +174,13 @@ var rules = []rule{
 	}},
 	{keys: []string{"containers.mounts", "containers.runtime"}, wrong: func(c Config) string {
 		if len(c.Containers.Mounts) > 0 && c.Containers.Runtime == OnKubernetes {
-			return "cluster nodes cannot mount directories of this machine, want volumes in kubernetes.pod_template"
+			return "cluster nodes cannot mount directories from this machine, want volumes in kubernetes.pod_template"
 		}
 		return ""
 	}},
 	{keys: []string{"containers.oci_runtime", "containers.runtime"}, wrong: func(c Config) string {
 		if c.Containers.OCIRuntime != "" && c.Containers.Runtime == OnKubernetes {
-			return "it names a runtime of a Docker engine, want runtimeClassName in kubernetes.pod_template"
+			return "it selects a Docker runtime, want runtimeClassName in kubernetes.pod_template"
 		}
 		return ""
 	}},
@@ -191,7 +193,7 @@ var rules = []rule{
 		case len(c.Containers.Egress) > 1 && slices.ContainsFunc(c.Containers.Egress, word):
 			return `want "all", "none", or a list of hosts`
 		case !c.Containers.EgressOpen() && c.Containers.Runtime == "process":
-			return `plain processes reach everything that this machine reaches, want containers.runtime = "docker", or containers.egress = "all"`
+			return `plain processes can reach everything that this machine can, want containers.runtime = "docker", or containers.egress = "all"`
 		}
 		return ""
 	}},
@@ -200,9 +202,9 @@ var rules = []rule{
 		wrong: func(c Config) string {
 			for _, name := range c.Containers.Secrets {
 				if is := strings.TrimPrefix(name, NoSecret); !c.passesOn(is) {
-					return shorten(name) + " is in neither env nor env_passthrough, want a variable of the workers"
+					return shorten(name) + " is missing from env and env_passthrough, want a variable that workers get"
 				} else if is != name && slices.Contains(c.Containers.Secrets, is) {
-					return shorten(is) + " is named with and without !, want one of them"
+					return shorten(is) + " is listed both with and without !, want only one"
 				}
 			}
 			return ""
@@ -215,7 +217,7 @@ var rules = []rule{
 	{keys: []string{"containers.env", "containers.env_passthrough"}, wrong: func(c Config) string {
 		for _, name := range c.Containers.EnvPassthrough {
 			if _, ok := c.Containers.Env[name]; ok {
-				return shorten(name) + " is in env and in env_passthrough, want it in one"
+				return shorten(name) + " is in both env and env_passthrough, want it in only one"
 			}
 		}
 		return ""
@@ -230,7 +232,7 @@ func wrongFreshStages(c Config) string {
 	case !c.ValidatesFresh() || len(c.Stages) == 0:
 		return ""
 	case from < 0:
-		return `no stage VALIDATE, so nothing would be validated: want one, or worker.validate = "inside"`
+		return `no VALIDATE stage, so nothing would be validated: want one, or worker.validate = "inside"`
 	}
 	for _, s := range c.Stages[from:] {
 		if s.Agent != "" || s.Resource != "" {
@@ -244,12 +246,12 @@ func wrongFreshStages(c Config) string {
 // sameLabels returns an error message if a table contains a label twice, ignoring case.
 func sameLabels(table map[string]int) string {
 	if dup := duplicate(slices.Sorted(maps.Keys(table))); dup != "" {
-		return shorten(dup) + " occurs twice, want each label once (GitHub ignores case)"
+		return shorten(dup) + " is listed twice, want each label once (GitHub ignores case)"
 	}
 	return ""
 }
 
-// duplicate returns the first text that occurs again, ignoring case.
+// duplicate returns the first repeated element, ignoring case.
 func duplicate(list []string) string {
 	seen := map[string]bool{}
 	for _, s := range list {
@@ -278,7 +280,7 @@ func stageRules(i int) []rule {
 			case s.Agent != "" && len(s.Run) > 0:
 				return "both run and agent are set, want one of them"
 			case len(s.Run) > 0 && leavesCheckout(s.Run[0]):
-				return shorten(s.Run[0]) + " leaves the checkout, where stages run, so it cannot exist: " +
+				return shorten(s.Run[0]) + " points outside the checkout, where stages run, so it cannot exist: " +
 					"want an absolute path, a name in PATH, or a path inside the repository"
 			}
 			return ""
@@ -347,14 +349,14 @@ func (l *loader) rules() {
 	if l.c.IsApp() {
 		for _, p := range []string{"github.token_env", "github.token_file"} {
 			if _, set := l.set[p]; set {
-				l.problem(l.place(p), p, "app_id is set as well, want a token or an App")
+				l.problem(l.place(p), p, "app_id is also set, want either a token or an App")
 			}
 		}
 	}
 	for _, p := range secretPlaces(*l.c) {
 		_, inEnv := l.set[p.env()]
 		if _, inFile := l.set[p.inFile()]; inEnv && inFile && p.variable != "" && p.file != "" {
-			l.problem(l.place(p.inFile()), p.inFile(), p.name+"_env is set as well, want one of them")
+			l.problem(l.place(p.inFile()), p.inFile(), p.name+"_env is also set, want only one of them")
 		}
 	}
 	for _, r := range all {

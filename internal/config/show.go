@@ -129,7 +129,7 @@ func (c Config) asBounded(settings []Setting) ([]Setting, Problems) {
 type Key struct {
 	Name   string // section.key; stage.key in every [[stage]]
 	Doc    string
-	Values []string // the allowed values of the key or of its elements, if the list is closed
+	Values []string // allowed values of the key or its elements; nil if there is no fixed list
 }
 
 // Keys lists all keys in documentation order.

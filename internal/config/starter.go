@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Starter has the values for a first configuration file. All other keys keep their default.
+// Starter holds the values for an initial configuration file. All other keys keep their defaults.
 type Starter struct {
 	Repositories []string
 	BaseBranch   string
@@ -19,7 +19,7 @@ type Starter struct {
 	Writes       bool
 }
 
-// Words splits a command line into the arguments of a stage. A line that needs a shell becomes an argument of sh.
+// Words splits a command line into the arguments of a stage. A line that needs a shell becomes an argument to sh -c.
 func Words(line string) []string {
 	if strings.ContainsAny(line, "|&;<>()$`\\\"'*?[]#~{}\n") {
 		return []string{"sh", "-c", line}
@@ -37,12 +37,11 @@ func (s Starter) String() string {
 		}
 		b.WriteString(text + "\n")
 	}
-	b.WriteString("# Retake. Every key that is not here has its default: docs/specs/configuration.md, director " +
-		"config show --origin.\n" +
-		"# Secrets do not belong here: the token is in the variable GITHUB_TOKEN (github.token_env, " +
-		"github.token_file).\n\n[github]\n")
+	b.WriteString("# Retake. Keys that are not set here use their defaults: see docs/specs/configuration.md or " +
+		"director config show --origin.\n# Secrets do not belong here: the token comes from the variable " +
+		"GITHUB_TOKEN (github.token_env, github.token_file).\n\n[github]\n")
 	line("repositories", &s.Repositories, "Retake works on issues with the label agent-task")
-	line("base_branch", &s.BaseBranch, "base of the work and of the pull requests")
+	line("base_branch", &s.BaseBranch, "base branch for the work and the pull requests")
 	line("writes", &s.Writes, "false: the director reads issues, but does not claim any")
 	b.WriteString("\n[containers]\n")
 	if s.Runtime != "" {
@@ -56,19 +55,19 @@ func (s Starter) String() string {
 	if s.Agent != "" {
 		line("agent", &s.Agent, "profiles: docs/specs/agents.md")
 	} else {
-		line("run", &s.Run, "finds the task in .retake/prompt.md")
+		line("run", &s.Run, "reads the task from .retake/prompt.md")
 	}
 	for _, check := range s.Checks {
 		validate := "VALIDATE"
 		b.WriteString("\n[[stage]]\n")
-		line("name", &validate, "Retake delivers the work if this succeeds, else the agent fixes it")
+		line("name", &validate, "Retake delivers the work if this succeeds; otherwise the agent fixes it")
 		line("run", &check, "")
 	}
 	return b.String()
 }
 
-// KeysOfAgent returns the first login variable of an agent that is set. If none is set, it returns the first login
-// variable in the agent's profile, if any.
+// KeysOfAgent returns an agent's first login variable that is set. If none is set, it returns the first login variable
+// in the agent's profile, if any.
 func (c Config) KeysOfAgent(name string, lookup func(string) (string, bool)) []string {
 	profile, err := c.Agents.Lookup(name)
 	if err != nil || len(profile.Keys) == 0 {

@@ -16,11 +16,11 @@ type row struct {
 	min, max    float64 // inclusive range of a number
 	allowed     []string
 	former      []string            // accepted but deprecated; Notes names the replacement
-	check       func(string) bool   // checks a text, each element of a list, or each name of a table
+	check       func(string) bool   // checks a string, each element of a list, or each name in a table
 	reason      func(string) string // like check, but returns why a value is invalid, or ""
 	secretNames bool                // for a table whose names may look like secrets, although the values are not secret
-	word        bool                // for a list: a single text stands for a list with one element
-	path        bool                // for a text that is a path; in a file, it is relative to the file's directory
+	word        bool                // for a list: a single string stands for a one-element list
+	path        bool                // for a path; in a file, it is relative to the file's directory
 	want        string              // the allowed values, for messages
 	doc         string
 	// the field: *bool, *int, *float64, *time.Duration, *string, *[]string, *map[string]string,
@@ -35,7 +35,7 @@ const (
 	maxID = 1 << 53 // beyond this, TOML and JSON do not represent numbers exactly
 )
 
-// keys returns the rows of all keys except stage keys, in documentation order. Their field to points into c.
+// keys returns the rows of all keys except stage keys, in documentation order. The rows' "to" fields point into c.
 func keys(c *Config) []row {
 	rows := slices.Concat(fleetKeys, workKeys)
 	for i := range rows {
@@ -47,8 +47,8 @@ func keys(c *Config) []row {
 // stageKeys returns the keys of one [[stage]].
 func stageKeys(s *Stage) []row {
 	return []row{
-		{key: "stage.name", allowed: stageOrder, doc: "Name of the stage. Stages run in this order. VALIDATE may " +
-			"occur more than once. CODE is required.", to: &s.Name},
+		{key: "stage.name", allowed: stageOrder, doc: "Name of the stage. Stages run in the order of the allowed " +
+			"names. VALIDATE may occur more than once. CODE is required.", to: &s.Name},
 		{
 			key: "stage.run", def: "[]", want: `one argument, as in ["make", "test"], because no shell splits it`,
 			doc: `Program and its arguments, instead of agent.`, to: &s.Run,
@@ -60,7 +60,7 @@ func stageKeys(s *Stage) []row {
 		},
 		{
 			key: "stage.model", def: `""`, check: modelForm.MatchString, want: modelWant,
-			doc: "Model, passed by the agent's flag and as RETAKE_MODEL. If empty, the program's default is used.",
+			doc: "Model, passed through the agent's flag and RETAKE_MODEL. If empty, the program's default is used.",
 			to:  &s.Model,
 		},
 		{
@@ -70,27 +70,27 @@ func stageKeys(s *Stage) []row {
 		},
 		{
 			key: "stage.resource", def: `""`, check: validResource,
-			want: "model.<provider> in letters, digits, -, _ and dots; may be empty",
-			doc: "Resource of the stage's calls in rate_limits.model. If empty, the agent's provider, or " +
-				"model.default.",
+			want: "model.<provider>, using letters, digits, -, _ and dots; may be empty",
+			doc: "Resource in rate_limits.model that the stage's calls use. If empty, the agent's provider is used, " +
+				"or model.default.",
 			to: &s.Resource,
 		},
 		{
 			key: "stage.paid", def: `"auto"`, allowed: []string{wire.PaidAuto, wire.PaidAlways, wire.PaidNever},
-			doc: "Runs that count against recovery.paid_call_budget. With auto, these are runs with agent or " +
-				"resource, and runs that get a lease on a model. Set always for a script that calls a model without " +
-				"a lease.", to: &s.Paid,
+			doc: "Runs that count against recovery.paid_call_budget. auto counts runs with agent or resource, and " +
+				"runs that get a model lease. Set always for a script that calls a model without a lease.", to: &s.Paid,
 		},
 		{
 			key: "stage.caller", def: `""`, want: "a caller named in the policy's rows; may be empty",
-			doc: "Caller that selects the policy's rows for the stage's failures, such as update-check with preset " +
-				"gdd. The default is start for START, agent for CODE, and otherwise stage.",
+			doc: "Caller used to select the policy rows for the stage's failures, such as update-check with preset " +
+				"gdd. The default is start for START, agent for CODE, and stage for all others.",
 			to: &s.Caller,
 		},
 		{
 			key: "stage.state_paths", def: "[]", reason: faultOfGlob, want: globWant,
-			doc: "Paths that are not work, in addition to the paths of known agents (docs/specs/agents.md). Retake " +
-				"never commits them, unless the base branch has them. The prefix ! marks work.",
+			doc: "Paths that do not belong to the work, in addition to the paths of known agents " +
+				"(docs/specs/agents.md). Retake never commits them, unless the base branch has them. The prefix ! " +
+				"marks paths that do belong to it.",
 			to: &s.StatePaths,
 		},
 		{
@@ -103,7 +103,7 @@ func stageKeys(s *Stage) []row {
 // protectedDefault stands for the built-in table of protected paths; see internal/secrets/protected.
 const protectedDefault = `["` + protected.Default + `"]`
 
-// associations are GitHub's values of author_association, closest to the repository first.
+// associations lists GitHub's author_association values, closest to the repository first.
 var associations = []string{
 	"OWNER", "MEMBER", "COLLABORATOR", "CONTRIBUTOR", "FIRST_TIME_CONTRIBUTOR", "FIRST_TIMER",
 	"MANNEQUIN", "NONE",
@@ -112,7 +112,7 @@ var associations = []string{
 // stageOrder is the order in which stages run.
 var stageOrder = []string{"START", "CONTEXT_LOAD", "CODE", "VALIDATE", "DONE"}
 
-// unsupported maps each key of the original design that Retake does not support to the reason.
+// unsupported maps each unsupported key of the original design to the reason.
 var unsupported = map[string]string{
 	"containers.scale_to_zero_idle_seconds": "containers are never idle: each ends with its attempt " +
 		"and is removed",

@@ -14,8 +14,7 @@ import (
 	"retake/internal/tomlfile"
 )
 
-// Tables has the rules for classification and the policy: the built-in ones, with overrides from the files in
-// [recovery].
+// Tables holds the classification rules and the policy: the built-in ones, overridden by the files in [recovery].
 type Tables struct {
 	Classifier *classify.Classifier
 	Policy     *policy.Policy // without the configuration's limits
@@ -81,14 +80,14 @@ func (c Config) wrongCaller(s Stage) string {
 }
 
 // ownFile passes the content of a file named in [recovery] to parse. If path is empty, it calls parse without
-// arguments. A problem with the content states its position. The problem with an unreadable file does not.
+// arguments. A problem with the content has a position, but the problem for an unreadable file does not.
 func ownFile(key, path string, parse func(data ...[]byte) error) (all Problems) {
 	var documents [][]byte
 	if path != "" {
 		data, err := readFile(path, tomlfile.MaxBytes)
 		if err != nil {
 			return Problems{{Key: key, Text: shorten(path) + ": " + err.Error() +
-				", want a TOML file; a relative path starts at the configuration's directory"}}
+				", want a TOML file; relative paths start at the configuration file's directory"}}
 		}
 		documents = [][]byte{data}
 	}

@@ -49,8 +49,8 @@ func (c Config) webhookSecretPlace() secretPlace {
 	}
 }
 
-// Token reads the GitHub token from github.token_file, or else from the variable that github.token_env names. Errors
-// and warnings never contain the token. The warning is for the log. It is not empty if all users can read the file.
+// Token reads the GitHub token from github.token_file, or else from the variable named in github.token_env. Errors and
+// warnings never contain the token. The warning is for the log, and is empty unless all users can read the file.
 func (c Config) Token(getenv func(string) string) (token, warning string, err error) {
 	return c.tokenPlace().read(getenv)
 }
@@ -71,8 +71,8 @@ func (c Config) PrivateKey() (key []byte, warning string, err error) {
 	return []byte(text), warning, err
 }
 
-// WebhookSecret reads the secret of GitHub's webhooks from github.webhook_secret_file, or else from the variable that
-// github.webhook_secret_env names. See Token for errors and warnings.
+// WebhookSecret reads the secret for GitHub's webhooks from github.webhook_secret_file, or else from the variable named
+// in github.webhook_secret_env. See Token for errors and warnings.
 func (c Config) WebhookSecret(getenv func(string) string) (secret, warning string, err error) {
 	return c.webhookSecretPlace().read(getenv)
 }
@@ -80,14 +80,14 @@ func (c Config) WebhookSecret(getenv func(string) string) (secret, warning strin
 func (c Config) pageTokenPlace() secretPlace {
 	return secretPlace{
 		"page token", "director.page_token", c.Director.PageTokenEnv, c.Director.PageTokenFile,
-		"a long random text, such as `openssl rand -hex 32` prints",
+		"a long random string, such as the output of `openssl rand -hex 32`",
 	}
 }
 
 func metricsTokenPlace(c Config) secretPlace {
 	return secretPlace{
 		"metrics token", "director.metrics_token", c.Director.MetricsTokenEnv, c.Director.MetricsTokenFile,
-		"a long random text, such as `openssl rand -hex 32` prints",
+		"a long random string, such as the output of `openssl rand -hex 32`",
 	}
 }
 
@@ -100,14 +100,14 @@ func secretPlaces(c Config) []secretPlace {
 const minHTTPToken = 16
 
 // PageToken reads the token with which people sign in to the page, from director.page_token_file, or else from the
-// variable that director.page_token_env names. It returns an empty token without an error if no file is configured and
+// variable named in director.page_token_env. It returns an empty token without an error if no file is configured and
 // the variable is not set. Errors never contain the token.
 func (c Config) PageToken(lookup func(string) (string, bool)) (string, error) {
 	return c.pageTokenPlace().readOptional(lookup)
 }
 
-// MetricsToken reads the bearer token for /metrics from director.metrics_token_file, or else from the variable that
-// director.metrics_token_env names. It is optional like the page token; see PageToken.
+// MetricsToken reads the bearer token for /metrics from director.metrics_token_file, or else from the variable named in
+// director.metrics_token_env. It is optional like the page token; see PageToken.
 func (c Config) MetricsToken(lookup func(string) (string, bool)) (string, error) {
 	return metricsTokenPlace(c).readOptional(lookup)
 }
@@ -118,8 +118,8 @@ func (p secretPlace) readOptional(lookup func(string) (string, bool)) (string, e
 	}
 	token, _, err := p.read(func(name string) string { value, _ := lookup(name); return value })
 	if err == nil && len(token) < minHTTPToken {
-		return "", fmt.Errorf("config: %s has only %d characters: want at least %d, such as `openssl rand -hex 32` "+
-			"prints", p.key(), len(token), minHTTPToken)
+		return "", fmt.Errorf("config: %s has only %d characters: want at least %d, such as the output of `openssl "+
+			"rand -hex 32`", p.key(), len(token), minHTTPToken)
 	}
 	return token, err
 }
@@ -145,13 +145,13 @@ func (p secretPlace) read(getenv func(string) string) (secret, warning string, e
 	case p.file == "" && p.variable == "":
 		return "", "", fmt.Errorf("config: no %s: set %s or %s", p.what, p.env(), p.inFile())
 	case secret == "":
-		return "", "", fmt.Errorf("config: no %s: %s is empty or not set; set it to %s, or name another source in %s "+
-			"or %s", p.what, where, p.put, p.env(), p.inFile())
+		return "", "", fmt.Errorf("config: no %s: %s is empty or not set; set it to %s, or configure another source "+
+			"with %s or %s", p.what, where, p.put, p.env(), p.inFile())
 	case strings.ContainsFunc(secret, func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r) ||
 			r > unicode.MaxASCII
 	}):
-		return "", "", fmt.Errorf("config: no %s: %s holds more than %s; want it alone, on one line, without spaces",
+		return "", "", fmt.Errorf("config: no %s: %s must contain only %s, on one line and without spaces",
 			p.what, where, p.put)
 	}
 	return secret, warning, nil
@@ -171,9 +171,8 @@ func (c Config) Private() (all []string) {
 	return all
 }
 
-// IsSecretVariable reports whether the director must withhold a variable from its child processes. It returns true
-// for the configured variables of secrets, the variables passed on to workers, and variables with a name that
-// suggests a secret.
+// IsSecretVariable reports whether the director must withhold a variable from its child processes. It returns true for
+// the configured secret variables, for variables passed on to workers, and for variables whose names suggest a secret.
 func (c Config) IsSecretVariable(name string) bool {
 	named := []string{
 		c.GitHub.TokenEnv, c.GitHub.WebhookSecretEnv, c.Director.PageTokenEnv, c.Director.MetricsTokenEnv,
@@ -184,14 +183,14 @@ func (c Config) IsSecretVariable(name string) bool {
 		redact.IsSecretVariable(name) && !strings.HasPrefix(name, EnvPrefix)
 }
 
-// readSecret reads the file that a key names. Its errors contain the word "names" between the key and the path,
-// because redaction would mask a path that directly follows token_file.
+// readSecret reads the secret file configured by a key. Its errors contain the word "names" between the key and the
+// path, because redaction would mask a path that directly follows token_file.
 func readSecret(key, path string) (secret, warning string, err error) {
 	data, err := readFile(path, maxTokenBytes)
 	switch {
 	case err != nil:
-		return "", "", fmt.Errorf("config: %s names %s: %w; write the secret there for the director's user to "+
-			"read", key,
+		return "", "", fmt.Errorf("config: %s names %s: %w; write the secret there and make it readable by the "+
+			"director's user", key,
 			path, err)
 	case len(data) > maxTokenBytes:
 		return "", "", fmt.Errorf("config: %s names %s, which exceeds %d bytes; want a file with only the "+

@@ -21,7 +21,7 @@ type fault struct {
 }
 
 // set assigns a value decoded from TOML to the row's field. If the value is invalid, it leaves the field unchanged and
-// returns the faults, which name the allowed values.
+// returns the faults, which list the allowed values.
 func (r row) set(v any) (faults []fault) {
 	wrong, f := "", math.NaN()
 	switch n := v.(type) {
@@ -93,7 +93,7 @@ func (r row) setAny(table map[string]any) string {
 	return r.refuse(table)
 }
 
-// wrongText describes the error in a text, or returns "" if it is valid.
+// wrongText returns a description of the error in s, or "" if s is valid.
 func (r row) wrongText(s string) string {
 	switch {
 	case strings.Contains(s, "\x00"):
@@ -195,7 +195,7 @@ func (r row) refuse(v any) string {
 	return "got " + tomlfile.Describe(v) + ", want " + r.wants()
 }
 
-// shown quotes a text for a message, unless it may be a secret.
+// shown quotes a string for a message, unless it might be a secret.
 func (r row) shown(s string) string {
 	if strings.HasSuffix(r.key, "_token_env") || r.key == "github.token_env" || r.key == "github.webhook_secret_env" ||
 		redact.HasCredential(s) {
@@ -235,7 +235,7 @@ func (r row) wants() string {
 	return r.oneText()
 }
 
-// oneText describes an allowed text: the value, an element of the list, or a name in the table.
+// oneText describes the allowed strings for the value, an element of the list, or a name in the table.
 func (r row) oneText() string {
 	if len(r.allowed) > 0 {
 		return `one of "` + strings.Join(r.allowed, `", "`) + `"`
@@ -245,8 +245,8 @@ func (r row) oneText() string {
 
 func decimal(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
-// setText parses a value from flags and the environment. A list is TOML or separated by commas. A table is TOML, or
-// NAME=value separated by commas if its values are texts.
+// setText parses a value from flags and the environment. A list is either TOML or comma-separated. A table is TOML or,
+// if its values are strings, comma-separated NAME=value pairs.
 func (r row) setText(text string) []fault {
 	v, ok := r.parseText(text)
 	if !ok {

@@ -253,7 +253,7 @@ func (l *Limiter) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// body is the body of a request. During a Read, its connection counts as waiting.
+// body wraps the body of a request. During a Read, its connection counts as waiting.
 type body struct {
 	io.ReadCloser
 	from *conn
@@ -273,7 +273,7 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// CloseWrite closes the sending direction. It returns errors.ErrUnsupported if the inner connection cannot do that.
+// CloseWrite closes the write side. It returns errors.ErrUnsupported if the inner connection cannot do that.
 func (c *conn) CloseWrite() error {
 	half, ok := c.Conn.(interface{ CloseWrite() error })
 	if !ok {
@@ -282,7 +282,7 @@ func (c *conn) CloseWrite() error {
 	return half.CloseWrite()
 }
 
-// Reset closes a connection. It sends a TCP reset instead of the usual FIN.
+// Reset closes a connection with a TCP reset instead of the usual FIN.
 func Reset(c net.Conn) {
 	inner := c
 	if own, ok := c.(*conn); ok {

@@ -11,17 +11,16 @@
 // that has at least two more connections than the new connection's source. Otherwise it is refused. When a source has
 // reached its limit, a new connection from that source can replace only one of its waiting connections.
 //
-// Therefore the server still serves clients that send their requests promptly, even if other clients keep connections
-// open without sending a request, and one source cannot exclude another source.
+// The server therefore still serves clients that send their requests promptly, even if other clients keep connections
+// open without sending a request. One source cannot shut out another.
 //
-// Only an HTTP server knows which connections wait. It reports them through Limiter.State, Context and Handler. Without
-// these reports, for example in a byte relay, connections never count as waiting.
+// Only an HTTP server knows which connections are waiting. It reports them through Limiter.State, Context and Handler.
+// Without these reports, for example in a byte relay, connections never count as waiting.
 //
 // # Failure policy
 //
 // Replaced and refused connections are reset, so that the kernel does not keep them in TIME_WAIT. Accept returns the
-// errors of the inner listener.
+// inner listener's errors.
 //
-// The package does not start goroutines. A Limiter is safe for concurrent use, and several listeners can use the same
-// Limiter.
+// The package does not start goroutines. A Limiter is safe for concurrent use, and several listeners can share one.
 package connlimit

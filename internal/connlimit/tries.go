@@ -8,20 +8,20 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Tries limits events by source, such as wrong passwords. Each source has its own limit. Tries remembers at most
-// maxSources sources with recent events. At this limit, it refuses new sources until the recent events of a remembered
-// source have expired. It is safe for concurrent use.
+// Tries limits events, such as wrong passwords, for each source separately. It remembers at most maxSources sources
+// with recent events. At this limit, it refuses new sources until the recent events of a remembered source have
+// expired. Tries is safe for concurrent use.
 type Tries struct {
 	each  rate.Limit
 	burst int
 
 	mu      sync.Mutex
 	sources map[netip.Addr]*rate.Limiter // at most maxSources
-	swept   time.Time                    // time of the last forget, which is slow
+	swept   time.Time                    // time of the last call to forget, which is slow
 }
 
-// NewTries returns a limit for each source. burst is the number of events allowed at once, and each is the sustained
-// rate.
+// NewTries returns a Tries with the same limit for each source. burst is the number of events allowed at once, and each
+// is the sustained rate.
 func NewTries(each rate.Limit, burst int) *Tries {
 	return &Tries{each: each, burst: burst, sources: map[netip.Addr]*rate.Limiter{}}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/docker/docker/api/types/mount"
 )
 
-// Docker keeps two log files of 8 MiB per container, which limits their disk usage and the time to replay them.
+// Docker keeps two 8 MiB log files per container, which limits disk usage and replay time.
 const (
 	logFileSize  = "8m"
 	logFileCount = "2"

@@ -12,11 +12,11 @@ import (
 )
 
 // archive writes a created container's files as a tar archive that unpacks at "/". A nil worker means that the program
-// comes from the container's volume. Files belong to the worker's user, which may remove them. The program and Dir
+// comes from the container's volume. Files belong to the worker's user, which can remove them. The program and Dir
 // belong to root, and Dir is sticky, because stages run as the worker's user and must not replace $RETAKE_WORKER.
 //
 // The archive omits the image's directories, because an entry would change their owner. It includes the roots of
-// writable volumes, because Docker gives a new volume to root if the image lacks the directory.
+// writable volumes, because Docker makes root the owner of a new volume if the image does not contain the directory.
 func archive(w io.Writer, spec Spec, worker io.Reader, workerSize int64) error {
 	uid, gid, err := spec.IDs()
 	if err != nil {

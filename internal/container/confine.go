@@ -63,9 +63,9 @@ type fenceState struct {
 
 // Confine limits the addresses that workers can reach from now on. A short-lived container in the host's network
 // installs the rules in the kernel of the daemon's host, so access to the daemon suffices. Each start of an attempt
-// renews them. Two containers of the network then try to reach this host and each other. Errors: ErrNetwork if the
-// kernel refuses the rules or a trial succeeds, ErrDaemon. After an error, attempts do not start if e.Closed is
-// set, and start without rules otherwise.
+// renews them. Two containers on the workers' network then try to reach this host and each other. Errors: ErrNetwork if
+// the kernel refuses the rules or one of these trials succeeds, ErrDaemon. After an error, attempts do not start if
+// e.Closed is set, and start without rules otherwise.
 func (d *Docker) Confine(ctx context.Context, e Egress) error {
 	f := d.firewall
 	f.mu.Lock()
@@ -78,7 +78,7 @@ func (d *Docker) Confine(ctx context.Context, e Egress) error {
 	return f.ensure(ctx)
 }
 
-// Unconfine removes the rules of Confine.
+// Unconfine removes the rules installed by Confine.
 func (d *Docker) Unconfine(ctx context.Context) error {
 	d.firewall.mu.Lock()
 	bridge := d.firewall.state.bridge
@@ -100,7 +100,7 @@ func (d *Docker) RemoveRules(ctx context.Context, image, workerBinary string) er
 // because Ensure tries again and returns its own error.
 func (d *Docker) Warm(ctx context.Context) {
 	if err := d.firewall.ensure(ctx); err != nil {
-		d.log.Debug("the firewall is not active yet", zap.Error(err))
+		d.log.Debug("firewall not active yet", zap.Error(err))
 	}
 }
 
@@ -114,7 +114,7 @@ func (f *firewall) keep() {
 			return
 		}
 		if err := f.mend(); err != nil && f.background.ctx.Err() == nil {
-			f.log.Warn("firewall of the workers' network not checked", zap.Error(err))
+			f.log.Warn("could not check the firewall for the worker network", zap.Error(err))
 		}
 	}
 }
@@ -158,7 +158,7 @@ func (f *firewall) ensure(ctx context.Context) error {
 	s.network, s.at = f.net.used().id, time.Now() // do not retry immediately
 	if !s.warned {
 		s.warned = true
-		f.log.Warn("firewall of the workers' network is down, so workers can reach each other, this machine and "+
+		f.log.Warn("firewall for the worker network is down, so workers can reach each other, this machine and "+
 			"private networks", zap.Error(err))
 	}
 	return nil
@@ -204,7 +204,7 @@ func (f *firewall) install(ctx context.Context) error {
 	}
 }
 
-func (f *firewall) doing() string { return "firewall of " + f.net.name }
+func (f *firewall) doing() string { return "firewall for " + f.net.name }
 
 // addresses parses IP addresses and skips other strings.
 func addresses(texts []string) (all []netip.Addr) {
@@ -286,7 +286,7 @@ func (f *firewall) takeDown(ctx context.Context, bridges ...string) (err error) 
 	return err
 }
 
-// sweep removes the firewall's containers and the file helpers that a killed process left behind.
+// sweep removes the firewall's containers and the file helpers left behind by a killed process.
 func (f *firewall) sweep(ctx context.Context) {
 	for _, label := range []string{LabelFence, labelHelper} {
 		old, err := f.api.ContainerList(ctx,

@@ -43,16 +43,15 @@
 //	            /home, /tmp     default HOME and TMPDIR, removed with the attempt
 //	            /work           the work tree, if the spec has no checkout, removed with the attempt
 //
-// The package translates a Spec's paths below /retake, even in its entrypoint. The worker uses its checkout
-// in place (Workdir). A mount must already exist at the same path. The environment consists of the spec's variables,
-// PATH as in
+// The package translates a Spec's paths below /retake, even in its entrypoint. The worker uses its checkout in place
+// (Workdir). A mount must already exist at the same path. The environment consists of the spec's variables, PATH as in
 // common images, HOME, TMPDIR, HOSTNAME and RETAKE_ATTEMPT_ID, without the director's variables. The supervisor
 // receives the environment through a pipe, because it may contain secrets. If the director is root, workers run as
 // Spec.User, which must be able to traverse every parent of the checkout and of Options.Dir. Otherwise they run as the
 // director's user. They cannot gain privileges (no_new_privs).
 //
 // The package cannot always determine how a worker ended. If the supervisor was killed or the machine crashed,
-// Exit.Known is false. The package cannot detect that the kernel sent a SIGKILL for lack of memory. It cannot find
+// Exit.Known is false. The package cannot detect that the kernel sent a SIGKILL because memory ran out. It cannot find
 // processes that have left their parent, session and environment if the supervisor was killed before it could end them.
 //
 // # Program
@@ -64,7 +63,7 @@
 // # Input
 //
 // Secrets reach the first process through its standard input (Spec.Stdin). No file, argument, environment variable or
-// engine query reveals them. The input ends early if the director is killed while it writes, so the reader must check
+// engine query reveals them. The input ends early if the director is killed while writing it, so the reader must check
 // that it is complete. A plain process gets its input from its supervisor, which has the whole input before the worker
 // starts and protects its memory from other processes.
 //
@@ -79,11 +78,12 @@
 //
 // # Out of memory
 //
-// The package detects an out-of-memory kill by Docker's flag, which it reads twice, by an event that Watch saw, or by
-// an event in the daemon's buffer. This is best effort, because flag and event miss about one kill in twenty and may
-// arrive 50 ms after the exit. The package does not use the kernel's count in the cgroup, which disappears with the
-// container and is invisible behind a remote socket. The worker reads that count inside the container. Without such
-// evidence, the caller must interpret exit code 137, where Signal is SIGKILL and Killed is false.
+// The package detects an out-of-memory kill from Docker's flag, which it reads twice, from an event that Watch saw, or
+// from an event in the daemon's buffer. This is best effort, because the flag and the event miss about one kill in
+// twenty and may arrive 50 ms after the exit. The package does not use the kernel's count in the cgroup, which
+// disappears with the container and is invisible behind a remote socket. The worker reads that count inside the
+// container. Without such evidence, the caller must interpret exit code 137, where Signal is SIGKILL and Killed is
+// false.
 //
 // # Clock
 //
@@ -96,6 +96,6 @@
 // text ends with the next step. The package does not retry, except that Watch reconnects forever. Watch may call its
 // callback too often or not at all, so callers must rely on List.
 //
-// In Docker, paths in a Spec are paths of the daemon's host. A director in a container with a mounted socket needs its
+// In Docker, paths in a Spec are paths on the daemon's host. A director in a container with a mounted socket needs its
 // data directory at the same absolute path inside and outside. This process reads only WorkerBinary.
 package container

@@ -14,7 +14,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// limits holds the longest times that one operation waits for the daemon.
+// limits holds the package's timeouts and intervals.
 type limits struct {
 	ping time.Duration // first request in OpenDocker, while a person waits
 	// List, EnsureNetwork, and each step of Ensure and Stop. A start took 0.3 s in measurements, and takes longer on a
@@ -38,8 +38,8 @@ var defaultLimits = limits{
 	fence: 5 * time.Second,
 }
 
-// Docker runs attempts on a Docker daemon. It is safe for concurrent use. Operations on the same attempt wait for each
-// other.
+// Docker runs attempts on a Docker daemon. It is safe for concurrent use. Operations on the same attempt run one at a
+// time.
 type Docker struct {
 	*engine
 	net        *workerNetwork
@@ -54,12 +54,12 @@ type Docker struct {
 
 var fleetName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
 
-// OpenDocker connects to the daemon that DOCKER_HOST names, or to the local one, and checks that it answers. It
-// negotiates the API version, because an older daemon refuses every call with a newer version.
+// OpenDocker connects to the daemon at DOCKER_HOST, or to the local one, and checks that it answers. It negotiates the
+// API version, because an older daemon refuses every call with a newer version.
 func OpenDocker(ctx context.Context, o Options) (*Docker, error) {
 	if !fleetName.MatchString(o.Fleet) || o.Network == "" {
-		return nil, refused("open", "fleet %q, network %q: want a fleet of letters, digits, '_', '.', '-', "+
-			"and a network", o.Fleet, o.Network)
+		return nil, refused("open", "fleet %q, network %q: want a fleet name of letters, digits, '_', '.', '-', and "+
+			"a network name", o.Fleet, o.Network)
 	}
 	api, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
 	if err != nil {
@@ -135,7 +135,7 @@ func (b *background) close() {
 // Workdir returns the path of a spec's checkout in the container.
 func (d *Docker) Workdir(s Spec) string { return s.Workdir }
 
-// Close stops reading streams. Containers keep running and keep the volume with their program. The volume is removed
+// Close stops reading streams. Containers keep running and keep the volume with their program. Close removes the volume
 // if no container uses it.
 func (d *Docker) Close() error {
 	d.background.close()
@@ -175,7 +175,7 @@ func (d *Docker) List(ctx context.Context) ([]Status, error) {
 	return list, nil
 }
 
-// Find returns the entry of List for one attempt.
+// Find returns one attempt's entry in List.
 func (d *Docker) Find(ctx context.Context, attemptID string) (s Status, found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, d.limits.operation)
 	defer cancel()

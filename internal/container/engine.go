@@ -23,7 +23,7 @@ type engine struct {
 	api    *client.Client
 	fleet  string
 	owner  string
-	oci    string   // runtime of attempts, or "" for the daemon's default
+	oci    string   // OCI runtime for attempts, or "" for the daemon's default
 	cannot []string // limits of a Spec that the daemon cannot enforce
 	log    *zap.Logger
 	limits limits
@@ -35,8 +35,8 @@ func (e *engine) Host() string { return e.api.DaemonHost() }
 // Cannot lists the limits of a Spec that the daemon cannot enforce. An ordinary daemon enforces all of them.
 func (e *engine) Cannot() []string { return e.cannot }
 
-// inspect asks the daemon for the limits that it cannot enforce and checks that it has the configured runtime. Without
-// a configured runtime it tolerates a daemon that does not answer.
+// inspect asks the daemon which limits it cannot enforce and checks that it has the configured runtime. If no runtime
+// is configured, inspect tolerates a daemon that does not answer.
 func (e *engine) inspect(ctx context.Context) error {
 	info, err := e.api.Info(ctx)
 	switch {
@@ -46,7 +46,7 @@ func (e *engine) inspect(ctx context.Context) error {
 	case e.oci != "":
 		return failure("list the engine's runtimes", err)
 	}
-	e.log.Debug("daemon's capabilities not listed", zap.Error(err))
+	e.log.Debug("could not list the daemon's capabilities", zap.Error(err))
 	return nil
 }
 
@@ -56,9 +56,9 @@ func missing(info system.Info) (cannot []string) {
 		what string
 	}{
 		{info.MemoryLimit, "no memory limit: the engine cannot enforce one"},
-		{info.SwapLimit || !info.MemoryLimit, "no limit on swap: the engine cannot enforce one"},
+		{info.SwapLimit || !info.MemoryLimit, "no swap limit: the engine cannot enforce one"},
 		{info.CPUCfsQuota, "no CPU limit: the engine cannot enforce one"},
-		{info.PidsLimit, "no limit on processes: the engine cannot enforce one"},
+		{info.PidsLimit, "no process limit: the engine cannot enforce one"},
 	} {
 		if !c.can {
 			cannot = append(cannot, c.what)
@@ -74,8 +74,9 @@ func (e *engine) checkRuntime(info system.Info) error {
 	}
 	return &Error{
 		Kind: ErrSpec, Doing: "runtime " + e.oci,
-		Cause: fmt.Errorf("unknown to the engine, which has %s", strings.Join(slices.Sorted(maps.Keys(info.Runtimes)),
-			", ")),
+		Cause: fmt.Errorf("not registered with the engine, which has %s",
+			strings.Join(slices.Sorted(maps.Keys(info.Runtimes)),
+				", ")),
 		Next: fmt.Sprintf(
 			`install the runtime and register it with the engine ("runtimes" in /etc/docker/daemon.json, then restart Docker), or set containers.oci_runtime to one of these runtimes; "" selects the default, %s`,
 			cmp.Or(info.DefaultRuntime, "runc")),
@@ -95,7 +96,7 @@ func (e *engine) lookup(ctx context.Context,
 	case strings.TrimPrefix(info.Name, "/") != attemptID:
 		return info, false, nil
 	case info.Config == nil || info.State == nil:
-		return info, false, failure("inspect "+attemptID, errors.New("the daemon's answer lacks the state"))
+		return info, false, failure("inspect "+attemptID, errors.New("the daemon did not return the container's state"))
 	case info.Config.Labels[LabelFleet] != e.fleet:
 		return info, false, &Error{
 			Kind: ErrSpec, Doing: "container " + attemptID,
@@ -140,8 +141,8 @@ func (e *engine) refuseForeign(ctx context.Context) error {
 		Kind: ErrSpec, Doing: "open",
 		Cause: fmt.Errorf("fleet %s has containers that belong to another director or to a lost data directory (%s)",
 			e.fleet, strings.Join(foreign, ", ")),
-		Next: fmt.Sprintf("give this director a unique director.fleet, or, if no other director runs, remove them: "+
-			"docker rm -f $(docker ps -aq --filter label=%s=%s)",
+		Next: fmt.Sprintf("give this director a unique director.fleet, or, if no other director is running, remove "+
+			"the containers: docker rm -f $(docker ps -aq --filter label=%s=%s)",
 			LabelFleet, e.fleet),
 	}
 }
@@ -176,7 +177,7 @@ func (e *engine) signal(ctx context.Context, id, attemptID, name string) (accept
 	}
 }
 
-// awaitEnd waits up to limit until the daemon reports that the container does not run or does not exist.
+// awaitEnd waits up to limit until the daemon reports that the container is not running or does not exist.
 func (e *engine) awaitEnd(ctx context.Context, id string, limit time.Duration) (bool, error) {
 	waiting, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -201,9 +202,9 @@ func (e *engine) awaitEnd(ctx context.Context, id string, limit time.Duration) (
 	}
 }
 
-// createAside creates a container that is not an attempt, and that the caller must remove. Canceling ctx does not
-// interrupt the request: the daemon would create the container anyway, and the caller could not remove it without
-// its id.
+// createAside creates a container that does not belong to an attempt. The caller must remove it. Canceling ctx does not
+// interrupt the request: the daemon would create the container anyway, and the caller could not remove it without its
+// id.
 func (e *engine) createAside(ctx context.Context, config *apicontainer.Config,
 	host *apicontainer.HostConfig,
 ) (apicontainer.CreateResponse, error) {
@@ -215,7 +216,7 @@ func (e *engine) createAside(ctx context.Context, config *apicontainer.Config,
 	return e.api.ContainerCreate(ctx, config, host, nil, nil, "")
 }
 
-// removeAside removes a container that createAside made, even after ctx is done.
+// removeAside removes a container created by createAside, even after ctx is done.
 func (e *engine) removeAside(ctx context.Context, id string, o apicontainer.RemoveOptions) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.limits.confirm)
 	defer cancel()

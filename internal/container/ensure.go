@@ -17,8 +17,8 @@ import (
 
 // Ensure starts the attempt's container unless it exists. The package comment describes what happens to an existing
 // one. Ensure returns nil for an exited container, without restarting it. Errors: ErrSpec, ErrImageMissing,
-// ErrImagePull, ErrDaemon. After an error, a container that never ran may exist. Stop removes it, and another Ensure
-// starts it.
+// ErrImagePull, ErrDaemon. After an error, a container that never ran may be left behind. Stop removes it, and another
+// Ensure starts it.
 func (d *Docker) Ensure(ctx context.Context, spec Spec) error {
 	if err := d.check(spec); err != nil {
 		return err
@@ -190,7 +190,7 @@ func (d *Docker) begin(ctx context.Context, id string, spec Spec) (*input, error
 	return in, nil
 }
 
-// startFailure distinguishes a program that cannot run from a daemon that fails. If the program cannot run, the daemon
+// startFailure distinguishes a program that cannot run from a failing daemon. If the program cannot run, the daemon
 // reports the shell's exit code 126 (not executable) or 127 (not found), with any HTTP status.
 func (e *engine) startFailure(ctx context.Context, id string, spec Spec, err error) error {
 	failed := failure("start "+spec.AttemptID, err)
@@ -201,7 +201,7 @@ func (e *engine) startFailure(ctx context.Context, id string, spec Spec, err err
 		}
 		failed.Kind, failed.Transient = ErrSpec, false
 	}
-	failed.Next = "check the entrypoint, the user and the mounts of image " + spec.Image
+	failed.Next = "check the entrypoint, user and mounts for image " + spec.Image
 	return failed
 }
 

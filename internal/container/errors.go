@@ -29,7 +29,7 @@ var (
 	ErrDisk error = diskError{}
 	// ErrSpec means that the daemon or this package refuses the request permanently.
 	ErrSpec = errors.New("container: refused")
-	// ErrImageMissing means that the daemon lacks the image and could not pull it.
+	// ErrImageMissing means that the image is missing on the daemon's host and could not be pulled.
 	ErrImageMissing = errors.New("container: image missing")
 	// ErrImagePull means that a pull failed. It wraps ErrImageMissing.
 	ErrImagePull error = imagePullError{}
@@ -52,7 +52,7 @@ func (clusterError) Unwrap() error { return ErrDaemon }
 
 type noRoomError struct{}
 
-func (noRoomError) Error() string { return "container: no room" }
+func (noRoomError) Error() string { return "container: quota exhausted" }
 func (noRoomError) Unwrap() error { return ErrCluster }
 
 type diskError struct{}
@@ -97,8 +97,8 @@ func Transient(err error) bool {
 
 const (
 	nextStartDaemon = `start Docker (e.g. "systemctl start docker"), or set DOCKER_HOST to the address of a running daemon`
-	nextPermission  = `give this user access to the socket (e.g. "usermod -aG docker $USER", then log in again), or set DOCKER_HOST to a daemon that you may use`
-	nextDisk        = `make room on the disks of director.data_dir and of Docker ("docker system df" shows Docker's usage)`
+	nextPermission  = `give this user access to the socket (e.g. "usermod -aG docker $USER", then log in again), or set DOCKER_HOST to a daemon that you can access`
+	nextDisk        = `free up disk space for director.data_dir and Docker ("docker system df" shows Docker's usage)`
 	nextBusy        = `check "docker info" and the daemon's log if this persists`
 )
 
@@ -115,7 +115,7 @@ var failures = []struct {
 	{func(err error) bool { return errors.Is(err, context.Canceled) }, ErrDaemon, true, ""},
 	{func(err error) bool { return errors.Is(err, context.DeadlineExceeded) }, ErrDaemon, true, nextBusy},
 	{cerrdefs.IsInvalidArgument, ErrSpec, false, ""},
-	{cerrdefs.IsPermissionDenied, ErrSpec, false, "an authorization plugin of the daemon forbids it: ask the " +
+	{cerrdefs.IsPermissionDenied, ErrSpec, false, "the daemon's authorization plugin forbids it: ask the " +
 		"administrator"},
 	{cerrdefs.IsNotImplemented, ErrSpec, false, "the daemon is too old, or does not support the request"},
 }

@@ -12,15 +12,15 @@ import (
 	"go.uber.org/zap"
 )
 
-// pull fetches an image. The error is ErrImagePull or ErrDaemon. ErrImagePull is permanent if the registry lacks the
-// image or denies access, and transient if the registry did not answer.
+// pull fetches an image. The error is ErrImagePull or ErrDaemon. ErrImagePull is permanent if the registry does not
+// have the image or denies access, and transient if the registry did not respond.
 func (e *engine) pull(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, e.limits.pull)
 	defer cancel()
 	e.log.Info("pulling missing image", zap.String("image", name))
 	stream, err := e.api.ImagePull(ctx, name, image.PullOptions{})
 	if err == nil {
-		// A pull that fails after its first answer reports the error in the stream.
+		// If a pull fails after the first response, the error is in the stream.
 		err = jsonmessage.DisplayJSONMessagesStream(stream, io.Discard, 0, false, nil)
 		stream.Close()
 	}
@@ -73,6 +73,6 @@ func (e *engine) Pullable(ctx context.Context, name string) (reached bool, err e
 }
 
 func nextImage(name string) string {
-	return fmt.Sprintf("build it from the folder of its Dockerfile (docker build -t %s FOLDER), or set "+
+	return fmt.Sprintf("build it from the folder that contains its Dockerfile (docker build -t %s FOLDER), or set "+
 		"containers.image to an existing image", name)
 }

@@ -11,8 +11,8 @@ import (
 // ringsRefusedSince is the first engine version whose system call filter refuses io_uring.
 const ringsRefusedSince = 25
 
-// Isolation describes which protections separate a container from this engine's host (holds), and which protections are
-// missing (lacks). Cannot lists the missing limits.
+// Isolation lists the protections that separate a container from this engine's host (holds), and the protections that
+// are missing (lacks). For limits that the engine cannot enforce, see Cannot.
 func (e *engine) Isolation(ctx context.Context) (holds, lacks []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, e.limits.operation)
 	defer cancel()
@@ -25,7 +25,7 @@ func (e *engine) Isolation(ctx context.Context) (holds, lacks []string, err erro
 			func(o string) bool { return o == name || strings.HasPrefix(o, "name="+name) })
 	}
 	if e.oci != "" {
-		holds = append(holds, fmt.Sprintf("workers run in the engine's runtime %s, which is containers.oci_runtime",
+		holds = append(holds, fmt.Sprintf("workers run in the engine's runtime %s (containers.oci_runtime)",
 			e.oci))
 	}
 	switch {
@@ -39,11 +39,11 @@ func (e *engine) Isolation(ctx context.Context) (holds, lacks []string, err erro
 			"(workers never run as root or gain privileges; userns-remap or a rootless engine adds another barrier)")
 	}
 	if !has("seccomp") {
-		lacks = append(lacks, "no system call filter, because the engine lacks seccomp")
+		lacks = append(lacks, "no system call filter, because the engine does not support seccomp")
 	} else if major, err := strconv.Atoi(strings.SplitN(info.ServerVersion, ".", 2)[0]); err == nil &&
 		major < ringsRefusedSince {
 		lacks = append(lacks, fmt.Sprintf("the engine (%s) lets containers use io_uring, which bypasses its system "+
-			"call filter, so only the worker refuses it; Docker %d and newer also refuse it", info.ServerVersion,
+			"call filter, so only the worker blocks it; Docker %d and later also block it", info.ServerVersion,
 			ringsRefusedSince))
 	}
 	return holds, lacks, nil

@@ -22,8 +22,8 @@ type lockEntry struct {
 	state attemptState  // owned by the holder
 }
 
-// acquire locks one attempt, or returns the error of ctx. release unlocks the attempt, and also drops the attempt's
-// state if forget is true.
+// acquire locks one attempt, or returns ctx's error. release unlocks the attempt, and also drops its state if forget is
+// true.
 func (l *keyedLock) acquire(ctx context.Context,
 	attemptID string,
 ) (state *attemptState, release func(forget bool), err error) {

@@ -13,10 +13,10 @@ import (
 	"github.com/docker/docker/api/types/volume"
 )
 
-// RemoveLeftovers removes the containers, networks and volumes that killed trials left behind. It selects objects older
-// than age in fleets with the given name prefix. A trial's owner is its fleet. A director has another owner and keeps
-// its objects, even in a fleet with that prefix. RemoveLeftovers also removes the fleets' old helper containers. It
-// returns the names of the removed objects, and continues after an error.
+// RemoveLeftovers removes the containers, networks and volumes left behind by killed trials. It selects objects older
+// than age in fleets with the given name prefix. A trial's owner is its fleet, whereas a director has a different owner
+// and keeps its objects, even in a fleet with that prefix. RemoveLeftovers also removes the fleets' old helper
+// containers. It returns the names of the removed objects, and continues after an error.
 func (d *Docker) RemoveLeftovers(ctx context.Context, prefix string, age time.Duration) (removed []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, d.limits.operation)
 	defer cancel()

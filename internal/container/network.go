@@ -40,12 +40,12 @@ type networkInUse struct {
 }
 
 // EnsureNetwork creates the workers' network unless it exists. It returns the network's gateway, the address at which
-// workers reach the host. They cannot reach the host's loopback. EnsureNetwork uses an existing bridge of that name,
-// regardless of its creator.
+// workers reach the host, but not its loopback interface. EnsureNetwork uses an existing bridge of that name, no matter
+// who created it.
 //
-// Two directors that start together, or a killed one, may leave several networks of that name. All directors then
-// choose the same network (see choose) and remove their superfluous ones. The gateway does not change during the life
-// of a process. Errors: ErrNetwork (permanent) if the network is unsuitable, ErrDaemon.
+// If directors start together or are killed, several networks can share that name. All directors then choose the
+// same network (see choose) and remove their redundant networks. The gateway does not change during the life of a
+// process. Errors: ErrNetwork (permanent) if the network is unsuitable, ErrDaemon.
 func (d *Docker) EnsureNetwork(ctx context.Context) (gateway string, err error) {
 	return d.net.ensure(ctx)
 }
@@ -118,7 +118,7 @@ func (d *Docker) RemoveNetwork(ctx context.Context) error {
 			continue
 		}
 		if err := d.api.NetworkRemove(ctx, n.ID); err != nil && !cerrdefs.IsNotFound(err) {
-			d.log.Warn("network not removed", zap.String("network", n.Name), zap.Error(err))
+			d.log.Warn("could not remove network", zap.String("network", n.Name), zap.Error(err))
 			return failure("remove network "+n.Name, err)
 		}
 		gone = append(gone, bridgeOf(n))
@@ -175,7 +175,7 @@ func (n *workerNetwork) choose(ctx context.Context, all []network.Summary) (*net
 	return find(func(network.Summary) bool { return true }), nil
 }
 
-// ofWorkers returns the ids of the networks that running containers of this fleet use.
+// ofWorkers returns the ids of the networks used by this fleet's running containers.
 func (n *workerNetwork) ofWorkers(ctx context.Context) (map[string]bool, error) {
 	running, err := n.api.ContainerList(ctx, apicontainer.ListOptions{Filters: fleetFilter(n.fleet)})
 	if err != nil {
@@ -239,8 +239,8 @@ func (n *workerNetwork) create(ctx context.Context, others bool) error {
 	case cerrdefs.IsConflict(err):
 		return &Error{
 			Kind: ErrNetwork, Doing: n.name, Transient: true,
-			Cause: errors.New("another network with the same name, which lacks the bus's address, has replaced it"),
-			Next:  "restart the director, which will then use that network",
+			Cause: errors.New("another network with the same name has replaced it, but does not have the bus address"),
+			Next:  "restart the director so that it uses that network",
 		}
 	}
 	return failure("create network "+n.name, err)
@@ -255,11 +255,11 @@ func (n *workerNetwork) removeTwins(ctx context.Context, all []network.Summary, 
 		log := n.log.With(zap.String("network", twin.Name), zap.String("id", twin.ID), zap.String("used", keep))
 		switch {
 		case twin.Labels[LabelFleet] != n.fleet:
-			log.Info("found an unused network with the same name that another fleet or a person created")
+			log.Info("found an unused network with the same name, created by another fleet or a person")
 		case n.api.NetworkRemove(ctx, twin.ID) == nil:
-			log.Info("removed this fleet's second network with the same name")
+			log.Info("removed this fleet's duplicate network")
 		default:
-			log.Info("kept this fleet's second network with the same name until no container uses it")
+			log.Info("keeping this fleet's duplicate network until no container uses it")
 		}
 	}
 }

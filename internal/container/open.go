@@ -15,7 +15,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// Options choose the runtime of workers and the fleet.
+// Options selects the workers' runtime and the fleet.
 type Options struct {
 	Runtime string // for Open: "docker" or "process"; package kubernetes opens clusters
 	Fleet   string // letters, digits, "_.-"; labels all created objects and filters lists
@@ -23,7 +23,7 @@ type Options struct {
 	// containers, and List omits them.
 	Owner   string
 	Network string      // for Docker: name of the workers' network
-	OCI     string      // for Docker: runtime of attempts, or empty for the default
+	OCI     string      // for Docker: OCI runtime of attempts, or empty for the default
 	Dir     string      // for processes: absolute path of a persistent directory for their records
 	Log     *zap.Logger // may be nil
 
@@ -54,34 +54,34 @@ var (
 	_ Runtime = (*Processes)(nil)
 )
 
-// Open opens the runtime that o.Runtime names, and logs one warning that lists its limitations. "auto" is deprecated
-// and means "docker", because plain processes must be configured explicitly.
+// Open opens the runtime selected by o.Runtime, and logs its limitations in one warning. "auto" is deprecated and means
+// "docker", because plain processes must be configured explicitly.
 //
 // Workers of the other runtime must not continue unnoticed while their successors run. Open therefore ends leftover
 // processes before it returns Docker, and refuses "process" while containers of the fleet run.
 func Open(ctx context.Context, o Options) (Runtime, error) {
 	if !filepath.IsAbs(o.Dir) {
-		return nil, refused("open", "directory for processes %q: want an absolute path", o.Dir)
+		return nil, refused("open", "process directory %q: want an absolute path", o.Dir)
 	}
 	o.Log = cmp.Or(o.Log, zap.NewNop())
 	switch o.Runtime {
 	case "auto":
 		o.Log.Warn(
-			`containers.runtime = "auto" now means "docker": set "docker", or "process" for plain processes and work ` +
-				"that you trust")
+			"containers.runtime = \"auto\" now means \"docker\": set \"docker\", or \"process\" to run work that you " +
+				"trust as plain processes")
 		return chooseDocker(ctx, o)
 	case "docker":
 		return chooseDocker(ctx, o)
 	case "process":
 		return chooseProcesses(ctx, o)
 	}
-	return nil, refused("open", "runtime %q: want docker or process here", o.Runtime)
+	return nil, refused("open", "runtime %q: want docker or process", o.Runtime)
 }
 
 func chooseDocker(ctx context.Context, o Options) (Runtime, error) {
 	docker, err := OpenDocker(ctx, o)
 	if e, ok := errors.AsType[*Error](err); ok && errors.Is(err, ErrDaemon) {
-		e.Next += `; without Docker, for work that you trust: containers.runtime = "process"`
+		e.Next += `; to run work that you trust without Docker, set containers.runtime = "process"`
 	}
 	if err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func chooseProcesses(ctx context.Context, o Options) (Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Log.Warn("running workers as plain processes, without containers, which is for development only",
+	o.Log.Warn("running workers as plain processes without containers, for development only",
 		zap.Strings("cannot", CannotConfine(o.SameUser)))
 	return p, nil
 }
@@ -158,7 +158,7 @@ func earlierProcesses(ctx context.Context, o Options, f func(p *Processes, left 
 func endProcesses(ctx context.Context, o Options) error {
 	return earlierProcesses(ctx, o, func(p *Processes, left []Status) error {
 		for _, s := range left {
-			o.Log.Warn("ending a plain process of an earlier run, because workers now run elsewhere",
+			o.Log.Warn("stopping a plain process from an earlier run, because workers now run elsewhere",
 				zap.String("worker", s.AttemptID))
 			if _, err := p.Stop(ctx, s.AttemptID, 0, nil); err != nil {
 				return err

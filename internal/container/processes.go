@@ -22,8 +22,8 @@ import (
 // Processes runs attempts as plain processes on this machine, for development. It is safe for concurrent use.
 // Operations on the same attempt wait for each other.
 //
-// Each attempt has a directory in Options.Dir with the files of package supervisor, recordFile, and directories that
-// belong to the worker's user. Paths in Dir are translated to retakeDir.
+// Each attempt has a directory in Options.Dir with the files of package supervisor, recordFile, and directories owned
+// by the worker's user. Container paths below /retake are translated to retakeDir.
 type Processes struct {
 	fleet  string
 	dir    string
@@ -41,7 +41,7 @@ const (
 	retakeDir  = "retake"
 	homeDir    = "home"
 	tmpDir     = "tmp"
-	workDir    = "work" // used if this machine has no checkout
+	workDir    = "work" // used if the attempt has no checkout on this machine
 )
 
 // record identifies the attempt that owns a directory.
@@ -64,8 +64,8 @@ func OpenProcesses(_ context.Context, o Options) (*Processes, error) {
 // directories of interrupted starts.
 func readProcesses(o Options) (*Processes, error) {
 	if !fleetName.MatchString(o.Fleet) || !filepath.IsAbs(o.Dir) {
-		return nil, refused("open", "fleet %q, folder %q: want a fleet of letters, digits, '_', '.', '-', and an "+
-			"absolute path", o.Fleet, o.Dir)
+		return nil, refused("open", "fleet %q, directory %q: want a fleet name of letters, digits, '_', '.', '-', "+
+			"and an absolute path", o.Fleet, o.Dir)
 	}
 	if _, err := procfs.Boot(); err != nil {
 		e := refused("open", "plain processes need Linux with /proc: %w", err)
@@ -77,17 +77,17 @@ func readProcesses(o Options) (*Processes, error) {
 		apart: !o.SameUser, hide: o.Hide,
 	}
 	if err := safefile.MkdirAll(p.dir, p.folderMode()); err != nil {
-		return nil, refused("open", "directory for processes: %w", err)
+		return nil, refused("open", "process directory: %w", err)
 	}
 	found, _ := filepath.Glob(filepath.Join(p.dir, "*"))
 	for _, dir := range found {
 		if err := p.mend(dir); err != nil {
 			return nil, hostFailure("read the state of "+filepath.Base(dir), err)
 		}
-		// Without a record, an Ensure or Stop was interrupted.
+		// If the record is missing, an Ensure or Stop was interrupted.
 		if _, err := os.Lstat(filepath.Join(dir, recordFile)); errors.Is(err, fs.ErrNotExist) {
 			if err := p.removeUnrecorded(filepath.Base(dir)); err != nil {
-				p.log.Warn("directory of a process not removed", zap.String("path", dir), zap.Error(err))
+				p.log.Warn("could not remove process directory", zap.String("path", dir), zap.Error(err))
 			}
 		}
 	}
@@ -102,19 +102,19 @@ func (p *Processes) mend(dir string) error {
 	recordDamaged, ok := errors.AsType[*safefile.Damaged](err)
 	if ok {
 		err = supervisor.WriteFile(dir, recordFile, record{AttemptID: filepath.Base(dir), Fleet: p.fleet})
-		p.log.Warn("recreated the damaged record of a process", zap.Error(recordDamaged))
+		p.log.Warn("recreated damaged process record", zap.Error(recordDamaged))
 	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil
 	}
 	damaged, more := supervisor.Mend(dir)
 	for _, d := range damaged {
-		p.log.Warn("set aside the damaged state of a process", zap.Error(d))
+		p.log.Warn("set aside damaged process state", zap.Error(d))
 	}
 	return errors.Join(err, more)
 }
 
-// folderMode returns the mode with which the workers' user can traverse the directory without listing it.
+// folderMode returns a mode that lets the workers' user traverse the directory without listing it.
 func (p *Processes) folderMode() fs.FileMode {
 	if os.Geteuid() == 0 {
 		return 0o711
@@ -151,7 +151,7 @@ func (p *Processes) Adopt(context.Context, string) error { return nil }
 type process struct {
 	record
 	dir        string
-	supervised bool // the supervisor lives or is being started, so processes may exist
+	supervised bool // the supervisor is alive or being started, so processes may exist
 	started    *supervisor.Started
 	ended      *supervisor.Ended
 }
@@ -241,7 +241,7 @@ func (p *Processes) List(_ context.Context) ([]Status, error) {
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // it is being created or removed
 		}
-		if err != nil { // a list without the attempt would mean that it does not run
+		if err != nil { // omitting the attempt would mean that it is not running
 			return nil, hostFailure("read the state of "+e.Name(), err)
 		}
 		if here.Fleet == p.fleet {
@@ -279,7 +279,7 @@ func (h *process) signal(sig syscall.Signal) (sent bool, err error) {
 const watchEvery = 200 * time.Millisecond
 
 // Watch calls changed from one goroutine, once at the beginning and then whenever the list has changed. It returns
-// the error of ctx.
+// ctx's error.
 func (p *Processes) Watch(ctx context.Context, changed func()) error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -287,7 +287,7 @@ func (p *Processes) Watch(ctx context.Context, changed func()) error {
 	for listed, failing := false, false; ; {
 		now, err := p.List(ctx)
 		if err != nil && !failing {
-			p.log.Warn("cannot watch processes", zap.Error(err))
+			p.log.Warn("could not watch processes", zap.Error(err))
 		}
 		if failing = err != nil; !failing && (!listed || !slices.Equal(before, now)) {
 			before, listed = now, true

@@ -14,8 +14,7 @@ import (
 func CannotConfine(sameUser bool) []string {
 	cannot := []string{
 		"no image, so workers use the programs and files of this machine",
-		"no memory limit, so an agent can exhaust this machine's memory, and the kernel's kills are not reported as " +
-			"out of memory",
+		"no memory limit, so an agent can exhaust this machine's memory, and OOM kills are not reported as such",
 		"no limit on CPUs and processes",
 		"no private file system, so a worker has all file access of its user, /tmp is shared, and read-only mounts " +
 			"are writable",
@@ -41,13 +40,13 @@ func CanKeepApart() error {
 			"credentials and journal, and control it", os.Geteuid())
 	} else if err := tryNamespaces(); err != nil {
 		why = fmt.Errorf("plain processes cannot be isolated from the director's files and from each other, because "+
-			"this user may not create namespaces: %w", err)
+			"this user is not allowed to create namespaces: %w", err)
 	}
 	if why == nil {
 		return nil
 	}
 	e := refused("open", "%w", why)
-	e.Next = `use Docker (containers.runtime = "docker"); or run the director as root, with CAP_SYS_ADMIN; or, if you trust the work with all rights of this user, set containers.process_same_user = true`
+	e.Next = `use Docker (containers.runtime = "docker"), run the director as root with CAP_SYS_ADMIN, or, if you trust the work with all of this user's rights, set containers.process_same_user = true`
 	return e
 }
 

@@ -21,7 +21,7 @@ import (
 	"retake/internal/sys/crashpoint"
 )
 
-// imagePath is the PATH of common base images, which a container has when its image sets none.
+// imagePath is the PATH of common base images, and the default for images that do not set PATH.
 const imagePath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // Ensure starts the attempt's worker unless it has already been started. The package comment describes what happens to
@@ -215,7 +215,7 @@ func chownTree(dir string, uid, gid int) error {
 	return errors.Join(err, os.Lchown(dir, uid, gid))
 }
 
-// truePath translates a path in Dir to the attempt's directory.
+// truePath maps a path in Dir to its location in the attempt's directory.
 func truePath(dir, p string) string {
 	if !within(p, Dir) {
 		return p
@@ -223,8 +223,8 @@ func truePath(dir, p string) string {
 	return filepath.Join(dir, retakeDir, strings.TrimPrefix(p, Dir))
 }
 
-// launch starts the supervisor in a new session and passes it the lock and the order. It does not run the program's
-// copy in the attempt's directory, because the worker's user can change that.
+// launch starts the supervisor in a new session and gives it the lock and the order. It does not run the program's copy
+// in the attempt's directory, because the worker's user can modify that copy.
 func (p *Processes) launch(dir string, lock *os.File, spec Spec) (ready *os.File, err error) {
 	doing := "start " + spec.AttemptID
 	order, err := json.Marshal(p.newOrder(dir, spec))
@@ -259,8 +259,8 @@ func (p *Processes) launch(dir string, lock *os.File, spec Spec) (ready *os.File
 	return ready, nil
 }
 
-// newOrder describes the worker. Its environment consists of the spec's variables, the variables that an engine
-// usually sets, and its home.
+// newOrder returns the supervisor's order for a worker. The worker's environment consists of the variables that an
+// engine usually sets, a home and a temporary directory, the spec's variables, and the supervisor's marker.
 func (p *Processes) newOrder(dir string, spec Spec) supervisor.Order {
 	var own []string
 	for _, name := range ownFolders {

@@ -12,8 +12,8 @@ import (
 	"retake/internal/container/supervisor"
 )
 
-// FollowOutput works like Docker's method. Output from before the call has a zero time, and later output has the time
-// at which it was read.
+// FollowOutput works like Docker.FollowOutput. Output from before the call has a zero time, and later output has the
+// time at which it was read.
 func (p *Processes) FollowOutput(ctx context.Context, attemptID string, take func(Printed)) error {
 	streams := [2]growing{{name: supervisor.StdoutFile}, {name: supervisor.StderrFile, stderr: true}}
 	defer func() {
@@ -62,7 +62,8 @@ func (g *growing) close() {
 	}
 }
 
-// readOn passes on new output. It misses output that the supervisor has rotated out of the files since the last call.
+// readOn calls take with new output. It misses output that the supervisor has rotated out of the files since the last
+// call.
 func (g *growing) readOn(ctx context.Context, take func([]byte)) error {
 	if g.file == nil { // begin with the older part, if it exists
 		if err := g.open(g.name + supervisor.Older); err != nil {
@@ -120,7 +121,7 @@ func (g *growing) open(name string) error {
 	return err
 }
 
-// copyChunks passes on the rest of a file.
+// copyChunks calls take with the rest of a file.
 func copyChunks(ctx context.Context, f *os.File, take func([]byte)) error {
 	chunk := make([]byte, 32<<10)
 	for ctx.Err() == nil {

@@ -112,7 +112,7 @@ func (p *Processes) endWorker(ctx context.Context, sent *sentSignals, attemptID 
 		return hostFailure("send SIGKILL to "+attemptID, err)
 	}
 	sent.kill = sent.kill || accepted
-	_, err = until(ctx, sweepLimit, ended) // killLeftovers continues after the limit
+	_, err = until(ctx, sweepLimit, ended) // killLeftovers takes over after the limit
 	return err
 }
 
@@ -137,7 +137,7 @@ func (p *Processes) killLeftovers(ctx context.Context, attemptID string) error {
 		}
 		for _, l := range left {
 			if _, err := l.Signal(syscall.SIGKILL); err != nil {
-				p.log.Warn("process not killed", zap.String("worker", attemptID), zap.Int("pid", l.PID),
+				p.log.Warn("could not kill process", zap.String("worker", attemptID), zap.Int("pid", l.PID),
 					zap.Error(err))
 			}
 		}
@@ -162,7 +162,7 @@ func (p *Processes) tails(here *process) (stdout, stderr []byte) {
 	tail := func(name string) []byte {
 		newest := ring.New(TailBytes)
 		if err := supervisor.CopyStream(newest, here.dir, name); err != nil {
-			p.log.Warn("cannot read output", zap.String("worker", here.AttemptID), zap.Error(err))
+			p.log.Warn("could not read output", zap.String("worker", here.AttemptID), zap.Error(err))
 		}
 		return newest.Bytes()
 	}
@@ -190,7 +190,7 @@ func (p *Processes) remove(dir string) error {
 		return hostFailure("remove "+dir, err)
 	}
 	if err := safefile.RemoveAll(dir); err != nil {
-		p.log.Warn("directory of a process not removed", zap.String("path", dir), zap.Error(err))
+		p.log.Warn("could not remove process directory", zap.String("path", dir), zap.Error(err))
 	}
 	return nil
 }

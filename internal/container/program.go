@@ -17,7 +17,7 @@ import (
 // with the labels that a container requests, so only the recorded label proves that a volume is the filled one.
 const labelMade = "retake.made"
 
-// leavePatience is the maximum time that Close spends on removing volumes. The next process removes the rest.
+// leavePatience is the maximum time that Close spends removing volumes. The next process removes the rest.
 const leavePatience = 2 * time.Second
 
 // programs manages the volumes that hold the worker's program, one per version and process. All containers of a process

@@ -154,7 +154,7 @@ const helperSuffix = "-files"
 // labelHelper is the label that names a helper's fleet.
 const labelHelper = "retake.files"
 
-// helperConfig configures a helper. It overrides the image's labels that would make it look like a worker.
+// helperConfig configures a helper. It overrides image labels that would make the helper look like a worker.
 func (e *engine) helperConfig(image string, entrypoint []string) *apicontainer.Config {
 	return &apicontainer.Config{
 		Image: image, Entrypoint: entrypoint,
@@ -188,7 +188,8 @@ func (e *engine) removeHelper(ctx context.Context, attemptID string) error {
 	return nil
 }
 
-// copyArchive streams the tar archive of a spec, because the worker's program is tens of megabytes long.
+// copyArchive streams a spec's tar archive instead of buffering it, because the worker's program is tens of megabytes
+// long.
 func (e *engine) copyArchive(ctx context.Context, id string, spec Spec, withWorker bool) error {
 	var worker io.Reader
 	var size int64

@@ -15,18 +15,18 @@ import (
 	"retake/internal/sys/publicaddr"
 )
 
-// rules are the packet rules of a network for one fleet, in two private nftables tables of the same name. A packet
-// dropped here is lost regardless of other tables, and an accepted packet must still pass the other tables.
+// rules are the packet filter rules of one fleet on a network, in two private nftables tables with the same name. A
+// packet dropped here is lost regardless of other tables, and an accepted packet must still pass the other tables.
 //
-//	inet    input    from the bridge, only doors and neighbour discovery of this host
-//	        forward  from the bridge, only doors, and unless closed also name servers and public addresses
+//	inet    input    from the bridge, only doors and neighbour discovery with this host
+//	        forward  from the bridge, only doors and (unless closed) name servers and public addresses
 //	bridge  forward  from port to port, only doors on the network
 //
 // The bridge table is needed on hosts without br_netfilter, where the inet table does not see packets between workers.
 //
 // Fleets may share a network without knowing each other's doors. Each fleet marks packets to its doors in chains that
-// come first. No fleet drops marked packets, so each fleet's doors are open to all fleets. The strictest fleet decides
-// about all other packets.
+// run first. No fleet drops marked packets, so each fleet's doors are open to all fleets. All other packets must
+// satisfy the strictest fleet.
 type rules struct {
 	fleet       string
 	bridge      string         // interface
@@ -46,10 +46,10 @@ func (r rules) tables(bridge string) [2]*nftables.Table {
 	}
 }
 
-// batches returns alternative batches of messages. Any of them replaces the rules atomically. The best comes first, and
-// the others suit kernels with fewer features. Without nft_meta_bridge, the bridge table recognizes bridges by
-// addresses, and misses packets without an address of the network. Without nft_reject, a rejected connection times out
-// instead of failing at once.
+// batches returns alternative message batches. Each one replaces the rules atomically. The best comes first, and the
+// others suit kernels with fewer features. Without nft_meta_bridge, the bridge table matches source addresses instead
+// of the bridge, so it misses sources outside the network. Without nft_reject, a rejected connection times out instead
+// of failing at once.
 func (r rules) batches() (all [][]byte, err error) {
 	for _, no := range []expr.Any{&expr.Reject{
 		Type: unix.NFT_REJECT_ICMPX_UNREACH,
@@ -110,7 +110,7 @@ func (r rules) write(c *nftables.Conn, fromBridge [][]expr.Any, no expr.Any) {
 
 	input, forward := pair(c, inet, "input", nftables.ChainHookInput, no), pair(c, inet, "forward",
 		nftables.ChainHookForward, no)
-	// Rejecting is not possible between bridge ports.
+	// nftables cannot reject packets between bridge ports.
 	ports := pair(c, bridge, "forward", nftables.ChainHookForward, &expr.Verdict{Kind: expr.VerdictDrop})
 	for _, d := range r.doors {
 		there := slices.Concat(address(d.Addr(), false), port(unix.IPPROTO_TCP, d.Port(), false))
@@ -192,13 +192,13 @@ func (h hook) door(parts ...[]expr.Any) {
 	h.add(h.first, set, parts...)
 }
 
-// drop adds a rule that applies the hook's negative verdict to matching packets.
+// drop adds a rule that applies the hook's verdict to matching packets without a mark.
 func (h hook) drop(parts ...[]expr.Any) {
 	h.add(h.last, []expr.Any{h.no}, parts...)
 }
 
-// doorMark is the mark bit of packets to doors. Processes in containers cannot set it without NET_ADMIN, and packets
-// lose their mark between networks.
+// doorMark is the mark bit for packets to and from doors. Processes in containers cannot set it without NET_ADMIN, and
+// the kernel clears marks between network namespaces.
 const doorMark = 0x00200000
 
 func nativeMark() []byte { return binary.NativeEndian.AppendUint32(nil, doorMark) }
@@ -224,7 +224,7 @@ func (r rules) fromSubnets() (all [][]expr.Any) {
 	return all
 }
 
-// discovery are the ICMPv6 types that IPv6 needs to reach a gateway: router and neighbour solicitation and
+// discovery lists the ICMPv6 types that IPv6 needs to reach a gateway: router and neighbour solicitation and
 // advertisement.
 var discovery = []byte{133, 134, 135, 136}
 

@@ -19,8 +19,8 @@ const (
 	LabelAttempt = "retake.attempt" // attempt id, the same as the container's name
 )
 
-// Dir contains the worker's program in every container. With Spec.Files it belongs to the worker's user, so that the
-// worker can remove the files. Otherwise it is read-only.
+// Dir contains the worker binary in every container. With Spec.Files, it belongs to the worker's user so that the
+// worker can remove the files; otherwise it is read-only.
 const Dir = "/retake"
 
 // WorkerPath is the path of Spec.WorkerBinary in the container.
@@ -40,21 +40,21 @@ type Spec struct {
 	Checkout   string
 	Entrypoint []string // argument vector of the first process, without the image's CMD
 	Files      []File   // optional; copied into Dir before the start, readable only by User
-	// Stdin is optional. It is the whole standard input of the first process, and appears in no file or argument.
+	// Stdin is optional. It is the first process's entire standard input and never appears in a file or argument.
 	Stdin        []byte
 	WorkerBinary string   // static executable on this host, copied to WorkerPath; implements supervisor.Command
 	Env          []string // optional; KEY=VALUE
 	Mounts       []Mount  // optional
-	Scratch      []string // optional; world-writable directories in the container's memory, empty at first
-	// ReadOnly makes the image's files immutable, except mounts, Scratch, /tmp, /var/tmp, /run, the home, and Dir with
-	// Files.
+	Scratch      []string // optional; in-memory, world-writable directories, initially empty
+	// ReadOnly makes the container's file system read-only, except for mounts, Scratch, /tmp, /var/tmp, /run, the home
+	// directory and, with Files, Dir.
 	ReadOnly bool
 	Memory   int64   // bytes, at least 6 MiB; includes swap and tmpfs
 	CPUs     float64 // positive
 	Pids     int64   // at least 1; includes threads
 	User     string  // numeric "uid" or "uid:gid", not root; need not exist in the image
 
-	// Life is optional. Kubernetes may end the attempt after this time, even if the director is down. Other runtimes
+	// Life is optional. Kubernetes ends the attempt after this time, even if the director is down. Other runtimes
 	// ignore it.
 	Life time.Duration
 }
@@ -75,7 +75,7 @@ type Mount struct {
 
 var attemptName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{1,127}$`)
 
-// Validate refuses invalid specs before the first request. The daemon checks values that depend on its host, such as
+// Validate rejects invalid specs before the first request. The daemon checks values that depend on its host, such as
 // paths and the number of CPUs.
 func (s Spec) Validate() error {
 	doing := "attempt " + strconv.Quote(s.AttemptID)
@@ -115,13 +115,14 @@ func (s Spec) Validate() error {
 	}
 	for _, f := range s.Files {
 		if f.Name == "" || path.Base(f.Name) != f.Name || f.Name == path.Base(WorkerPath) {
-			return refused(doing, "file %q: want a name without a directory, different from the worker's name", f.Name)
+			return refused(doing, "file %q: want a file name without a directory, other than the worker program",
+				f.Name)
 		}
 	}
 	return nil
 }
 
-// IDs parses User. Names are refused, because the image's passwd may lack them or map them unexpectedly.
+// IDs parses User. It rejects names, because the image's passwd file may omit them or map them to unexpected IDs.
 func (s Spec) IDs() (uid, gid int, err error) {
 	first, second, both := strings.Cut(s.User, ":")
 	uid, err = strconv.Atoi(first)
@@ -147,9 +148,9 @@ func within(p, dir string) bool {
 	return p == dir || dir == "/" || strings.HasPrefix(p, dir+"/")
 }
 
-// SharesFiles reports whether two mounts share files under any names. It follows links and compares directories by
-// inode. It compares paths that do not exist on this machine literally, because the engine may run on another machine.
-// It does not detect bind mounts on the host.
+// SharesFiles reports whether two mounts share files, even under different paths. It follows symlinks and compares
+// directories by inode. It compares paths that do not exist on this machine literally, because the engine may run on
+// another machine. It does not detect bind mounts on the host.
 func (m Mount) SharesFiles(other Mount) bool {
 	if m.Volume || other.Volume {
 		return m.Volume == other.Volume && m.Source == other.Source

@@ -60,7 +60,7 @@ func TestSpecIsRefused(t *testing.T) {
 		{"scratch", func(s *Spec) { s.Scratch = []string{"/cache", Dir + "/x"} }},
 		{"without a directory", func(s *Spec) { s.Files[0].Name = "" }},
 		{"without a directory", func(s *Spec) { s.Files[0].Name = "../plan.json" }},
-		{"different from the worker's name", func(s *Spec) { s.Files[0].Name = "worker" }},
+		{"other than the worker program", func(s *Spec) { s.Files[0].Name = "worker" }},
 	} {
 		t.Run(c.want, func(t *testing.T) {
 			s := goodSpec()

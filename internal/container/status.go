@@ -25,8 +25,8 @@ func (s State) Live() bool { return s == StateRunning || s == StatePaused }
 // MayRun reports whether the container's processes exist or may appear without a request.
 func (s State) MayRun() bool { return s.Live() || s == StatePending }
 
-// states maps Docker's names. A restarting container cannot be ours (restart policy "no") but would be alive. A dead
-// one has ended and awaits removal.
+// states translates Docker's state names. Our containers never restart (restart policy "no"), but a restarting one
+// would be alive. A dead one has ended and awaits removal.
 var states = map[string]State{
 	"created": StateCreated, "running": StateRunning, "paused": StatePaused, "restarting": StateRunning,
 	"exited": StateExited, "dead": StateExited, "removing": StateRemoving,
@@ -44,7 +44,7 @@ type Status struct {
 type Exit struct {
 	Known    bool // the runtime knows how the container ended; if false, only the streams may be set
 	ExitCode int  // exit code of PID 1; 128+n if signal n ended it
-	// the kernel killed a process in the container, not necessarily PID 1, for lack of memory; kills may be missed
+	// the kernel OOM-killed a process in the container, not necessarily PID 1; some kills may be missed
 	OOM        bool
 	Signal     string // name of the signal in ExitCode, such as "SIGKILL", or empty
 	Killed     bool   // the container ended after a signal from Stop
@@ -99,7 +99,8 @@ func (e ending) exit(sent sentSignals) Exit {
 		return x
 	}
 	x.Signal = SignalName(e.exitCode)
-	// A SIGKILL is ours only if we sent one. After our SIGTERM, the kernel may have sent it for lack of memory.
+	// A SIGKILL is ours only if we sent one. If we sent only SIGTERM, the SIGKILL may have come from the kernel's OOM
+	// killer.
 	x.Killed = sent.kill || (sent.term && x.Signal != "SIGKILL")
 	return x
 }

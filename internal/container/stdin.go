@@ -15,7 +15,7 @@ import (
 
 // input is the open standard input of a starting container, or nil if the spec has no input. If this process dies, the
 // daemon closes the pipe along with the connection, and the container's first process reads either the whole input or
-// an early end.
+// an early EOF.
 type input struct {
 	types.HijackedResponse
 	written chan error // receives the result of writing to the daemon, once
@@ -60,7 +60,7 @@ func (d *Docker) passOn(ctx context.Context, i *input, attemptID string) {
 		return
 	}
 	warn := func(err error) {
-		d.log.Warn("worker received only a part of its input", zap.String("worker", attemptID), zap.Error(err))
+		d.log.Warn("worker received only part of its input", zap.String("worker", attemptID), zap.Error(err))
 	}
 	stop := context.AfterFunc(ctx, func() { _ = i.Conn.SetDeadline(time.Now()) })
 	err := <-i.written

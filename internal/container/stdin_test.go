@@ -91,7 +91,7 @@ func TestInputThatNobodyTakes(t *testing.T) {
 	if err := d.Ensure(t.Context(), specWithInput(t, make([]byte, 4<<20))); err != nil {
 		t.Errorf("Ensure: %v", err)
 	}
-	if logs.FilterMessageSnippet("only a part of its input").Len() != 1 {
+	if logs.FilterMessageSnippet("only part of its input").Len() != 1 {
 		t.Errorf("logged %v, want one warning about the input", logs.All())
 	}
 }
@@ -109,7 +109,7 @@ func TestInputThatIsDropped(t *testing.T) {
 	for deadline := time.Now().Add(30 * time.Second); logs.Len() == 0 && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
-	if logs.FilterMessageSnippet("only a part of its input").Len() != 1 {
+	if logs.FilterMessageSnippet("only part of its input").Len() != 1 {
 		t.Errorf("logged %v, want one warning about the input", logs.All())
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"retake/internal/sys/crashpoint"
 )
 
-// pollEvery is the interval between checks whether a container or process has ended.
+// pollEvery is the interval at which we check whether a container or process has ended.
 const pollEvery = 20 * time.Millisecond
 
 // Recorder records how an attempt ended, before Stop removes its last trace. Without it, the result would be lost if
@@ -29,10 +29,10 @@ func (r Recorder) Keep(x Exit) error {
 }
 
 // Stop ends the attempt's container, determines how it ended, removes it, and returns after the daemon has confirmed
-// the removal. A running container gets SIGTERM, and SIGKILL after grace, or only SIGKILL if grace is zero. Stop kills
-// a paused container at once. For an absent container Exit.Known is false. Errors: ErrDaemon (transient) while the end
-// or the removal is unconfirmed; ErrSpec if a container of that name belongs to another fleet. The next call continues
-// where this one stopped.
+// the removal. It sends a running container SIGTERM, then SIGKILL after grace; if grace is zero, only SIGKILL. It kills
+// a paused container at once. Exit.Known is false for an absent container. Errors: ErrDaemon (transient) while the end
+// or the removal is unconfirmed; ErrSpec if a container with that name belongs to another fleet. The next call
+// continues where this one stopped.
 func (d *Docker) Stop(ctx context.Context, attemptID string, grace time.Duration, record Recorder) (Exit, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(grace, 0)+2*d.limits.confirm+d.limits.operation)
 	defer cancel()
@@ -55,7 +55,7 @@ func (d *Docker) stop(ctx context.Context, a *attemptState, attemptID string, gr
 	if err != nil {
 		return Exit{}, err
 	}
-	if !found { // never created, or removed from outside
+	if !found { // never created, or removed externally
 		var exit Exit
 		exit.Stdout, exit.Stderr = d.readers.tails(ctx, a)
 		return exit, nil
@@ -108,7 +108,7 @@ func (e *engine) end(ctx context.Context, a *attemptState, info apicontainer.Ins
 	if now, err := e.api.ContainerInspect(ctx, info.ID); err == nil && now.State != nil && now.State.Paused {
 		// Frozen processes end only when they are resumed. Newer daemons resume them after a kill.
 		if err := e.api.ContainerUnpause(ctx, info.ID); err != nil {
-			e.log.Debug("unpause after the kill", zap.String("worker", attemptID), zap.Error(err))
+			e.log.Debug("could not unpause container after SIGKILL", zap.String("worker", attemptID), zap.Error(err))
 		}
 	}
 	ended, err := e.awaitEnd(ctx, info.ID, e.limits.confirm)
@@ -124,7 +124,7 @@ func (d *Docker) examine(ctx context.Context, a *attemptState, info apicontainer
 ) (Exit, error) {
 	state := stateOf(info)
 	if state.Live() {
-		return Exit{}, failure("stop "+attemptID, errors.New("the container runs again"))
+		return Exit{}, failure("stop "+attemptID, errors.New("the container is running again"))
 	}
 	e := ending{state: state, exitCode: info.State.ExitCode, oom: info.State.OOMKilled, startError: info.State.Error}
 	exit := e.exit(a.sent)

@@ -29,9 +29,9 @@ type streamReaders struct {
 	background *background
 }
 
-// Adopt follows the streams of a running container that an earlier process started, or whose connection broke. Call it
-// for each known attempt at boot. It does nothing for a container that is already followed, has ended or is absent.
-// Errors: ErrDaemon; ErrSpec if a container of that name belongs to another fleet.
+// Adopt follows the streams of a running container that was started by an earlier process or whose connection broke.
+// Call it for each known attempt at boot. It does nothing for a container that is already followed, has ended or is
+// absent. Errors: ErrDaemon; ErrSpec if a container with that name belongs to another fleet.
 func (d *Docker) Adopt(ctx context.Context, attemptID string) error {
 	a, release, err := d.attempts.acquire(ctx, attemptID)
 	if err != nil {
@@ -119,15 +119,15 @@ func (s *streamReaders) collect(ctx context.Context, a *attemptState, attemptID,
 	case err == nil:
 		return longer(logged.stdout.Bytes(), stdout), longer(logged.stderr.Bytes(), stderr), nil
 	case cerrdefs.IsInternal(err), cerrdefs.IsNotImplemented(err), cerrdefs.IsNotFound(err):
-		s.log.Warn("container logs not readable", zap.String("worker", attemptID), zap.Error(err))
+		s.log.Warn("could not read container logs", zap.String("worker", attemptID), zap.Error(err))
 		return stdout, stderr, nil
 	default:
 		return nil, nil, failure("read the logs of "+attemptID, err)
 	}
 }
 
-// longer returns the log file's tail, which is the newer one, unless the ring has more data. The ring has more if the
-// other stream has pushed this one's lines out of the file.
+// longer returns the log file's tail, which is newer, unless the ring holds more. That happens if the other stream has
+// pushed this one's lines out of the file.
 func longer(logged, seen []byte) []byte {
 	if len(seen) > len(logged) {
 		return seen
@@ -135,7 +135,7 @@ func longer(logged, seen []byte) []byte {
 	return logged
 }
 
-// tails returns the rings' content. It first waits up to limits.streams until the reader has read all output.
+// tails returns the rings' contents. It first waits up to limits.streams for the reader to read all output.
 func (s *streamReaders) tails(ctx context.Context, a *attemptState) (stdout, stderr []byte) {
 	if a.streams == nil {
 		return nil, nil

@@ -21,7 +21,8 @@ import (
 	"retake/internal/container/fence"
 )
 
-// trial identifies tried rules. A trial stays valid until the kernel loses the rules, even if doors change.
+// trial identifies rules that passed a trial. The result stays valid until the kernel loses the rules, even if doors
+// change.
 type trial struct {
 	network, bridge string
 	closed          bool
@@ -31,8 +32,8 @@ type trial struct {
 // hostNetwork is the network mode of the container that installs rules.
 const hostNetwork = apicontainer.NetworkMode("host")
 
-// apply installs the rules and, if necessary, tries them: the container that installs them listens on the network's
-// gateway, where no other container of the network may reach it. The caller must hold f.mu.
+// apply installs the rules and, if necessary, tries them: the installing container listens on the network's gateway,
+// where no other container on the network may reach it. The caller must hold f.mu.
 func (f *firewall) apply(ctx context.Context, r rules, batches [][]byte) (done fence.Done, err error) {
 	s, now := &f.state, trial{network: f.net.used().id, bridge: r.bridge, closed: r.closed}
 	renewal, again := s.tried, false
@@ -45,11 +46,11 @@ func (f *firewall) apply(ctx context.Context, r rules, batches [][]byte) (done f
 		done, now.batch = d, d.Used
 		switch {
 		case d.Used < 0:
-			return f.down(errors.New(d.Why), "the kernel of the engine's host needs nf_tables with the families inet "+
-				"and bridge (modprobe nf_tables, nf_tables_bridge)")
+			return f.down(errors.New(d.Why), "the kernel of the engine's host needs nf_tables with the inet and "+
+				"bridge families (modprobe nf_tables, nf_tables_bridge)")
 		case d.Missing != "":
 			return f.down(fmt.Errorf("the rules were installed, but %s does not exist on the engine's host", d.Missing),
-				"the engine names the network's bridge otherwise, or another program removes nftables tables")
+				"the engine uses a different name for the network's bridge, or another program removes nftables tables")
 		case d.Listening != "":
 			return f.try(ctx, d.Listening)
 		}
@@ -72,8 +73,8 @@ func (f *firewall) down(cause error, next string) error {
 	return &Error{Kind: ErrNetwork, Doing: f.doing(), Cause: cause, Next: next}
 }
 
-// try starts two containers on the workers' network. The first listens. The second must fail to reach the first one and
-// the listener at host.
+// try starts two containers on the workers' network. The first listens. The second must fail to reach both the first
+// and the listener at host.
 func (f *firewall) try(ctx context.Context, host string) error {
 	begun, id := time.Now(), f.net.used().id
 	on := apicontainer.NetworkMode(id)
@@ -94,7 +95,7 @@ func (f *firewall) try(ctx context.Context, host string) error {
 				case a.Reached:
 					return f.down(fmt.Errorf("the rules are installed for bridge %s, but in a trial, a container on "+
 						"the network reached %s at %s", f.state.bridge, where, address),
-						"let the engine use nftables in the host's network namespace; rootless engines may not")
+						"let the engine use nftables in the host's network namespace (rootless engines cannot)")
 				}
 			}
 			return nil
@@ -103,8 +104,8 @@ func (f *firewall) try(ctx context.Context, host string) error {
 	if err != nil {
 		return err
 	}
-	f.log.Info("firewall of the workers' network activated, after a trial from a container failed to reach this host "+
-		"and another container",
+	f.log.Info("firewall for the worker network activated; a trial container could not reach this host or another "+
+		"container",
 		zap.String("network", f.net.name), zap.Bool("public_addresses", !f.state.egress.Closed),
 		zap.Duration("trial", time.Since(begun).Round(time.Millisecond)))
 	return nil
@@ -114,14 +115,14 @@ func (f *firewall) try(ctx context.Context, host string) error {
 func neighbourAt(info apicontainer.InspectResponse, network, listening string) (string, error) {
 	_, port, err := net.SplitHostPort(listening)
 	if err != nil || info.NetworkSettings == nil {
-		return "", errors.Join(errors.New("the trial's container has no listener or network"), err)
+		return "", errors.Join(errors.New("the trial container has no listener or network"), err)
 	}
 	for _, n := range info.NetworkSettings.Networks {
 		if a, err := netip.ParseAddr(n.IPAddress); err == nil && n.NetworkID == network {
 			return net.JoinHostPort(a.String(), port), nil
 		}
 	}
-	return "", errors.New("the trial's container has no address on the network")
+	return "", errors.New("the trial container has no address on the network")
 }
 
 // handOver passes rules to the kernel. The caller must hold f.mu.
@@ -130,8 +131,7 @@ func (f *firewall) handOver(ctx context.Context, t fence.Task) error {
 }
 
 // runFence runs the program of package fence in a container on a network, passes its output to then, and removes the
-// container. In the host's network, the container has only the capability to change rules, and otherwise none. The
-// caller must hold f.mu.
+// container. The container drops all capabilities, except NET_ADMIN on the host's network. The caller must hold f.mu.
 func (f *firewall) runFence(ctx context.Context, on apicontainer.NetworkMode, t fence.Task,
 	then func(id string, d fence.Done) error,
 ) error {
@@ -156,7 +156,7 @@ func (f *firewall) runFence(ctx context.Context, on apicontainer.NetworkMode, t 
 	}
 	defer func() {
 		if failed := f.removeAside(ctx, made.ID, apicontainer.RemoveOptions{Force: true}); failed != nil {
-			f.log.Warn("container of the firewall not removed; the next one will remove it",
+			f.log.Warn("could not remove firewall container; the next one will remove it",
 				zap.String("container", made.ID), zap.Error(failed))
 		}
 	}()
@@ -180,7 +180,7 @@ func (f *firewall) fenceContainer(on apicontainer.NetworkMode, t fence.Task, p p
 	config := &apicontainer.Config{
 		Image: f.state.egress.Image, Entrypoint: slices.Concat([]string{WorkerPath, fence.Command}, t.Args()),
 		User: "0:0", WorkingDir: "/", Healthcheck: &apicontainer.HealthConfig{Test: []string{"NONE"}},
-		// These override labels of the image, since this is not a worker.
+		// Override the image's labels, since this is not a worker.
 		Labels: map[string]string{LabelFence: f.fleet, LabelFleet: "", LabelAttempt: ""},
 	}
 	host := &apicontainer.HostConfig{
@@ -190,12 +190,12 @@ func (f *firewall) fenceContainer(on apicontainer.NetworkMode, t fence.Task, p p
 	}
 	if on == hostNetwork { // the engine's default runtime, since others may use a separate kernel
 		host.CapAdd, host.Runtime = []string{"NET_ADMIN"}, ""
-		host.UsernsMode = "host" // in a user namespace, NET_ADMIN excludes the host's network
+		host.UsernsMode = "host" // in a user namespace, NET_ADMIN does not cover the host's network
 	}
 	return config, host
 }
 
-// errComplete ends the reading of output after its first line.
+// errComplete stops reading after the first line of output.
 var errComplete = errors.New("container: line complete")
 
 // untilLine collects output until a line is complete.
@@ -209,7 +209,7 @@ func (l *untilLine) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// firstLine reads the first line of a started container's output, which may continue to run.
+// firstLine reads the first line of output from a started container, which may keep running.
 func (f *firewall) firstLine(ctx context.Context, id string) (done fence.Done, err error) {
 	log, err := f.api.ContainerLogs(ctx, id,
 		apicontainer.LogsOptions{ShowStdout: true, ShowStderr: true, Follow: true})

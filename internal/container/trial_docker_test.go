@@ -79,7 +79,7 @@ func TestRulesThatDoNotConfine(t *testing.T) {
 		t.Fatal(err)
 	}
 	removeNamed(t, other)
-	const down, stands = "firewall of the workers' network is down", "firewall of the workers' network activated"
+	const down, stands = "firewall for the worker network is down", "firewall for the worker network activated"
 	for name, row := range map[string]struct{ bridge, says string }{
 		"a bridge that does not exist": {"retake-none0", "retake-none0"},
 		"another network's bridge":     {"br-" + named(t, other)[0].ID[:12], "reached"},
@@ -138,7 +138,7 @@ func TestRulesAreTriedOnce(t *testing.T) {
 	needDocker(t)
 	t.Parallel()
 	d, logs := openLogged(t)
-	trials := func() int { return logs.FilterMessageSnippet("after a trial from a container").Len() }
+	trials := func() int { return logs.FilterMessageSnippet("a trial container could not reach").Len() }
 	if err := d.Confine(t.Context(), container.Egress{
 		Closed: true, Image: engine.image, WorkerBinary: engine.probe,
 	}); err != nil || trials() != 1 {

@@ -17,11 +17,11 @@ import (
 // may arrive in any order. The daemon keeps only 256 events, so callers must also list containers periodically.
 const overlap = 2 * time.Second
 
-// watched are the events after which the list may have changed.
+// watched lists the events that can change the result of List.
 var watched = []events.Action{events.ActionDie, events.ActionOOM, events.ActionDestroy}
 
-// Watch calls changed from one goroutine: at the beginning, after each reconnection, and after each event of this
-// fleet's containers. It returns the error of ctx. Calls may be duplicated or missing, so callers must rely on List.
+// Watch calls changed from one goroutine: at the start, after each reconnection, and after each event of this fleet's
+// containers. It returns ctx's error. Calls may be duplicated or missed, so callers must rely on List.
 func (d *Docker) Watch(ctx context.Context, changed func()) error {
 	var last time.Time // time of the newest event, according to the daemon
 	wait := backoff.NewExponentialBackOff()
@@ -116,9 +116,9 @@ func (k *oomKills) saw(id string) bool {
 	return ok
 }
 
-// happened searches for an OOM event that Watch saw or that is in the daemon's buffer. Event and flag can both arrive
-// after the exit (50 ms in measurements on a busy machine). After a failure that we did not cause, happened therefore
-// waits briefly and reads the flag again. It does not wait if the attempt ended a while ago.
+// happened reports whether Watch saw an OOM event or the daemon's buffer contains one. The event and the flag can both
+// arrive after the exit (50 ms later on a busy machine). After a failure that we did not cause, happened therefore
+// waits briefly, unless the attempt ended a while ago, and rereads the flag.
 func (k *oomKills) happened(ctx context.Context, info apicontainer.InspectResponse, exit Exit) bool {
 	if k.saw(info.ID) {
 		return true
@@ -138,8 +138,8 @@ func (k *oomKills) happened(ctx context.Context, info apicontainer.InspectRespon
 	return err == nil && again.State != nil && again.State.OOMKilled
 }
 
-// event searches the daemon's buffer between since and until, in the daemon's time. It returns false if the search
-// fails.
+// event reports whether the daemon's buffer has an OOM event between since and until, by the daemon's clock. If the
+// search fails, only events found before the failure count.
 func (k *oomKills) event(ctx context.Context, id string, since, until time.Time) bool {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -153,7 +153,7 @@ func (k *oomKills) event(ctx context.Context, id string, since, until time.Time)
 		case <-messages:
 			found = true
 		case err := <-failed:
-			k.log.Debug("read OOM events", zap.String("worker", id), zap.Bool("found", found), zap.Error(err))
+			k.log.Debug("searched for OOM events", zap.String("worker", id), zap.Bool("found", found), zap.Error(err))
 			return found
 		}
 	}

@@ -10,10 +10,10 @@ import (
 	"retake/internal/testbed"
 )
 
-// attemptOne matches the line that the scripted agent leaves in its unfinished work of the first attempt.
+// attemptOne matches the line with which the scripted agent marks its unfinished work in the first attempt.
 var attemptOne = regexp.MustCompile(`(?m)^// Started in attempt [a-z2-7]{8}-1\.$`)
 
-// check is a property that the whole run must have, with the violations found.
+// check is a property that must hold for the whole run, with the violations found.
 type check struct {
 	what  string
 	wrong []string
@@ -21,7 +21,7 @@ type check struct {
 
 // checks verifies the properties of the whole run, from the records of the GitHub stand-in and the container engine.
 func (s *world) checks(ctx context.Context, all []testbed.Event, gap error, slowness float64) []check {
-	engine := check{"every attempt has one container, and an issue never runs two", duplicateContainers(all)}
+	engine := check{"every attempt has one container, and an issue never runs two at once", duplicateContainers(all)}
 	if gap != nil {
 		engine.wrong = append(engine.wrong, gap.Error())
 	}
@@ -44,7 +44,7 @@ func (s *world) checks(ctx context.Context, all []testbed.Event, gap error, slow
 		{"no issue has two pull requests", duplicatePulls(issues)},
 		planted,
 		{"issues without the label did not change", touchedOthers(issues, events)},
-		{"no request was sent while GitHub asked for a pause", requestsWhileLimited(s.github.Requests(), slowness)},
+		{"no request was sent during a pause requested by GitHub", requestsWhileLimited(s.github.Requests(), slowness)},
 		engine, gone,
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"retake/internal/testbed"
 )
 
-// cluster is the throw-away Kubernetes cluster of tools/kube. The demo runs in its network, and its node is this
+// cluster is the throwaway Kubernetes cluster of tools/kube. The demo runs in its network, and its node is this
 // machine. Each run has a separate namespace, named after the fleet.
 type cluster struct {
 	kubetest.Cluster
@@ -84,7 +84,7 @@ func (c *cluster) env(*world) map[string]string {
 	return map[string]string{"HOME": "/tmp", "GOCACHE": "/cache"}
 }
 
-// podEvent holds the fields that the demo reads from an event of kubectl's watch.
+// podEvent holds the fields that the demo uses from a kubectl watch event.
 type podEvent struct {
 	Type   string `json:"type"` // ADDED, MODIFIED, DELETED
 	Object struct {
@@ -211,7 +211,7 @@ func (c *cluster) Workers(ctx context.Context) (all []testbed.Worker, err error)
 	return all, err
 }
 
-// Clear removes the run's namespace, and waits for the removal.
+// Clear deletes the run's namespace and waits until it is gone.
 func (c *cluster) Clear(ctx context.Context) error {
 	_, err := c.Kubectl(ctx, "", "delete", "namespace", c.fleet, "--ignore-not-found", "--wait", "--timeout=60s")
 	return err

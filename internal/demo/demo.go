@@ -63,7 +63,7 @@ func Run(ctx context.Context, o Options) (ok bool, err error) {
 	preparing, prepared := within(ctx, runLimit)
 	defer prepared()
 	if err := removeLeftovers(preparing, n); err != nil {
-		n.print("cannot remove the remains of an earlier demo: %v", err)
+		n.print("cannot clean up after an earlier demo: %v", err)
 	}
 	if without != "" {
 		n.print("using plain processes, which are safe only for trusted work such as this demo's agent: %s",
@@ -131,7 +131,7 @@ func within(ctx context.Context, limit time.Duration) (context.Context, context.
 func (n *progressLog) header(s *world) {
 	stays := "kept for the next run; all other files are removed at the end"
 	if !s.cache.stays {
-		stays = "used by this run only, because no directory for caches was found"
+		stays = "used by this run only, because no cache directory was found"
 	}
 	fmt.Fprintf(n.out, "\n  issues       %s/%s   (open it in a browser while the demo runs)\n", s.github.URL,
 		repository)
@@ -220,7 +220,7 @@ func (o Options) print(progress io.Writer, p *run, results []result, checks []ch
 	}
 	for _, a := range p.scenarios {
 		if a.noticedAfter > 0 {
-			fmt.Fprintf(progress, "the killed worker of %s was noticed after %d ms\n", a.key(),
+			fmt.Fprintf(progress, "the director noticed the killed worker of %s after %d ms\n", a.key(),
 				a.noticedAfter.Milliseconds())
 		}
 	}

@@ -30,7 +30,7 @@ func TestEveryScenarioWithADirectorThatIsKilled(t *testing.T) {
 	needEngine(t)
 	t.Parallel()
 	progress := playAll(t, Options{KillDirector: 10}, []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13})
-	if n := strings.Count(progress, "kill -9 of the director, "); n != 10 {
+	if n := strings.Count(progress, "killed the director with kill -9 ("); n != 10 {
 		t.Errorf("killed %d times, want 10", n)
 	}
 	if n := strings.Count(progress, "[ok] "); n != 8 {
@@ -129,7 +129,7 @@ func TestInterruptedRunLeavesNothing(t *testing.T) {
 	t.Parallel()
 	interrupt := errors.New("interrupt")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	out := buffer{on: map[string]func(){"CODE: the agent works": func() { cancel(interrupt) }}}
+	out := buffer{on: map[string]func(){"CODE: the agent is working": func() { cancel(interrupt) }}}
 	fleet := newFleet()
 	ok, err := Run(ctx, Options{Out: &out, Only: []int{7}, programs: programs(t), fleet: fleet})
 	if ok || !errors.Is(err, interrupt) {

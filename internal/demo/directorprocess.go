@@ -86,5 +86,4 @@ func (d *directorProcess) snapshot(ctx context.Context) (s wire.Snapshot, ok boo
 	return s, err == nil && operator.Decides(s.Director.Phase)
 }
 
-// errDirector means that the director ended unexpectedly.
 var errDirector = errors.New("demo: the director ended unexpectedly")

@@ -30,7 +30,7 @@ func duplicateComments(issues []githubtest.Issue, events []githubtest.Event) (wr
 			}
 		}
 		if written > len(markers) {
-			wrong = append(wrong, fmt.Sprintf("%s: %d comments were written, %d are different", i.Key, written,
+			wrong = append(wrong, fmt.Sprintf("%s: %d comments were written, but only %d are distinct", i.Key, written,
 				len(markers)))
 		}
 	}
@@ -80,8 +80,8 @@ func duplicateLabels(issues []githubtest.Issue, events []githubtest.Event,
 	return wrong
 }
 
-// ownAnswers returns the ids of the comments that a human wrote with the director's account. Unlike the director's
-// own comments, they lack a marker.
+// ownAnswers returns the ids of the comments that a human wrote with the director's account. The director's own
+// comments carry a marker, but these do not.
 func ownAnswers(issues []githubtest.Issue) map[string]bool {
 	ids := map[string]bool{}
 	for _, i := range issues {

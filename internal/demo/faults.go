@@ -14,7 +14,7 @@ func inCheckouts(folders, file string) (bool, error) {
 	return len(found) > 0, err
 }
 
-// injectFault kills or freezes a scenario's worker in the middle of its work, if the scenario has such a fault.
+// injectFault kills or freezes a scenario's worker while it is working, if the scenario calls for it.
 func (r *run) injectFault(ctx context.Context, a *activeScenario, w wire.SnapshotWorker) error {
 	if a.Fault == "" || !a.faultAt.IsZero() || w.Attempt != 1 || w.Stage != wire.StageCode {
 		return nil
@@ -22,7 +22,7 @@ func (r *run) injectFault(ctx context.Context, a *activeScenario, w wire.Snapsho
 	if there, err := r.world.host.keeps(r.world, a.Half); err != nil || !there {
 		return err
 	}
-	r.printFor(a.key(), "half of its work is in the checkout: %s", a.Fault)
+	r.printFor(a.key(), "half of the work is in the checkout: %s", a.Fault)
 	at, inject := time.Now(), r.world.host.Pause
 	if a.Fault == faultKill {
 		inject = r.world.host.Kill

@@ -26,7 +26,7 @@ type taskHistory struct {
 	used     recovery.Usage
 }
 
-// readJournal reads the journal of a director that has ended. The embedded bus that it starts for this refuses
+// readJournal reads the journal of a director that has ended. For this, it starts an embedded bus, which refuses
 // connections from outside.
 func readJournal(ctx context.Context, dataDir, fleet string) (histories map[string]*taskHistory, err error) {
 	srv, err := server.Start(ctx, server.Options{Dir: filepath.Join(dataDir, "bus")})

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// removeLeftovers removes the remains of demos that were killed before they could clean up. The name of a run's
+// removeLeftovers removes the leftovers of demos that were killed before they could clean up. The name of a run's
 // directory contains its fleet. The directory's lock is free only if the run's process is gone.
 func removeLeftovers(ctx context.Context, n *progressLog) error {
 	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"demo-*"))
@@ -23,7 +23,7 @@ func removeLeftovers(ctx context.Context, n *progressLog) error {
 			continue // owned by another program, or not created yet
 		}
 		if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
-			n.print("removing the remains of an earlier demo in %s", dir)
+			n.print("removing the leftovers of an earlier demo in %s", dir)
 			errs = append(errs, removeLeftover(ctx, dir))
 		}
 		errs = append(errs, lock.Close())

@@ -37,7 +37,7 @@ func (l *lint) judge(_, branch, sha string) (conclusion, summary string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.passed[sha] = len(problems) == 0; l.passed[sha] {
-		return "success", fmt.Sprintf("%d files without findings", files)
+		return "success", fmt.Sprintf("no findings in %d files", files)
 	}
 	l.failed[branch] = append(l.failed[branch], sha)
 	return "failure", strings.Join(problems, "\n")
@@ -78,7 +78,7 @@ func lintCommit(bare, sha string) (problems []string, files int, err error) {
 	return problems, files, nil
 }
 
-// lintFile names the exported functions without a comment. Methods are exempt.
+// lintFile lists exported functions without a comment. Methods are exempt.
 func lintFile(path, text string) (problems []string) {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, path, text, parser.ParseComments)

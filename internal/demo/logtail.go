@@ -17,7 +17,7 @@ type logTail struct {
 	lines []string
 }
 
-// maxLogLines is the number of lines that logTail keeps. They fit on a screen.
+// maxLogLines is the number of lines that logTail keeps, few enough to fit on a screen.
 const maxLogLines = 40
 
 // Write processes one line.

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// model simulates a model's provider behind a broken network. It reads the first requests and resets their
-// connections. Later requests get an answer.
+// model simulates a model provider behind a broken network. It reads the first few requests and then resets their
+// connections, but answers later requests.
 type model struct {
 	server http.Server
 	url    string
@@ -24,7 +24,7 @@ type model struct {
 	answered int
 }
 
-// openModel starts the model at the address where workers can reach it.
+// openModel starts the model on host, at an address that workers can reach.
 func openModel(ctx context.Context, host string, resets int) (*model, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
@@ -36,7 +36,7 @@ func openModel(ctx context.Context, host string, resets int) (*model, error) {
 	return m, nil
 }
 
-// requestTimeout limits one conversation.
+// requestTimeout limits the time to read a request.
 const requestTimeout = 5 * time.Second
 
 func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {

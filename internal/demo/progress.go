@@ -43,14 +43,14 @@ var transitionTexts = []struct {
 	{move{to: "Stopping", event: "final_report"}, ""},
 	{move{to: "Stopping"}, "stopping the attempt"},
 	{move{from: "Stopping", to: "Delivering"}, "all stages passed; delivering the work"},
-	{move{from: "Backoff", to: "Delivering"}, "the work is done and kept; delivering it again"},
-	{move{from: "Delivering", to: "InReview"}, "in review: its pull request is watched"},
-	{move{from: "InReview", to: "Backoff"}, "one more attempt is due, on the same branch"},
-	{move{to: "Backoff"}, "one more attempt is due"},
+	{move{from: "Backoff", to: "Delivering"}, "the work is done and saved; delivering it again"},
+	{move{from: "Delivering", to: "InReview"}, "in review; watching its pull request"},
+	{move{from: "InReview", to: "Backoff"}, "another attempt is due, on the same branch"},
+	{move{to: "Backoff"}, "another attempt is due"},
 	{move{to: "Parked"}, "postponed by a human"},
 	{move{to: "Done"}, "Done"},
 	{move{to: "Blocked"}, "Blocked; asking a human"},
-	{move{to: "Released"}, "given back"},
+	{move{to: "Released"}, "released"},
 }
 
 func transitionText(l line) string {

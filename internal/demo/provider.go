@@ -12,11 +12,11 @@ import (
 	"retake/internal/recovery"
 )
 
-// threeFailures is the provider's case in which it refuses three requests: a rate limit (429), an overload (529), and a
-// prompt that is too long (400).
+// threeFailures is the provider case with three refused requests: a rate limit (429), an overload (529), and a prompt
+// that is too long (400).
 var threeFailures = agenttest.Find("three-failures")
 
-// openProvider starts the fake provider at the address where workers can reach it.
+// openProvider starts the fake provider on host, at an address that workers can reach.
 func openProvider(ctx context.Context, host string) (*agenttest.Server, error) {
 	p, err := agenttest.Start(context.WithoutCancel(ctx), net.JoinHostPort(host, "0"), discount.Task("go test ./..."))
 	if err != nil {
@@ -38,7 +38,8 @@ func (r *result) checkLoop(history *taskHistory, served []agenttest.Served) {
 			refused = append(refused, s.Status)
 		}
 	}
-	r.require(fmt.Sprint(refused) == fmt.Sprint(refusals), "the provider refused with %v, want %v", refused, refusals)
+	r.require(fmt.Sprint(refused) == fmt.Sprint(refusals), "the provider rejected requests with %v, want %v", refused,
+		refusals)
 	r.require(history.used.Tokens == tokens, "%d tokens were counted, but the provider served %d", history.used.Tokens,
 		tokens)
 	if r.wrong == nil {
@@ -56,7 +57,7 @@ func describeLoop(served []agenttest.Served, used recovery.Usage) string {
 			continue
 		}
 		what := map[int]string{
-			429: "had to slow down (429)", 529: "found it overloaded (529)",
+			429: "had to slow down (429)", 529: "found the provider overloaded (529)",
 			400: "had sent too much (400) and left out part of its input",
 		}[s.Status]
 		if i+1 < len(served) && s.Status != 400 {
@@ -64,6 +65,7 @@ func describeLoop(served []agenttest.Served, used recovery.Usage) string {
 		}
 		way = append(way, what)
 	}
-	return fmt.Sprintf("the agent asked its model %d times and got %d answers, of %d tokens; it %s", len(served),
+	return fmt.Sprintf("the agent called its model %d times and got %d answers, using %d tokens in total; it %s",
+		len(served),
 		answers, used.Tokens, strings.Join(way, ", "))
 }

@@ -49,11 +49,11 @@ func leakedKeys(issues []githubtest.Issue, pushed string) (wrong []string) {
 			all = append(all, c.Body)
 		}
 		if keyShape.MatchString(strings.Join(all, "\n")) {
-			wrong = append(wrong, i.Key+" shows it")
+			wrong = append(wrong, i.Key+" shows the key")
 		}
 	}
 	if keyShape.MatchString(pushed) {
-		wrong = append(wrong, "it was pushed")
+		wrong = append(wrong, "the key was pushed")
 	}
 	return wrong
 }
@@ -76,7 +76,7 @@ func (r *run) review(a *activeScenario, labels []string) (ended bool, err error)
 		if passed {
 			word = "passes"
 		}
-		r.printFor(a.key(), "the check %s of its pull request %s", lintName, word)
+		r.printFor(a.key(), "check %s on its pull request %s", lintName, word)
 	}
 	if !passed || !slices.Equal(labels, []string{testbed.LabelReview}) {
 		return false, nil
@@ -105,13 +105,13 @@ func (r *result) checkReview(a *activeScenario, issues []githubtest.Issue, l *li
 		!passed)
 	if !a.Merged {
 		r.require(pull.MergedBy == "" && len(failed) == 0, "its pull request was merged by %q, and its check failed "+
-			"at %q",
+			"on %q",
 			pull.MergedBy, failed)
 		return
 	}
 	r.require(pull.MergedBy == testbed.Person, "its pull request was merged by %q, want %s", pull.MergedBy,
 		testbed.Person)
-	if r.require(len(failed) == 1, "the check failed at %q, want one commit", failed); len(failed) == 1 {
+	if r.require(len(failed) == 1, "the check failed on %q, want one commit", failed); len(failed) == 1 {
 		_, err := testbed.Git(l.bare, "merge-base", "--is-ancestor", failed[0], pull.HeadSHA)
 		r.require(err == nil, "the branch moved from %s to %s without a fast-forward", failed[0], pull.HeadSHA)
 	}

@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// limitFor is the length of GitHub's pause. It is long enough for a worker to end during the pause.
+	// limitFor is the length of GitHub's pause, which is long enough for a worker to end in the meantime.
 	limitFor = 8 * time.Second
-	// inFlight is the time during which requests may still arrive after the refusal, on an idle machine. The director
-	// sent them before it read the refusal. A director that ignored the pause would send a request every second.
+	// inFlight is the time after the refusal in which requests may arrive on an idle machine, because the director sent
+	// them before it read the refusal. A director that ignored the pause would send a request every second.
 	inFlight = time.Second
 )
 
@@ -63,7 +63,7 @@ func (r *run) limitRequests(a *activeScenario) error {
 	default:
 		if l := findRateLimit(r.world.github.Requests()); !l.at.IsZero() {
 			r.limit = l
-			r.printFor(a.key(), "429: no request for %.0f s. The issue is offered during the pause",
+			r.printFor(a.key(), "429: no requests for %.0f s; offering the issue during the pause",
 				limitFor.Seconds())
 			r.world.github.AddLabel(a.key(), testbed.Person, testbed.LabelTask)
 			if r.kills > 0 { // the cooldown is in the journal

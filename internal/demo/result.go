@@ -45,7 +45,8 @@ func (s *world) evaluate(a *activeScenario, histories map[string]*taskHistory, a
 	r.require(slices.Equal(history.verdicts, a.Verdicts), "verdicts %q, want %q", history.verdicts, a.Verdicts)
 	labels := strings.Join(testbed.OurLabels(issue.Labels), " ")
 	r.require(labels == a.Label, "labels [%s], want [%s]", labels, a.Label)
-	r.require(a.Through == "" || slices.Contains(history.through, a.Through), "its states lack %s: %v", a.Through,
+	r.require(a.Through == "" || slices.Contains(history.through, a.Through), "its states do not include %s: %v",
+		a.Through,
 		history.through)
 	r.checkQuestions(a, issue)
 	r.checkBranch(a, s.github.Bare)
@@ -66,12 +67,12 @@ func (s *world) evaluate(a *activeScenario, histories map[string]*taskHistory, a
 // checkCauses checks that each outcome had the cause that the scenario promises.
 func (r *result) checkCauses(a *activeScenario, history *taskHistory, m *model, killed bool) {
 	if a.Fault != "" {
-		r.require(!a.faultAt.IsZero(), "its worker was not disturbed")
+		r.require(!a.faultAt.IsZero(), "its worker was not killed or frozen")
 	}
 	if a.Fault == faultKill {
 		// If the director had missed the engine's event, the worker would first have become suspect.
 		r.require(killed || a.noticedAfter > 0 && !slices.Contains(history.through, fsm.Suspect.String()),
-			"the director noticed the killed worker only after %v, through its silence", a.noticedAfter)
+			"the director noticed the killed worker only after %v, because it was silent", a.noticedAfter)
 	}
 	if a.Resets > 0 {
 		cut, answered := m.counts()
@@ -91,7 +92,7 @@ type pauseJudge struct {
 
 // checkRateLimit checks that the issue offered during the limit was claimed after the limit ended. If a worker ended
 // during the limit, the director must have accepted a report before the limit ended, unless the director was down. On a
-// busy machine, it may happen that no worker ends during the limit.
+// busy machine, there might be no such worker.
 func (r *result) checkRateLimit(history *taskHistory, histories map[string]*taskHistory, l rateLimit,
 	all []testbed.Event, j pauseJudge,
 ) {
@@ -106,7 +107,7 @@ func (r *result) checkRateLimit(history *taskHistory, histories map[string]*task
 	ended := slices.ContainsFunc(all, func(x testbed.Event) bool {
 		return x.Action == "die" && x.At.After(l.at) && x.At.Before(l.until.Add(-scaled(heardWithin, j.slowness)))
 	})
-	r.require(j.late || meanwhile || !ended, "a worker ended during the pause, and its report was read too late")
+	r.require(j.late || meanwhile || !ended, "a worker ended during the pause, but its report was read too late")
 }
 
 // scaled converts a duration measured on an idle machine to one on a slower machine.
@@ -162,7 +163,8 @@ func (r *result) checkBranch(a *activeScenario, bare string) {
 	r.require(err == nil && slices.Equal(files, a.Files), "%s changes %v, want %v (%v)", work, files, a.Files, err)
 	if a.Half != "" {
 		half, err := testbed.Git(bare, "show", work+":"+a.Half)
-		r.require(err == nil && attemptOne.MatchString(half), "%s lacks the beginning of the first attempt (%v)",
+		r.require(err == nil && attemptOne.MatchString(half), "%s does not contain the unfinished work of the first "+
+			"attempt (%v)",
 			work, err)
 	}
 	for path, part := range a.Holds {

@@ -19,13 +19,13 @@ import (
 const (
 	// pollEvery is the interval at which the demo reads the state of the director and the GitHub stand-in.
 	pollEvery = 100 * time.Millisecond
-	// quietTime is the time without events on the GitHub stand-in after which the run is over. It exceeds one poll
-	// interval plus the second between two of the director's writes.
+	// quietTime is the period without events on the GitHub stand-in that ends a run. It exceeds one poll interval plus
+	// the second between two of the director's writes.
 	quietTime = 2500 * time.Millisecond
 )
 
-// killAfter lists the delays between each director's start and its kill. Some directors are killed during work, and
-// others while they start. Ten kills take about as long as the scenarios.
+// killAfter lists how long each director runs before it is killed. Some are killed while working, others while
+// starting. Ten kills take about as long as the scenarios.
 var killAfter = []time.Duration{
 	3500 * time.Millisecond, 60 * time.Millisecond, 11 * time.Second, 1800 * time.Millisecond, 200 * time.Millisecond,
 	15 * time.Second, 6 * time.Second, 400 * time.Millisecond, 13 * time.Second, 9 * time.Second,
@@ -45,7 +45,7 @@ type activeScenario struct {
 	faultAt      time.Time     // when its worker was killed or frozen
 	noticedAfter time.Duration // time from faultAt to the director's decision; 0 until then
 	answered     bool          // the demo's human has answered
-	judged       string        // the last commit of its pull request that has a reported check
+	judged       string        // the last commit of its pull request with a reported check
 	done         bool          // its labels show that the issue is finished
 	began        time.Time     // when the director found the issue
 	ended        time.Time     // when the issue was done
@@ -78,7 +78,7 @@ func (r *run) run(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = r.director.Stop() }()
-	r.print("the director is running; it may write to the fake GitHub once a second")
+	r.print("the director is running; it may write to the fake GitHub at most once a second")
 	r.changed = time.Now()
 	r.killTimer = time.NewTimer(time.Hour)
 	defer r.killTimer.Stop()
@@ -105,7 +105,7 @@ func (r *run) run(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
-	r.print("all issues have ended; stopping the director")
+	r.print("all issues are finished; stopping the director")
 	return nil
 }
 
@@ -144,7 +144,7 @@ func (r *run) handleLogLine(l line) {
 	}
 }
 
-// slowness returns the factor by which this machine was slower than an idle machine, on average, during GitHub's pause.
+// slowness returns how many times slower this machine was than an idle machine, on average, during GitHub's pause.
 func (r *run) slowness() float64 {
 	sum := 0.0
 	for _, b := range r.busy {
@@ -161,7 +161,7 @@ func (r *run) scenario(issue string) *activeScenario {
 	return r.scenarios[i]
 }
 
-// poll reads the director's state and the issues, and injects the due faults.
+// poll reads the director's state and the issues, and injects the faults that are due.
 func (r *run) poll(ctx context.Context) error {
 	if time.Now().Before(r.limit.until) {
 		r.busy = append(r.busy, patience.Busy())
@@ -241,7 +241,7 @@ func (r *run) showStage(a *activeScenario, w wire.SnapshotWorker) {
 		r.printFor(a.key(), "CODE again: fix round %d", a.rounds)
 	case w.Stage == wire.StageCode:
 		a.rounds = 1
-		r.printFor(a.key(), "CODE: the agent works")
+		r.printFor(a.key(), "CODE: the agent is working")
 	case w.Stage == wire.StageValidate:
 		r.printFor(a.key(), "VALIDATE: go build, go vet, go test, and the built program")
 	}
@@ -253,7 +253,8 @@ func (r *run) killDirector() error {
 	age := time.Since(r.director.Started()).Round(10 * time.Millisecond)
 	r.director.Kill()
 	r.director.take()
-	r.print("kill -9 of the director, %d of %d, %v after its start; last seen: %s", r.killed, r.killed+r.kills, age,
+	r.print("killed the director with kill -9 (%d of %d), %v after it started; last seen: %s", r.killed,
+		r.killed+r.kills, age,
 		summary(r.state))
 	r.changed = time.Now()
 	if err := r.director.Start(); err != nil {
@@ -291,7 +292,7 @@ func summary(s wire.Snapshot) string {
 	return strings.Join(out, ", ")
 }
 
-// unreached returns an error that lists the outcomes that were not reached in time.
+// unreached returns an error listing the outcomes that were not reached in time.
 func (r *run) unreached() error {
 	var missing []string
 	for _, a := range r.scenarios {
@@ -315,7 +316,7 @@ func (r *run) keepRunning(ctx context.Context) error {
 	fmt.Fprintf(r.out, `
 the director runs until Ctrl-C; then the demo removes everything
   issues       %s/%s
-               (give one of them the label %s: the agent knows issues 1 to 13 only, and fails at any other)
+               (give one of them the label %s: the agent can do only issues 1 to 13, and fails on all others)
   its data     %s
   its state    %s status -c %s
   why          %s explain -c %s %s#2

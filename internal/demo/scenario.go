@@ -29,13 +29,14 @@ type scenario struct {
 	Label    string   // the director's label at the end, if any
 	Attempts int      // number of attempts
 	Verdicts []string // "reason: action" of each decision about a failure
-	// Files are the files that its branch must change. An empty list means that there must not be a push. Unfinished
-	// work is also pushed, without a pull request.
+	// Files lists the files that its branch must change. An empty list forbids any push. Unfinished work is also
+	// pushed, but without a pull request.
 	Files []string
 	First int // the attempt that pushed the branch first; by default the last attempt
 	// Holds maps files to texts that they must contain.
 	Holds map[string]string
-	// Asks are texts that the only question to a human must contain. If it is empty, the director must not ask.
+	// Asks lists texts that the only question to a human must contain. If Asks is empty, the director must not ask a
+	// question.
 	Asks []string
 	// Answer is the comment with which the demo's human answers the question, if any.
 	Answer string
@@ -44,21 +45,21 @@ type scenario struct {
 	// pull request, and the branch is removed.
 	Merged bool
 
-	Loop    bool   // the agent is a real loop of model and tools, and its provider sometimes refuses
+	Loop    bool   // the agent is a real loop of model and tools, and its provider sometimes refuses requests
 	Fault   fault  // fault of the first attempt's worker, if any
 	Half    string // the fault is injected once this file is saved, and the second attempt continues from the file
 	Resets  int    // number of connections that the model resets
-	Limit   bool   // the demo lets GitHub demand a pause, and offers this issue during it
+	Limit   bool   // the demo makes GitHub demand a pause, and offers this issue during it
 	Limited bool   // needs a memory limit, which plain processes do not have
 	Through string // state that it must pass through, if any
 }
 
-// fault is something done to a worker from outside.
+// fault describes how the demo disturbs a worker.
 type fault string
 
 const (
-	faultKill   fault = "killing it (SIGKILL)"
-	faultFreeze fault = "freezing it, so that it exists but stays silent"
+	faultKill   fault = "killing the worker (SIGKILL)"
+	faultFreeze fault = "freezing the worker, so that it exists but stays silent"
 )
 
 var scenarios = []scenario{
@@ -107,7 +108,7 @@ var scenarios = []scenario{
 		Files: []string{"cmd/pricelist/main.go", "cmd/prices/main.go", "cmd/prices/main_test.go"},
 	},
 	{
-		Number: 9, Title: "a question, and its answer", Final: "InReview", Label: testbed.LabelReview, Attempts: 2,
+		Number: 9, Title: "a question and its answer", Final: "InReview", Label: testbed.LabelReview, Attempts: 2,
 		Verdicts: []string{"needs_human: escalate"}, Asks: []string{"the short form"},
 		Answer: "/agent retry use the long form",
 		Files:  []string{"weight/weight.go", "weight/weight_test.go"}, First: 1,
@@ -119,7 +120,7 @@ var scenarios = []scenario{
 		Files: []string{"price/tax.go", "price/tax_test.go"},
 	},
 	{
-		Number: 11, Title: "a check of the pull request fails", Final: "Done", Attempts: 2, Merged: true,
+		Number: 11, Title: "a pull request check fails", Final: "Done", Attempts: 2, Merged: true,
 		Verdicts: []string{"validation: fix_attempt"},
 		Files:    []string{"shelf/shelf.go", "shelf/shelf_test.go"}, First: 1,
 		Holds: map[string]string{"shelf/shelf.go": "// Number is"},

@@ -9,7 +9,7 @@ import (
 	"unsafe"
 )
 
-// screen is a terminal. Lines scroll above a table at the bottom, which is drawn again after each change.
+// screen is a terminal. Lines scroll above a table at the bottom, which is redrawn after each change.
 type screen struct {
 	out   io.Writer
 	size  func() (columns, rows int)

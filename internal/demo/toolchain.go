@@ -25,8 +25,8 @@ type toolchain struct {
 func findToolchain(ctx context.Context) (toolchain, error) {
 	out, err := exec.CommandContext(ctx, "go", "env", "GOROOT", "GOVERSION").Output()
 	if errors.Is(err, exec.ErrNotFound) {
-		return toolchain{}, errors.New("demo: no go program to test the demo's repository: install the Go " +
-			"toolchain (https://go.dev/dl) and add it to PATH")
+		return toolchain{}, errors.New("demo: cannot test the demo's repository without go: install the Go toolchain " +
+			"(https://go.dev/dl) and add it to PATH")
 	}
 	if err != nil {
 		return toolchain{}, fmt.Errorf("demo: go env: %w", err)
@@ -40,8 +40,8 @@ func findToolchain(ctx context.Context) (toolchain, error) {
 	return t, err
 }
 
-// linkedFolders returns the directories outside root that links in root lead to, because some distributions keep the
-// sources elsewhere.
+// linkedFolders returns the directories outside root to which symbolic links in root point, because some distributions
+// keep the sources elsewhere.
 func linkedFolders(root string) ([]string, error) {
 	entries, err := os.ReadDir(root)
 	if err != nil {

@@ -41,7 +41,7 @@ const dirPrefix = "retake-"
 
 func newFleet() string { return "demo-" + strings.ToLower(rand.Text()[:8]) }
 
-// setUp creates the environment. After an error, it removes the parts that it has created.
+// setUp creates the environment. On error, it removes the parts that it has created.
 func setUp(ctx context.Context, o Options) (_ *world, err error) {
 	s := &world{
 		fleet: o.fleet, token: "demo-" + rand.Text(), director: o.director, httpListen: o.HTTPListen,
@@ -128,8 +128,8 @@ func (s *world) start(ctx context.Context, programs string) error {
 	return s.writeConfig()
 }
 
-// makeDir creates the run's directory and locks it until this process ends. The lock file names the runtime that must
-// be cleared after a crash.
+// makeDir creates the run's directory and locks it until this process ends. The lock file records which runtime to
+// clean up after a crash.
 func makeDir(fleet, runtime string) (string, *os.File, error) {
 	unlocked, err := os.MkdirTemp("", "new-"+dirPrefix)
 	if err != nil {

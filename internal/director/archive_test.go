@@ -56,7 +56,7 @@ func TestTheArchiveIsTriedAgain(t *testing.T) {
 	must(t, os.WriteFile(inTheWay, nil, 0o600))
 	s.start()
 	s.until("the log says it", func() bool {
-		return s.logs.FilterMessage("live journal not shortened; retrying").Len() > 0
+		return s.logs.FilterMessage("could not shorten live journal; retrying").Len() > 0
 	})
 	problem := "the live journal cannot be shortened: journal: archive: "
 	if h, err := operator.AskHealth(t.Context(), s.config.Director.DataDir); err != nil || !h.OK ||
@@ -93,7 +93,7 @@ func TestAFullJournalIsGoneOnWith(t *testing.T) {
 			[]fsm.OperatorCommand{fsm.Pause, fsm.Resume}[n%2])
 		must(t, err)
 	}
-	if problems := s.logs.FilterMessage("session ended, reading the journal again").Len(); problems > 0 {
+	if problems := s.logs.FilterMessage("session ended; reading the journal again").Len(); problems > 0 {
 		t.Errorf("%d sessions have ended", problems)
 	}
 }
@@ -113,7 +113,7 @@ func TestAnUnreadableSnapshotIsReplaced(t *testing.T) {
 		store[0])
 	s.start()
 	s.until("the log says it", func() bool {
-		said := s.logs.FilterMessage("live journal not shortened; retrying").All()
+		said := s.logs.FilterMessage("could not shorten live journal; retrying").All()
 		return len(said) > 0 && strings.Contains(fmt.Sprint(said[0].ContextMap()["error"]), "snapshot 1100")
 	})
 	s.until("it is archived", func() bool { return len(s.segments()) == 1 })

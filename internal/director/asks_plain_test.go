@@ -86,7 +86,7 @@ func TestAsksAndAcknowledgesAPlainComment(t *testing.T) {
 			told := s.explained(key)
 			if told.Attempt != 1 || told.State != "Blocked" ||
 				!strings.Contains(told.Heard, "octocat commented at") ||
-				!strings.Contains(told.Heard, "`/agent retry` starts it") {
+				!strings.Contains(told.Heard, "`/agent retry` starts") {
 				t.Errorf("%s, attempt %d, heard: %s", told.State, told.Attempt, told.Heard)
 			}
 			var explained bytes.Buffer

@@ -78,10 +78,10 @@ func askOfProfile(t *testing.T, name string, kinds []string) {
 	askAtOnce(t, s)
 	s.start()
 	titles := map[string]string{
-		"login": own.provider + " refuses the login of `" + own.program + "`", "quota": "a quota of " + own.provider,
+		"login": "`" + own.program + "` cannot log in to " + own.provider, "quota": "a quota of " + own.provider,
 		"limit": own.provider + " keeps rate-limiting requests", "timeout": "`" + own.program + "` takes too long",
 		"crash":   "`" + own.program + "` crashes",
-		"missing": "`" + own.program + "`, the program of CODE, is missing",
+		"missing": "`" + own.program + "`, the CODE program, is missing",
 	}
 	says := map[string]string{
 		"login": "key in `" + own.variable + "`", "timeout": "now `" + shortSpan(limit) + "`",

@@ -81,7 +81,7 @@ func TestAsksForWhatContinues(t *testing.T) {
 			})
 			s.github.AddComment(key, "octocat", "/agent why")
 			s.until("a reply", func() bool {
-				views["/agent why"] = s.commentOn(key, "It waits for")
+				views["/agent why"] = s.commentOn(key, "It is waiting for")
 				return views["/agent why"] != ""
 			})
 			told := s.explained(key)

@@ -168,9 +168,9 @@ func (o outage) happens(t *testing.T, polled bool) {
 	s.until("phase COOLDOWN", func() bool {
 		all, err := operator.AskSnapshot(t.Context(), s.config.Director.DataDir)
 		return err == nil && all.Director.Phase == "COOLDOWN" && strings.Contains(all.Director.Problem,
-			"GitHub has not answered since ")
+			"GitHub has not responded since ")
 	})
-	if h := s.health(); !strings.HasPrefix(h, "healthy, but GitHub has not answered since ") {
+	if h := s.health(); !strings.HasPrefix(h, "healthy, but GitHub has not responded since ") {
 		t.Errorf("health says %q", h)
 	}
 	time.Sleep(awayFor)

@@ -108,7 +108,7 @@ func TestLabelsRenamedUnderTasks(t *testing.T) {
 	s.config.Director.MaxWorkers, s.config.Containers.Image = 1, "retake-dev:next"
 	s.start()
 	s.until("it is said", func() bool { return len(s.said(one)) > 0 && len(s.said(two)) > 0 })
-	for _, part := range []string{"labels have new names", "retake-dev:next", "director.max_workers = 1"} {
+	for _, part := range []string{"labels were renamed", "retake-dev:next", "director.max_workers = 1"} {
 		if l := s.said(one)[0]; !strings.Contains(l, part) {
 			t.Errorf("not said: %s in %q", part, l)
 		}

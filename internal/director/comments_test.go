@@ -176,10 +176,12 @@ func TestACommentThatCannotBeAnsweredHoldsNothingUp(t *testing.T) {
 		Body: `{"message":"Unable to create comment because issue is locked."}`,
 	}))
 	s.github.AddComment(locked, "octocat", "/agent retyr")
-	s.until("it cannot be answered", func() bool { return s.logs.FilterMessage("comment not answered").Len() > 0 })
+	s.until("it cannot be answered", func() bool {
+		return s.logs.FilterMessage("could not reply to comment").Len() > 0
+	})
 	s.github.AddComment(key, "octocat", "/agent why")
-	s.until("the other command is answered", s.replied(key, "waits for"))
-	if n := s.logs.FilterMessage("comment not answered").Len(); n != 1 {
+	s.until("the other command is answered", s.replied(key, "is waiting for"))
+	if n := s.logs.FilterMessage("could not reply to comment").Len(); n != 1 {
 		t.Errorf("the first comment was tried %d times, want once", n)
 	}
 }
@@ -197,7 +199,7 @@ func TestAPullRequestThatCannotBeRead(t *testing.T) {
 	}))
 	key := s.github.CreateIssue(repo, "octocat", "Write another", "", "agent-task")
 	s.until("the other is in review", s.inState(key, "InReview"))
-	s.until("a failed read", func() bool { return s.logs.FilterMessage("pull request not read").Len() > 0 })
+	s.until("a failed read", func() bool { return s.logs.FilterMessage("could not read pull request").Len() > 0 })
 	for _, i := range s.github.Issues(repo) {
 		if i.Head != "" && strings.Contains(i.Head, "3-") {
 			must(t, s.github.Merge(i.Key, "octocat"))

@@ -76,7 +76,7 @@ func TestWhoseCommandsCount(t *testing.T) {
 	s.github.AddComment(key, "helper[bot]", "/agent stop")
 	s.until("the reader is refused", s.reacted(key, reader, "confused"))
 	why := s.github.AddComment(key, "octocat", "/agent why")
-	s.until("an explanation", s.replied(key, "waits for"))
+	s.until("an explanation", s.replied(key, "is waiting for"))
 	s.until("why is acknowledged", s.reacted(key, why, "+1"))
 	others := s.github.CreateIssue(repo, "octocat", "Another fleet's", "")
 	s.github.AddComment(others, "retake-bot", `<!-- retake:claim v1 {"fleet":"other","nonce":"aaaabbbb"} -->`)
@@ -93,7 +93,7 @@ func TestWhoseCommandsCount(t *testing.T) {
 	s.github.EditComment(key, "octocat", wrong, "/agent snooze 2h")
 	s.until("snoozed", s.inState(key, "Parked"))
 	s.until("it says until when",
-		func() bool { return strings.Contains(s.github.Issue(key).Comments[0].Body, "waits until ") })
+		func() bool { return strings.Contains(s.github.Issue(key).Comments[0].Body, "is waiting until ") })
 	s.until("it is claimed, without a question", s.labelled(key, "agent-claimed"))
 	s.stop()
 	s.start() // it reads the comments again, and must not execute them again

@@ -116,7 +116,7 @@ func TestLiftedForEverybody(t *testing.T) {
 	s.until("the other waits", func() bool {
 		all, err := operator.AskSnapshot(t.Context(), data)
 		return err == nil && len(all.Tasks) == 2 && strings.HasPrefix(all.Tasks[1].WaitsFor,
-			"model.default, which is closed, as reported by "+repo+"#1")
+			"model.default, which is unavailable, as reported by "+repo+"#1")
 	})
 	if l, err := operator.LiftCooldowns(t.Context(), data, []string{"model.default", "model.none"}); err != nil ||
 		len(l.Lifted) != 0 ||

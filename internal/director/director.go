@@ -66,9 +66,8 @@ type Options struct {
 	// HideInLog receives a function that returns the values to redact in the log. HideInLog may be nil.
 	HideInLog func(values func() *redact.Redactor)
 
-	// The other fields are for tests. A zero field selects the value that is used in production: the configured
-	// runtime and network, workers.DriftEvery, one second between two writes to GitHub, and the kernel's figures for
-	// the disk.
+	// The other fields are for tests. A zero field selects the production value: the configured runtime and network,
+	// workers.DriftEvery, one second between two writes to GitHub, and the kernel's figures for the disk.
 	Runtime      container.Runtime
 	Transport    http.RoundTripper
 	DriftEvery   time.Duration
@@ -91,7 +90,7 @@ type Options struct {
 // daemon holds the adapters, and everything else that outlives a session.
 type daemon struct {
 	config        config.Config // the configuration at startup; setup has the values that can change at run time
-	watchdog      time.Duration // maximum life of an attempt, as configured at startup; workers' keys are valid longer
+	watchdog      time.Duration // maximum attempt lifetime, as configured at startup; workers' keys are valid longer
 	log           *zap.Logger
 	runID         string
 	writer        string // identifies this process in the journal
@@ -126,7 +125,7 @@ type daemon struct {
 	telemetry    *telemetry.Exporter // nil if tracing is off
 	cooldowns    chan gate.Cooldown  // cooldowns that the gate reports; the gate must not block on a full channel
 	owed         atomic.Int64        // claimed tasks that still need a comment or a pull request, for the gate
-	offences     loop.Wake           // signalled when a worker has committed an offence
+	offences     loop.Wake           // signalled when a worker was cut off for exceeding its quota
 	reread       loop.Wake           // signalled when the machine has a new configuration
 	repositories *intake.Repositories
 	// settings of an earlier run and its attempts; written before a session's goroutines start
@@ -151,7 +150,7 @@ type daemon struct {
 
 // ErrTasksFailed means that the run ended normally, but either its policy had aborted it, or tasks failed under
 // recovery.continue_on_error. ERROR_REPORT.md in the data directory lists the failures.
-var ErrTasksFailed = errors.New("director: tasks of this run failed: see director report")
+var ErrTasksFailed = errors.New("director: some tasks in this run failed: see director report")
 
 // errOnlyOver is the cause that ends a run for selected issues when all their tasks are over.
 var errOnlyOver = errors.New("director: all issues of this run are finished")
@@ -167,13 +166,13 @@ func onlyOver(undone []string) error {
 	return fmt.Errorf("%w: %s", ErrNotDone, strings.Join(undone, "; "))
 }
 
-// GCPercent is the garbage collector's target for a busy director (see debug.SetGCPercent). Go's default is 100.
-// With 200 the heap may grow to three times the live data instead of two, and a busy director decides 36,000 times
-// a second instead of 31,000 (make bench ONLY=decisions).
+// GCPercent is the garbage collector's target for a busy director (see debug.SetGCPercent). Go's default is 100. With
+// 200 the heap can grow to three times the live data instead of two. A busy director then makes 36,000 decisions a
+// second instead of 31,000 (make bench ONLY=decisions).
 const GCPercent = 200
 
 // Run runs the director. It returns nil when ctx is done, and an error when the director cannot start or another
-// director writes its journal. Run leaves workers running: the next run adopts them.
+// director writes to its journal. Run leaves workers running: the next run adopts them.
 func Run(ctx context.Context, o Options) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -247,7 +246,7 @@ func (d *daemon) report() (failed bool) {
 		}
 	}
 	if err != nil {
-		d.log.Warn("error report not written", zap.Error(err))
+		d.log.Warn("could not write the error report", zap.Error(err))
 	}
 	return failed
 }

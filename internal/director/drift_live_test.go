@@ -64,7 +64,7 @@ func TestLabelsAreMadeAfterALimitAtTheStart(t *testing.T) {
 		return made == 4
 	})
 	// at the start, and by the first poll if that comes before the limit ends
-	if n := s.logs.FilterMessage("labels not checked, because GitHub refuses requests for now").Len(); n < 1 || n > 2 {
+	if n := s.logs.FilterMessage("could not check labels; GitHub is refusing requests for now").Len(); n < 1 || n > 2 {
 		t.Errorf("limited at the start %d times, want once or twice", n)
 	}
 }

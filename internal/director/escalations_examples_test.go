@@ -247,7 +247,7 @@ var examples = []example{
 		"outside; it may have run out of memory, but there is no evidence"},
 	{
 		name: "stale-claim", reason: recovery.WorkerLost, stage: "RETRY_WAIT",
-		cause: "nothing happened in this claim for 6h0m0s", more: func(q *fsm.Escalation) {
+		cause: "no progress on this claim for 6h0m0s", more: func(q *fsm.Escalation) {
 			q.Stale, q.Why = true,
 				"this claim went stale a second time"
 		},
@@ -258,7 +258,7 @@ var examples = []example{
 	},
 	{
 		name: "policy_violation-secret", reason: recovery.PolicyViolation, stage: "COMMIT", cause: recovery.NotPushed +
-			"conf/prod.env:2: a secret (rule aws-access-token) (remove it, or name the file in scope.allow_secrets)",
+			"conf/prod.env:2: a secret (rule aws-access-token) (remove it, or list the file in scope.allow_secrets)",
 		text: unsafePush,
 	},
 	{name: "policy_violation-large", reason: recovery.PolicyViolation, stage: "COMMIT", cause: recovery.NotPushed +
@@ -268,17 +268,17 @@ var examples = []example{
 	{
 		name: "policy_violation-submodule", reason: recovery.PolicyViolation, stage: "COMMIT",
 		cause: recovery.NotPushed + "libs/w/inside.txt: a file in the submodule libs/w, which a delivery cannot " +
-			"contain (remove it, or name it in scope.allow_left_out)", text: unsafePush,
+			"contain (remove it, or list it in scope.allow_left_out)", text: unsafePush,
 	},
 	{
 		name: "policy_violation-nested", reason: recovery.PolicyViolation, stage: "COMMIT",
 		cause: recovery.NotPushed + "sub/.git: a nested repository, which a delivery would turn into plain files " +
-			"(remove it, or name it in scope.allow_left_out)", text: unsafePush,
+			"(remove it, or list it in scope.allow_left_out)", text: unsafePush,
 	},
 	{
 		name: "policy_violation-filter", reason: recovery.PolicyViolation, stage: "COMMIT",
 		cause: recovery.NotPushed + "b.bin: a raw file, but .gitattributes sets filter=lfs, and Retake does not run " +
-			"filters (leave it out, or name it in scope.allow_raw)", text: unsafePush,
+			"filters (leave it out, or list it in scope.allow_raw)", text: unsafePush,
 	},
 	{
 		name: "policy_violation-name", reason: recovery.PolicyViolation, stage: "COMMIT",
@@ -296,7 +296,7 @@ var examples = []example{
 	{
 		name: "policy_violation-cut-off", happened: "exit",
 		reason: recovery.PolicyViolation, stage: "CODE", cause: recovery.CutOff +
-			"sent 601 messages within 38ms; the limit is 100 a second and 300 at once",
+			"sent 601 messages within 38ms; the limit is 100 per second, with bursts of up to 300",
 		report: new(workers.EndReport(wire.WorkerError{Stage: "CODE"}, "k3v9qx2m-2", bus.OffenceID("k3v9qx2m-2"),
 			recovery.PolicyViolation, recovery.CutOff+"sent 601 messages within 38ms, and may send 100 a second "+
 				"and 300 at once")),
@@ -307,7 +307,7 @@ var examples = []example{
 		text: unsafePush,
 	},
 	{name: "needs_human-unapproved", reason: recovery.NeedsHuman, stage: "START", cause: recovery.Unapproved +
-		"mallory opened it with the label agent-task through a template or form, but lacks the right to label " +
+		"mallory opened it with the label agent-task through a template or form, but is not allowed to label " +
 		"issues here"},
 	{
 		name: "contract_violation", reason: recovery.ContractViolation, stage: "START",
@@ -369,6 +369,7 @@ var examples = []example{
 	},
 	{
 		name: "budget-money", reason: recovery.QuotaExhausted, stage: "CODE",
-		cause: "the task's cost went over recovery.cost_budget_usd = 5.00: 5.31", more: guardAsk(policy.GuardCost),
+		cause: "the task exceeded recovery.cost_budget_usd = 5.00 with a cost of 5.31 USD",
+		more:  guardAsk(policy.GuardCost),
 	},
 }

@@ -65,7 +65,7 @@ func TestAsksWhatAForeignReportAsks(t *testing.T) {
 		t.Errorf("the question lacks the message:\n%s", q)
 	}
 	told, _ := json.Marshal(s.explained(key))
-	for _, want := range []string{"director.escalate_to_human", "the evidence says otherwise", "it names issue 77"} {
+	for _, want := range []string{"director.escalate_to_human", "the evidence says otherwise", "it is for issue 77"} {
 		if !strings.Contains(string(told), want) {
 			t.Errorf("explain does not say %q: %s", want, told)
 		}

@@ -114,7 +114,7 @@ func TestCommentsAreSeenByTheNextPoll(t *testing.T) {
 
 	begin := len(s.github.Requests())
 	comment := s.github.AddComment(key, "octocat", "/agent why")
-	seen("answered", begin, s.replied(key, "waits for"))
+	seen("answered", begin, s.replied(key, "is waiting for"))
 	s.until("quiet again", quiet)
 
 	begin = len(s.github.Requests())

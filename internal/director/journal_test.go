@@ -47,7 +47,7 @@ func TestDamageBeforeTheSnapshotIsSaid(t *testing.T) {
 	s := newHarness(t, func(context.Context, *fakeWorker) int { return 0 })
 	s.longJournal(60)
 	whole := func() bool {
-		return s.logs.FilterMessage("verified the journal before its snapshot").Len() == 1
+		return s.logs.FilterMessage("verified the part of the journal before its snapshot").Len() == 1
 	}
 	s.start()
 	s.until("a journal that is whole is read", whole)
@@ -59,7 +59,9 @@ func TestDamageBeforeTheSnapshotIsSaid(t *testing.T) {
 	block(func(data []byte) []byte { data[bytes.Index(data, []byte("long/7"))] ^= 0x10; return data })(t, streams[0])
 	s.start()
 	s.until("the log says it",
-		func() bool { return s.logs.FilterMessage("journal is damaged before its snapshot").Len() == 1 })
+		func() bool {
+			return s.logs.FilterMessage("journal is damaged in the part before its snapshot").Len() == 1
+		})
 	problem := "the journal is damaged (gap) at batch 7"
 	if h, err := operator.AskHealth(t.Context(), s.config.Director.DataDir); err != nil || !h.OK ||
 		!strings.Contains(h.Problem, problem) {

@@ -18,7 +18,7 @@ import (
 	"retake/internal/github/inbox"
 )
 
-// connect opens the bus. It starts the embedded server, unless the configuration names a shared bus.
+// connect opens the bus. It starts the embedded server, unless a shared bus is configured.
 func (d *daemon) connect(ctx context.Context) (_ *bus.Bus, err error) {
 	b := d.config.AgentBus
 	hosts := []string{b.ListenAddr}
@@ -90,7 +90,7 @@ func (d *daemon) newRestorer(patience time.Duration) *restore.Restorer {
 	}
 }
 
-// storedReports returns a worker's reports that the bus has stored.
+// storedReports returns a worker's reports stored on the bus.
 func (d *daemon) storedReports(ctx context.Context, worker string) (all []fsm.Report, err error) {
 	stored, err := reports.NewCache(d.hub.Bus().Reports(), d.github.Text.Secrets).Of(ctx, worker)
 	for _, r := range stored {

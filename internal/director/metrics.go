@@ -12,8 +12,8 @@ import (
 	"retake/internal/metrics"
 )
 
-// openMetrics creates the counters and the handler for scrapes. A scrape also calls readings, after open has connected
-// it.
+// openMetrics creates the counters and the handler for scrapes. The handler also calls readings, once open has
+// connected it.
 func (d *daemon) openMetrics(version string) {
 	registry := prometheus.NewRegistry()
 	d.metrics = metrics.New(registry, version)

@@ -55,7 +55,7 @@ func TestFloodEndsTheAttemptOfItsWorker(t *testing.T) {
 		}
 		return question != ""
 	})
-	counted := strings.Contains(question, "it sent ") && strings.Contains(question, "the limit is 100 a second")
+	counted := strings.Contains(question, "it sent ") && strings.Contains(question, "the limit is 100 per second")
 	// a busy director may not have counted them yet
 	waiting := strings.Contains(question, "it had more than ") && strings.Contains(question, "waiting to be read")
 	if !counted && !waiting {

@@ -85,8 +85,9 @@ func TestRunForSomeIssuesThatAreNotDone(t *testing.T) {
 	s.only = []fsm.IssueKey{fsm.IssueKey(asked), fsm.IssueKey(silent)}
 	s.start()
 	err := s.ends()
-	if !errors.Is(err, ErrNotDone) || !strings.HasSuffix(err.Error(), asked+" waits for a person's answer; "+silent+
-		" is not offered: it needs the label agent-task") {
+	if !errors.Is(err, ErrNotDone) || !strings.HasSuffix(err.Error(),
+		asked+" is waiting for someone to answer; "+silent+
+			" is not offered: it needs the label agent-task") {
 		t.Errorf("ended with %v", err)
 	}
 	if !s.labelled(asked, "agent-blocked")() || !s.labelled(silent)() {
@@ -111,7 +112,7 @@ func TestRunForSomeIssuesAsksGitHubAgain(t *testing.T) {
 		!strings.HasSuffix(err.Error(), silent+" is not offered: it needs the label agent-task") {
 		t.Errorf("ended with %v", err)
 	}
-	if said := s.logs.FilterMessage("issue of this run not read; retrying").
+	if said := s.logs.FilterMessage("could not read an issue given with --only; retrying").
 		FilterField(zap.String("issue", silent)); said.Len() != 1 {
 		t.Errorf("the log names the pending issue %d times", said.Len())
 	}

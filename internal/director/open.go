@@ -41,8 +41,8 @@ import (
 	"retake/internal/workspace"
 )
 
-// take locks the data directory. If serves is false, the caller is a command, and the error for a taken lock advises
-// the user to stop the director.
+// take locks the data directory. If serves is false, the caller is a command. If the lock is then already taken, the
+// error advises the user to stop the director.
 func (d *daemon) take(ctx context.Context, serves bool) error {
 	err := d.lock.Take(ctx, d.config.Director.DataDir)
 	if !serves {
@@ -58,10 +58,10 @@ func (d *daemon) take(ctx context.Context, serves bool) error {
 func (d *daemon) keepPrivate() {
 	found, err := safefile.Restrict(d.config.Director.DataDir)
 	if len(found) > 0 {
-		d.log.Warn("other users had access to files of director.data_dir", zap.Stringers("closed", found),
+		d.log.Warn("other users had access to files in director.data_dir", zap.Stringers("closed", found),
 			zap.Error(err))
 	} else if err != nil {
-		d.log.Warn("permissions of director.data_dir not checked", zap.Error(err))
+		d.log.Warn("could not check permissions of director.data_dir", zap.Error(err))
 	}
 }
 
@@ -233,8 +233,8 @@ func (d *daemon) gitAuth(o Options) func(context.Context) (user, token string, e
 	}
 }
 
-// workerLifeAfter is added to the maximum life of an attempt to get the lifetime of the worker's credential. The
-// attempt may exist for longer than its maximum life, because the watchdog does not count pauses.
+// workerLifeAfter is added to the maximum attempt lifetime to get the lifetime of the worker's credential. An attempt
+// can exceed its maximum lifetime, because the watchdog does not count pauses.
 const workerLifeAfter = 24 * time.Hour
 
 // ownerOfAttempts returns the permanent id with which the runtime marks this director's attempts. Usually this is the

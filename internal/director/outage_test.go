@@ -41,7 +41,7 @@ func TestAnOutageIsOneIssue(t *testing.T) {
 	var incident string
 	s.until("an issue about the outage", func() bool {
 		for _, i := range s.github.Issues(repo) {
-			if strings.HasPrefix(i.Title, "Retake waits") {
+			if strings.HasPrefix(i.Title, "Retake is waiting") {
 				incident = i.Key
 			}
 		}

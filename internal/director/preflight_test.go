@@ -92,7 +92,7 @@ func TestPreflightReadsGitHubAndChangesNothing(t *testing.T) {
 	o := s.options()
 	_, of := s.looked(o, doctor.NeedsGitHub)
 	expects(t, of, map[string]string{
-		"github":       "accepts the token for retake-bot, and belongs to a person",
+		"github":       "accepts the token for retake-bot, which belongs to a person",
 		"clock":        "s off GitHub's clock",
 		"rights":       "GitHub does not list the write permissions of a token",
 		"repositories": "ok: " + repo,
@@ -165,7 +165,7 @@ func TestPreflightBesideADirector(t *testing.T) {
 	var silent lead.Lock
 	must(t, silent.Take(t.Context(), s.config.Director.DataDir))
 	if _, of := s.looked(s.options(), doctor.OnMachine); !strings.Contains(of("director"),
-		"problem: a director is running with this data_dir, and does not answer") {
+		"problem: a director is running with this data_dir, but does not respond") {
 		t.Error(of("director"))
 	}
 	must(t, silent.Close())
@@ -220,7 +220,7 @@ func TestPreflightLooksFromInside(t *testing.T) {
 	for check, want := range map[string]string{
 		"engine": "ok: Docker at ", "image": "ok: " + image + " is available locally", "network": "does not exist",
 		"container": "ok: a container on a temporary network reaches the bus at this machine, port " + port +
-			"\nok: the image has /cheat\n",
+			"\nok: the image contains /cheat\n",
 	} {
 		if !strings.Contains(of(check), want) {
 			t.Errorf("%s: want %q in\n%s", check, want, of(check))
@@ -235,7 +235,7 @@ func TestPreflightLooksFromInside(t *testing.T) {
 	// this machine lacks it
 	s.config.Stages[0].Run, s.config.AgentBus.ListenAddr = []string{"nothing-like-it"}, "192.0.2.1"
 	if _, of = s.looked(s.options(), doctor.NeedsEngine); !strings.Contains(of("container"),
-		"lacks the program nothing-like-it") || !strings.Contains(of("container"), "cannot listen there") {
+		"does not contain the program nothing-like-it") || !strings.Contains(of("container"), "cannot listen there") {
 		t.Error(of("container"))
 	}
 	s.config.Containers.Image = "127.0.0.1:1/none:1"

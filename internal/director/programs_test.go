@@ -21,7 +21,7 @@ const paints = `echo "$RETAKE_ISSUE" >"work-${RETAKE_ISSUE##*#}.txt"`
 // incidents returns the issues that show incidents.
 func (s *harness) incidents() (all []githubtest.Issue) {
 	for _, i := range s.github.Issues(repo) {
-		if strings.HasPrefix(i.Title, "Retake waits") {
+		if strings.HasPrefix(i.Title, "Retake is waiting") {
 			all = append(all, i)
 		}
 	}

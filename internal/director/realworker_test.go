@@ -120,12 +120,12 @@ func TestDecidesForTheCallerThatAStageStates(t *testing.T) {
 			"gdd", "START", "figma-probe", "HTTP 401 Unauthorized", "gdd.auth_error@figma-probe",
 			"Sign in to Figma again.",
 		},
-		{"gdd", "VALIDATE", "update-check", "read ECONNRESET", "gdd.*@update-check", "left it out"},
+		{"gdd", "VALIDATE", "update-check", "read ECONNRESET", "gdd.*@update-check", "skipped the task"},
 		{
 			"gdd", "VALIDATE", "mcp-transport", "MCP server figma is not registered",
 			"gdd.tool_not_found@mcp-transport", "looked for it again",
 		},
-		{"prp", "DONE", "cleanup", "No space left on device", "prp.*@cleanup", "left it out"},
+		{"prp", "DONE", "cleanup", "No space left on device", "prp.*@cleanup", "skipped the task"},
 	} {
 		t.Run(c.preset+" "+c.caller, func(t *testing.T) {
 			t.Parallel()

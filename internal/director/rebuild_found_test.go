@@ -60,7 +60,7 @@ func TestRebuildKnowsEarlierNamesOfLabels(t *testing.T) {
 	s.start()
 	s.until("rebuilt", s.inState(key, fsm.Blocked.String()))
 	if to, why := s.rebuiltAs(key); to != fsm.Blocked.String() ||
-		!strings.HasPrefix(why, "a question about the last attempt, with its label") {
+		!strings.HasPrefix(why, "a question about the last attempt that got its label") {
 		t.Errorf("rebuilt as %s: %s", to, why)
 	}
 	s.stop()
@@ -86,7 +86,7 @@ func TestRebuildKeepsAClaimWithoutItsMarker(t *testing.T) {
 			s.labelled(key, "agent-blocked")()
 	})
 	s.until("its comment mentions the question",
-		func() bool { return strings.Contains(s.github.Issue(key).Comments[0].Body, "waits for an answer") })
+		func() bool { return strings.Contains(s.github.Issue(key).Comments[0].Body, "is waiting for an answer") })
 	s.stop()
 	claim := s.github.Issue(key).Comments[0]
 	_, text, _ := strings.Cut(claim.Body, "\n")
@@ -138,7 +138,7 @@ func TestRebuildWaitsForGitHubAndForNoSingleIssue(t *testing.T) {
 	must(t, s.github.Inject(githubtest.Fault{Path: "/issues/2/comments", Status: http.StatusBadGateway, Times: 100000}))
 	s.until("the others are rebuilt", s.inState(asked, fsm.Blocked.String()))
 	s.until("a word about the one",
-		func() bool { return s.logs.FilterMessageSnippet("issue not read, so its state").Len() == 1 })
+		func() bool { return s.logs.FilterMessageSnippet("could not read issue, so its state").Len() == 1 })
 	s.until("the worker continues", s.inState(runs, fsm.Running.String()))
 	s.github.Repair()
 	close(goOn)

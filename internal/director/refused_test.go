@@ -54,7 +54,7 @@ func accountRefused(t *testing.T, fault githubtest.Fault) {
 	must(t, s.github.Inject(git))
 	finish()
 	s.until("unhealthy", func() bool {
-		return strings.HasPrefix(s.health(), "unhealthy: GitHub has refused every request of this account since ")
+		return strings.HasPrefix(s.health(), "unhealthy: GitHub has refused every request from this account since ")
 	})
 	s.until("the delivery waits", s.inState(key, "Delivering"))
 	s.showsRefusal(key, 20)
@@ -63,7 +63,7 @@ func accountRefused(t *testing.T, fault githubtest.Fault) {
 	if s.state(key) != "Delivering" || all.Director.Phase != "COOLDOWN" {
 		t.Errorf("%s in phase %s", s.state(key), all.Director.Phase)
 	}
-	if n := s.logs.FilterMessageSnippet("GitHub refuses every request").Len(); n != 1 {
+	if n := s.logs.FilterMessageSnippet("GitHub is refusing every request").Len(); n != 1 {
 		t.Errorf("%d alarms", n)
 	}
 	s.github.Repair()

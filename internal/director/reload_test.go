@@ -180,7 +180,7 @@ func TestWhatARunningDirectorCannotTake(t *testing.T) {
 	f := s.rereads()
 	s.runs()
 	for want, change := range map[string]func(c *config.Config){
-		"workers' keys are valid for 13h0m0s at most": func(
+		"worker keys are valid for at most 13h0m0s": func(
 			c *config.Config,
 		) {
 			c.Timeouts.WorkerWatchdog = 20 * time.Hour

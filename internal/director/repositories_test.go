@@ -22,7 +22,7 @@ func TestStartWithoutGitHub(t *testing.T) {
 	s.start()
 	s.until("health names the unreachable repository", func() bool { return strings.Contains(s.health(), "502") })
 	s.until("healthy", func() bool { return strings.HasPrefix(s.health(), "healthy: ") })
-	if s.logs.FilterMessage("repository not usable; retrying with each poll").Len() == 0 {
+	if s.logs.FilterMessage("cannot use repository; retrying at each poll").Len() == 0 {
 		t.Error("the log does not name the unreachable repository")
 	}
 }

@@ -74,7 +74,7 @@ func (s *session) newAnswers() {
 	s.commands.Offer = adder.Offer
 }
 
-// rate returns the deliveries of the last hour, or 0 if the director has not run for an hour.
+// rate returns the number of deliveries in the last hour, or 0 if the director has not run for an hour.
 func (s *session) rate() int {
 	now := s.owner.Clock.Now()
 	if now.Sub(s.since) < time.Hour {
@@ -102,7 +102,7 @@ func (d *daemon) standBy(ctx context.Context) (end func()) {
 	running.Go(func() { d.restorer.Follow(ctx) })
 	running.Go(func() { d.disk.Watch(ctx) })
 	if err := d.listenOperator(ctx); err != nil {
-		d.log.Warn("queries of this standby are unavailable", zap.Error(err))
+		d.log.Warn("this standby cannot answer queries", zap.Error(err))
 	} else {
 		answers := &serve.Standby{
 			RunID: d.runID, Since: d.since, Bus: d.hub.Bus(), Disk: d.disk, Leader: d.candidate.Other,
@@ -147,10 +147,10 @@ func (d *daemon) openPage() (*page.Page, error) {
 	switch value, err := access.Page(); {
 	case value == "" && !serve.Loopback(access.Address):
 		d.log.Warn("the page is not served, because director.http_listen is reachable from other machines, and "+
-			"director.page_token_env and page_token_file give no token", zap.Error(err))
+			"director.page_token_env and page_token_file do not provide a token", zap.Error(err))
 		return nil, nil
 	case err != nil:
-		d.log.Warn("the page stays closed until its token is readable", zap.Error(err))
+		d.log.Warn("the page is unavailable until its token can be read", zap.Error(err))
 	}
 	return page.New(page.Options{
 		Source: func() page.Source {

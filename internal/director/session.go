@@ -131,13 +131,13 @@ func (s *session) load(ctx context.Context) (*fsm.Driver, error) {
 func (s *session) sayWhoWeAre(ctx context.Context) {
 	switch login, bot, err := s.github.Account(ctx); {
 	case err != nil:
-		s.log.Warn("GitHub account of the token unknown", zap.Error(err))
+		s.log.Warn("could not determine which GitHub account the token belongs to", zap.Error(err))
 	case bot:
 		s.log.Info("GitHub account: "+login+", a bot: its comments never count as a person's answer",
 			zap.String("account", login))
 	default:
-		s.log.Info("GitHub account: "+login+", a person's: comments by "+login+
-			" count as answers, except for Retake's, which carry a marker",
+		s.log.Info("GitHub account: "+login+", a person: comments by "+login+
+			" count as answers, except those from Retake, which carry a marker",
 			zap.String("account", login))
 	}
 }
@@ -150,7 +150,7 @@ func (s *session) watchGate(ctx context.Context) error {
 		case c := <-s.cooldowns:
 			if since, why := s.github.API.Gate.Refused(); !since.IsZero() && !since.Equal(refused) {
 				refused = since
-				s.log.Error("GitHub refuses every request of this account; work waits until it accepts one",
+				s.log.Error("GitHub is refusing every request from this account; work waits until it accepts one",
 					zap.String("cause", why))
 			}
 			s.owner.Send(ctx, fsm.CooldownReported{Resource: c.Resource, Until: c.Until, Why: c.Why}, nil)
@@ -175,7 +175,7 @@ func (s *session) watched(m *fsm.Machine) []string {
 func (s *session) publish(ctx context.Context) {
 	now := s.status.Snapshot(ctx)
 	if err := s.bus.PublishSnapshot(now); err != nil {
-		s.log.Debug("snapshot not published", zap.Error(err))
+		s.log.Debug("could not publish snapshot", zap.Error(err))
 	}
 	s.running.WriteStates(ctx, now.Director.Phase)
 }

@@ -210,7 +210,7 @@ func (s *session) newIntake() {
 	}
 }
 
-// serveWebhooks starts a poll early for each webhook, until ctx is done.
+// serveWebhooks triggers an early poll for each webhook until ctx is done.
 func (s *session) serveWebhooks(ctx context.Context) error {
 	return s.webhooks.Serve(ctx, s.polls.Wake)
 }

@@ -121,7 +121,7 @@ func TestLookupsFollowWithTheNextPolls(t *testing.T) {
 	s.until("the first poll's lookups are done", func() bool { return lookups() == intake.LookupsPerPoll })
 	s.until("status names the waiting issues", func() bool {
 		h, err := operator.AskHealth(t.Context(), s.config.Director.DataDir)
-		return err == nil && h.OK && strings.Contains(h.Problem, "wait for a lookup of their dependencies")
+		return err == nil && h.OK && strings.Contains(h.Problem, "are waiting for a dependency lookup")
 	})
 	if n := lookups(); n != intake.LookupsPerPoll {
 		t.Errorf("%d lookups while the issue waits, want %d", n, intake.LookupsPerPoll)
@@ -177,7 +177,7 @@ func TestARepositoryWithoutItsBaseBranch(t *testing.T) {
 	if got := s.labels(waits); !slices.Equal(got, []string{"agent-task"}) {
 		t.Errorf("in the repository without the branch it is labelled %v", got)
 	}
-	if n := s.logs.FilterMessageSnippet("repository not usable").Len(); n == 0 {
+	if n := s.logs.FilterMessageSnippet("cannot use repository").Len(); n == 0 {
 		t.Error("no view gives the reason")
 	}
 }

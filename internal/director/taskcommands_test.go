@@ -231,7 +231,7 @@ func TestAddOffersAnIssue(t *testing.T) {
 		key:                "is already working on " + key + ": it is Running",
 		closed:             closed + " is closed: reopen it first",
 		blocked:            `has the label "agent-blocked"`,
-		repo + "#99":       "GitHub does not show " + repo + "#99",
+		repo + "#99":       "cannot read " + repo + "#99",
 		"acme/elsewhere#1": "is not listed in github.repositories (acme/widgets)",
 	} {
 		if a := add(key); !strings.Contains(a.Problem, says) {

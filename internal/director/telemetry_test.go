@@ -223,7 +223,7 @@ func TestCollectorThatIsAway(t *testing.T) {
 				<-asked
 			} else {
 				s.until("said", func() bool {
-					return s.logs.FilterMessageSnippet("traces not exported").
+					return s.logs.FilterMessageSnippet("could not export traces").
 						Len() > 0
 				})
 			}
@@ -232,7 +232,7 @@ func TestCollectorThatIsAway(t *testing.T) {
 			if took := time.Since(began); took > 20*time.Second {
 				t.Errorf("the end took %s", took)
 			}
-			if n := s.logs.FilterMessageSnippet("traces not exported").Len(); n > 1 {
+			if n := s.logs.FilterMessageSnippet("could not export traces").Len(); n > 1 {
 				t.Errorf("the log reports the unreachable collector %d times", n)
 			}
 			lost := s.logs.FilterMessageSnippet("traces lost, because the collector did not accept them").All()

@@ -8,7 +8,7 @@ import (
 // Needs is the resource that a check requires.
 type Needs string
 
-// The requirements, the easiest to meet first.
+// The requirements, easiest to meet first.
 const (
 	Offline     Needs = "offline" // configuration, variables and files; used by `director config check`
 	OnMachine   Needs = "machine" // programs, disk, ports, and leftovers of earlier directors on this machine
@@ -69,7 +69,7 @@ var checks = []check{
 		look: lookRights,
 	},
 	{name: "repositories", needs: NeedsGitHub, about: "Each repository exists, accepts issues and pushes, and grants " +
-		"the director's read permissions.", look: lookRepositories},
+		"the read permissions that the director needs.", look: lookRepositories},
 	{name: "base branch", needs: NeedsGitHub, about: "`github.base_branch` exists in each " +
 		"repository.", look: lookBranch},
 	{name: "labels", needs: NeedsGitHub, about: "The director's four labels exist in each " +
@@ -78,8 +78,8 @@ var checks = []check{
 	{name: "engine", needs: NeedsEngine, opens: true, about: "The Docker or Kubernetes API answers. Warns about " +
 		"plain processes.", look: lookEngine},
 	{name: "cluster", needs: NeedsEngine, about: "On Kubernetes, the director has all required permissions in its " +
-		"namespace, and a dry run shows that the API accepts a pod with the settings of attempts. The pod's runtime " +
-		"and priority class exist, and no policy or quota rejects it.", look: lookCluster},
+		"namespace, and a dry run shows that the API accepts a pod with an attempt's settings. The pod's runtime and " +
+		"priority class exist, and all policies and quotas accept it.", look: lookCluster},
 	{name: "isolation", needs: NeedsEngine, about: "Barriers between containers and the engine's host: user " +
 		"namespaces, the system call filter, a read-only root file system.", look: lookIsolation},
 	{
@@ -90,7 +90,7 @@ var checks = []check{
 		"usable.", look: lookNetwork},
 	{name: "egress", needs: NeedsEngine, about: "The kernel of the engine's host enforces `containers.egress`. The " +
 		"check uses a temporary network.", limit: 3 * time.Minute, look: lookEgress},
-	{name: "container", needs: NeedsEngine, about: "A container of the image reaches the bus and has the stages' " +
+	{name: "container", needs: NeedsEngine, about: "A container from the image reaches the bus and has the stages' " +
 		"programs. The check does not pull images.", limit: 3 * time.Minute, look: lookInside},
 	{
 		name: "ports", needs: OnMachine, about: "`agent_bus.listen_port` and `director.http_listen` are available.",
@@ -104,7 +104,7 @@ type Row struct {
 	Needs       Needs
 }
 
-// Rows returns the checks in their order.
+// Rows returns the checks in order.
 func Rows() (out []Row) {
 	for _, c := range checks {
 		out = append(out, Row{c.name, c.about, c.needs})

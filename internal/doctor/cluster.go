@@ -27,7 +27,7 @@ func lookCluster(ctx context.Context, e *exam) {
 			"to "+right, "grant it in the namespace (with a Role and a RoleBinding)")
 	}
 	if len(lacks) > 0 {
-		e.notTried("permissions for a dry run of a pod are missing")
+		e.notTried("cannot dry-run a pod without these permissions")
 		return
 	}
 	e.ok("the director has all required permissions")

@@ -71,7 +71,7 @@ var findings = map[string]struct {
 	},
 	"no login": {
 		func(p *played) { p.config.Containers.EnvPassthrough = nil }, "variables", Warning,
-		"claude-code gets none of ANTHROPIC_API_KEY",
+		"claude-code does not receive any of ANTHROPIC_API_KEY",
 	},
 	"no repositories": {
 		func(p *played) { p.config.GitHub.Repositories = nil }, "work", Problem,
@@ -94,7 +94,7 @@ var findings = map[string]struct {
 	"scarce disk": {func(p *played) { p.disk.FreeBytes = 1 << 30 }, "disk", Warning, "1GiB free"},
 	"no quota": {
 		func(p *played) { p.config.Checkout.Quota = "" }, "quota", Warning,
-		"up to director.disk_watermark (95 %)",
+		"up to director.disk_watermark (95%)",
 	},
 	"a worker's home": {func(*played) {}, "quota", OK, "which is a volume"},
 	"quota not here": {
@@ -136,7 +136,7 @@ var findings = map[string]struct {
 	},
 	"own token": {
 		func(p *played) { p.account.Person = true }, "github", OK,
-		"belongs to a person. Retake's own comments carry a marker",
+		"belongs to a person. Comments by this account count as answers",
 	},
 	"no writes": {
 		func(p *played) { p.config.GitHub.Writes = false }, "github", Warning,
@@ -161,7 +161,7 @@ var findings = map[string]struct {
 			"metadata": "read",
 			"issues":   "read",
 		}
-	}, "rights", Problem, "lacks issues: write, contents: write, pull_requests: write"},
+	}, "rights", Problem, "is missing issues: write, contents: write, pull_requests: write"},
 	"ends": {
 		func(p *played) { p.account.Expires = p.now.Add(time.Hour) }, "rights", Warning,
 		"the token expires at 2026-11-23 13:00:00 UTC",
@@ -238,7 +238,7 @@ var findings = map[string]struct {
 	},
 	"no registry": {
 		func(p *played) { p.has, p.notAnswered, p.notPullable = false, true, errors.New("no such host") }, "image",
-		Problem, "registry does not answer: no such host",
+		Problem, "registry does not respond: no such host",
 	},
 	"pulled":        {func(p *played) { p.has = false }, "image", OK, "the first start pulls it"},
 	"pulled: trial": {func(p *played) { p.has = false }, "container", NotTried, "this check does not pull images"},
@@ -289,7 +289,7 @@ var findings = map[string]struct {
 	},
 	"no program": {
 		func(p *played) { p.missingThere = []string{"claude"} }, "container", Problem,
-		"lacks the program claude",
+		"does not contain the program claude",
 	},
 	"on a volume": {func(p *played) {
 		p.missingThere, p.config.Containers.Mounts = []string{"claude"}, []string{"volume:v:/v"}

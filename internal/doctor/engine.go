@@ -21,7 +21,7 @@ func lookEngine(ctx context.Context, e *exam) {
 		e.ok(engine.Name())
 	} else {
 		e.warn("containers.runtime is process: workers run as plain processes, without isolation or limits",
-			`containers.runtime = "docker", unless you trust the work`)
+			`set containers.runtime = "docker", unless you trust the work`)
 	}
 	for _, what := range engine.Cannot() {
 		e.warn(engine.Name()+": "+what, "")
@@ -64,8 +64,8 @@ func lookImage(ctx context.Context, e *exam) {
 	image := e.Config.Containers.Image
 	if e.cluster() != nil {
 		e.image = true
-		e.ok(image + " and " + e.Config.Kubernetes.WorkerImage + " are pulled by the nodes, so the test container " +
-			"below shows whether they can")
+		e.ok(image + " and " + e.Config.Kubernetes.WorkerImage + " are pulled by the nodes; the test container " +
+			"below shows whether this works")
 		return
 	}
 	has, err := e.engine.HasImage(ctx, image)
@@ -76,7 +76,8 @@ func lookImage(ctx context.Context, e *exam) {
 	case has:
 		e.ok(image + " is available locally")
 	default:
-		build := "build it from the folder of its Dockerfile (docker build -t " + image + " FOLDER), or set " +
+		build := "build it from the folder that contains its Dockerfile (docker build -t " + image + " FOLDER), or " +
+			"set " +
 			"containers.image to an existing image"
 		switch answered, err := e.engine.Pullable(ctx, image); {
 		case err == nil:
@@ -84,7 +85,7 @@ func lookImage(ctx context.Context, e *exam) {
 		case answered:
 			e.problem(image+" is missing locally, and its registry does not provide it: "+err.Error(), build)
 		default:
-			e.problem(image+" is missing locally, and its registry does not answer: "+err.Error(),
+			e.problem(image+" is missing locally, and its registry does not respond: "+err.Error(),
 				"check the engine's DNS, proxy and network, and run docker pull "+image+"; or "+build)
 		}
 	}
@@ -112,7 +113,7 @@ func lookNetwork(ctx context.Context, e *exam) {
 	case err != nil:
 		e.problem(err.Error(), "")
 	case at == "":
-		e.ok(name + " does not exist, so the first start creates it")
+		e.ok(name + " does not exist yet; the first start creates it")
 	default:
 		e.ok(name + ": containers reach this machine at " + at)
 	}
@@ -123,7 +124,7 @@ func lookEgress(ctx context.Context, e *exam) {
 		return
 	}
 	if e.cluster() != nil {
-		e.warn("NetworkPolicies of the cluster must restrict the workers' traffic, and this check cannot see them. "+
+		e.warn("the cluster's NetworkPolicies must restrict the workers' traffic, but this check cannot see them. "+
 			"containers.egress alone has no effect on Kubernetes",
 			"add policies that allow workers to reach the bus and the director's proxy")
 		return
@@ -135,13 +136,13 @@ func lookEgress(ctx context.Context, e *exam) {
 	open, err := e.Config.Containers.EgressOpen(), e.engine.Confine(ctx)
 	switch {
 	case err == nil && open:
-		e.ok("workers reach public addresses, but not other containers, private networks or this machine " +
-			"(tried from a container)")
+		e.ok("workers can reach public addresses, but not other containers, private networks or this machine (tried " +
+			"from a container)")
 	case err == nil:
-		e.ok("workers reach only the bus, containers.reachable and containers.egress (tried from a container): " +
+		e.ok("workers can reach only the bus, containers.reachable and containers.egress (tried from a container): " +
 			strings.Join(e.Config.Containers.Egress, ", "))
 	case open:
-		e.warn("workers reach other containers, services of this machine and private networks: "+err.Error(), "")
+		e.warn("workers can reach other containers, services of this machine and private networks: "+err.Error(), "")
 	default:
 		e.problem("cannot enforce containers.egress: "+err.Error(), "")
 	}
@@ -189,7 +190,7 @@ func (e *exam) inside(t Trial, found Tried) {
 	volumes := slices.ContainsFunc(e.Config.Containers.Mounts,
 		func(m string) bool { return strings.HasPrefix(m, "volume:") })
 	for _, name := range found.Missing {
-		text := e.Config.Containers.Image + " lacks the program " + name + ", which a stage runs"
+		text := e.Config.Containers.Image + " does not contain the program " + name + ", which a stage runs"
 		if volumes {
 			e.warn(text+", unless a volume contains it", "")
 			continue
@@ -198,7 +199,7 @@ func (e *exam) inside(t Trial, found Tried) {
 			"containers.env)")
 	}
 	if len(t.Programs) > 0 && len(found.Missing) == 0 {
-		e.ok("the image has " + strings.Join(t.Programs, ", "))
+		e.ok("the image contains " + strings.Join(t.Programs, ", "))
 	}
 }
 

@@ -24,8 +24,8 @@ func lookAccount(ctx context.Context, e *exam) {
 	e.github = g
 	text := fmt.Sprintf("%s accepts the %s for %s", e.Config.GitHub.APIURL, e.account.Kind, e.account.Login)
 	if e.account.Person {
-		text += ", and belongs to a person. Retake's own comments carry a marker. Other comments by this account " +
-			"count as answers"
+		text += ", which belongs to a person. Comments by this account count as answers, unless they carry Retake's " +
+			"marker"
 	}
 	e.ok(text)
 	if !e.Config.GitHub.Writes {
@@ -59,7 +59,7 @@ func lookClock(_ context.Context, e *exam) {
 	}
 }
 
-// rights are the permissions that an App or a fine-grained token needs, under GitHub's names.
+// rights are the permissions that an App or a fine-grained token needs, with GitHub's names for them.
 var rights = []struct{ name, level string }{
 	{"metadata", "read"},
 	{"issues", "write"},
@@ -69,7 +69,7 @@ var rights = []struct{ name, level string }{
 	{"checks", "read"},
 }
 
-const tokenSoon = 7 * 24 * time.Hour // warn about a token that expires earlier
+const tokenSoon = 7 * 24 * time.Hour // warn about a token that expires sooner
 
 func lookRights(_ context.Context, e *exam) {
 	a := e.account
@@ -104,7 +104,7 @@ func (e *exam) appRights() {
 		}
 	}
 	if len(lacks) > 0 {
-		e.problem("the App lacks "+strings.Join(lacks, ", "),
+		e.problem("the App is missing "+strings.Join(lacks, ", "),
 			"grant them on the App's page, and accept the change in its installations")
 		return
 	}
@@ -138,7 +138,7 @@ func lookRepositories(ctx context.Context, e *exam) {
 				r.Archived, "is archived and therefore read-only",
 				"unarchive it, or remove it from github.repositories",
 			},
-			{!r.HasIssues, "has no issues", "enable them in its settings"},
+			{!r.HasIssues, "has no issues enabled", "enable them in its settings"},
 			{
 				!r.Push && e.account.Rights == nil, "does not accept pushes from " + e.account.Login,
 				"give the account write access",
@@ -193,7 +193,8 @@ func lookLabels(ctx context.Context, e *exam) {
 		case e.Config.GitHub.Writes:
 			e.ok(repo + " lacks " + strings.Join(missing, ", ") + "; the first start creates them")
 		default:
-			e.warn(repo+" lacks "+strings.Join(missing, ", "), "with github.writes = true the first start creates them")
+			e.warn(repo+" lacks "+strings.Join(missing, ", "), "with github.writes = true, the first start creates "+
+				"them")
 		}
 	})
 }

@@ -37,7 +37,7 @@ func (e *exam) programsHere() {
 			"install it, or set PATH in containers.env")
 	}
 	if len(missing) == 0 && len(names) > 0 {
-		e.ok("stages run " + strings.Join(names, ", "))
+		e.ok("the stages' programs are installed: " + strings.Join(names, ", "))
 	}
 }
 
@@ -49,7 +49,7 @@ func (e *exam) stagePrograms() (names []string) {
 	return names
 }
 
-// Less free space than this causes a warning, although the director still works.
+// The director still works below these limits, but the check warns.
 const (
 	scarceBytes = 8 << 30
 	scarceFiles = 500_000
@@ -68,10 +68,10 @@ func lookDisk(_ context.Context, e *exam) {
 			e.problem(f.key+": "+err.Error(), "")
 			continue
 		}
-		text := fmt.Sprintf("%s: %s free, %.0f %% used", f.key, units.BytesSize(float64(d.FreeBytes)), d.UsedPercent)
+		text := fmt.Sprintf("%s: %s free, %.0f%% used", f.key, units.BytesSize(float64(d.FreeBytes)), d.UsedPercent)
 		switch {
 		case d.Full:
-			e.problem(fmt.Sprintf("%s: above director.disk_watermark (%.0f %%), so no attempt starts", text,
+			e.problem(fmt.Sprintf("%s: above director.disk_watermark (%.0f%%), so no attempt starts", text,
 				e.Config.Director.DiskWatermark), "free some space, or use a directory on another disk")
 		case d.FreeBytes < scarceBytes:
 			e.warn(text, "free some space: checkouts, mirrors and the journal grow there")
@@ -88,8 +88,8 @@ func lookQuota(_ context.Context, e *exam) {
 	quota := e.Config.Checkout.QuotaBytes()
 	if quota == 0 {
 		e.warn(fmt.Sprintf("checkout.quota is empty: a single checkout can fill the disk up to "+
-			"director.disk_watermark (%.0f %%), and then no attempt starts", e.Config.Director.DiskWatermark),
-			`checkout.quota = "10GiB", if the director runs as root directly on the host`)
+			"director.disk_watermark (%.0f%%), and then no attempt starts", e.Config.Director.DiskWatermark),
+			`set checkout.quota = "10GiB" if the director runs as root directly on the host`)
 		return
 	}
 	if err := e.Machine.Quota(quota); err != nil {
@@ -98,7 +98,7 @@ func lookQuota(_ context.Context, e *exam) {
 	}
 	text := "a checkout uses at most " + units.BytesSize(float64(quota))
 	if e.Config.Containers.Runtime == "docker" {
-		text += "; the quota does not limit the home of a worker in a container, which is a volume"
+		text += "; the quota does not cover a worker's home directory in a container, which is a volume"
 	}
 	e.ok(text)
 }
@@ -121,7 +121,7 @@ func lookDirector(ctx context.Context, e *exam) {
 
 func lookJournal(ctx context.Context, e *exam) {
 	if e.running {
-		e.notTried("a director is running and holds the journal: director health reports any damage")
+		e.notTried("a director is running and has the journal open: director health reports any damage")
 		return
 	}
 	says, err := e.Machine.Journal(ctx)

@@ -53,14 +53,14 @@ type Disk struct {
 	Full        bool    // above director.disk_watermark, so no attempt starts
 }
 
-// GitHub gives read-only access.
+// GitHub gives the checks read-only access to GitHub.
 type GitHub interface {
 	Account(ctx context.Context) (Account, error)
 	Repository(ctx context.Context, name string) (Repository, error)
 	HasBranch(ctx context.Context, repo, branch string) error
-	// MissingLabels returns the configured labels that the repository lacks.
+	// MissingLabels returns the configured labels that are missing from the repository.
 	MissingLabels(ctx context.Context, repo string) ([]string, error)
-	// MayRead returns the read permissions that the credential lacks, under GitHub's names.
+	// MayRead returns the read permissions that the credential is missing, with GitHub's names for them.
 	MayRead(ctx context.Context, repo, branch string) (lacks []string, err error)
 }
 
@@ -77,7 +77,7 @@ type Account struct {
 	At      time.Time         // our clock at the time of the answer
 }
 
-// Repository describes a repository, and the account's rights in it.
+// Repository describes a repository, and the account's permissions on it.
 type Repository struct {
 	Push          bool
 	Archived      bool
@@ -87,12 +87,12 @@ type Repository struct {
 
 // Engine is the container engine, or a substitute for plain processes.
 type Engine interface {
-	// Name returns the engine's name for people.
+	// Name returns the engine's display name.
 	Name() string
-	// Confines reports whether workers run in containers. Cannot lists the guarantees that the engine lacks.
+	// Confines reports whether workers run in containers. Cannot lists the guarantees that the engine cannot give.
 	Confines() bool
 	Cannot() []string
-	// Isolation lists the barriers between a container and the engine's host, and the missing ones.
+	// Isolation lists the existing and the missing barriers between a container and the engine's host.
 	Isolation(ctx context.Context) (holds, lacks []string, err error)
 	// HasImage reports whether an image is on the engine's host. Pullable returns an error if the engine cannot pull
 	// the image, and reports whether the registry answered.
@@ -102,7 +102,7 @@ type Engine interface {
 	Gateway(ctx context.Context) (address string, err error)
 	// Confine creates a temporary network and checks that the engine's host restricts the workers' traffic.
 	Confine(ctx context.Context) error
-	// Try runs our worker in a temporary container with the settings of attempts.
+	// Try runs our worker in a temporary container with an attempt's settings.
 	Try(ctx context.Context, t Trial) (Tried, error)
 	Close() error
 }
@@ -110,10 +110,9 @@ type Engine interface {
 // Cluster is an Engine that runs workers on several nodes.
 type Cluster interface {
 	Engine
-	// Missing returns the rights in the cluster that a director needs and this account lacks.
+	// Missing returns the cluster permissions that a director needs but this account does not have.
 	Missing(ctx context.Context) ([]string, error)
-	// Admits returns an error if the cluster would reject a pod with the settings of attempts. It does not create a
-	// pod.
+	// Admits returns an error if the cluster would reject a pod with an attempt's settings. It does not create a pod.
 	Admits(ctx context.Context) error
 }
 

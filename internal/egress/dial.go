@@ -21,7 +21,7 @@ func (e *deniedError) Error() string { return "egress denied: " + e.host + ": " 
 // Reasons for denying a host.
 const (
 	notListed = "containers.egress does not list it"
-	notPublic = "the name does not have a public address"
+	notPublic = "the name does not resolve to a public address"
 )
 
 // dialAllowed connects to a host for the attempt in ctx. If the attempt may not reach the host, it returns a
@@ -35,8 +35,8 @@ func (p *Proxy) dialAllowed(ctx context.Context, network, address string) (net.C
 	return conn, err
 }
 
-// dial connects to an address. A host name must satisfy allows. Of the host's addresses, dial uses only public
-// ones and addresses in Options.Doors. An IP address must be in Options.Doors.
+// dial connects to an address. A host name must satisfy allows, and dial uses only those of its addresses that are
+// public or in Options.Doors. An IP address must be in Options.Doors.
 func (p *Proxy) dial(ctx context.Context, network, address string,
 	allows func(host string, port uint16) bool,
 ) (net.Conn, error) {
@@ -80,7 +80,7 @@ func (p *Proxy) dial(ctx context.Context, network, address string,
 	return nil, last
 }
 
-// shown formats a host for messages, without the usual ports.
+// shown formats a host for messages, and omits ports 80 and 443.
 func shown(host string, port uint16) string {
 	if port == 443 || port == 80 {
 		return host

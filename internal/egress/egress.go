@@ -30,7 +30,7 @@ const (
 	// concurrent connections and requests per attempt; package managers open dozens
 	mostOfGuest = 64
 	mostDenied  = 32               // hosts remembered for an attempt
-	mostGuests  = 256              // finished attempts with remembered denied hosts
+	mostGuests  = 256              // finished attempts with a list of denied hosts
 	headLimit   = 10 * time.Second // for reading a request's head
 	headBytes   = 64 << 10         // size of a request's head; providers' keys take a few hundred bytes
 	dialLimit   = 10 * time.Second // for a lookup and a connection
@@ -47,7 +47,7 @@ type Options struct {
 	Log    *zap.Logger
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)                   // default: system resolver
 	Dial   func(ctx context.Context, network string, to netip.AddrPort) (net.Conn, error) // default: net.Dialer
-	// for connections to the hosts of Keys; nil means Go's defaults
+	// for connections to the hosts in Keys; nil means Go's defaults
 	TLS *tls.Config
 }
 
@@ -74,7 +74,7 @@ type guest struct {
 	denied   []string
 }
 
-// New returns a proxy without admitted attempts.
+// New returns a proxy that serves an attempt only after Admit.
 func New(o Options) *Proxy {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
@@ -120,7 +120,7 @@ func New(o Options) *Proxy {
 func (p *Proxy) Serve(l net.Listener) {
 	p.serving.Go(func() {
 		if err := p.server.Serve(p.limiter.Listener(l)); !errors.Is(err, http.ErrServerClosed) {
-			p.o.Log.Error("egress proxy ended", zap.Error(err))
+			p.o.Log.Error("egress proxy stopped serving", zap.Error(err))
 		}
 	})
 }
@@ -175,7 +175,7 @@ func (g *guest) close() {
 	}
 }
 
-// Denied returns the first hosts, up to mostDenied, that an attempt requested but may not reach.
+// Denied returns the first mostDenied hosts that the attempt was denied.
 func (p *Proxy) Denied(attempt string) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -306,7 +306,7 @@ func (p *Proxy) tunnel(ctx context.Context, w http.ResponseWriter, host string) 
 	both.Wait()
 }
 
-// copyUntil copies one direction, starting with data that was already read. It also forwards the end of the stream.
+// copyUntil copies data in one direction, starting with data already buffered, and also forwards EOF.
 func copyUntil(to, from net.Conn, ahead io.Reader) {
 	buffer := make([]byte, 16<<10)
 	for {
@@ -329,7 +329,7 @@ func copyUntil(to, from net.Conn, ahead io.Reader) {
 	}
 }
 
-// failed answers a request that failed, with 403 for a denied host and 502 otherwise.
+// failed answers a failed request with 403 for a denied host, and with 502 otherwise.
 func (p *Proxy) failed(w http.ResponseWriter, _ *http.Request, err error) {
 	if d, ok := errors.AsType[*deniedError](err); ok {
 		http.Error(w, "retake: "+d.Error(), http.StatusForbidden)

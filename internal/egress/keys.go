@@ -19,11 +19,10 @@ type Key struct {
 	Value string
 }
 
-// placeholderPrefix starts the placeholder that a worker gets for an API key, because some agents check the prefix of
-// their key.
+// placeholderPrefix begins every API key placeholder, because some agents check the prefix of their key.
 const placeholderPrefix = "sk-retake-"
 
-// Placeholder returns the attempt's substitute for every key.
+// Placeholder returns the value that replaces every API key in the attempt.
 func (p *Proxy) Placeholder(attempt string) string {
 	return placeholderPrefix + attempt + "-" + p.Token(attempt)
 }
@@ -69,7 +68,7 @@ func (p *Proxy) serveKeys(w http.ResponseWriter, r *http.Request) {
 	attempt, ok := p.holder(presented(r))
 	if !ok {
 		w.Header().Set("Connection", "close")
-		http.Error(w, "retake: want this attempt's key, from the variable that the path names",
+		http.Error(w, "retake: want this attempt's key, from the variable named in the path",
 			http.StatusUnauthorized)
 		return
 	}

@@ -19,15 +19,15 @@ var keyMethods = map[string]bool{
 	http.MethodPatch: true, http.MethodDelete: true, http.MethodOptions: true,
 }
 
-// unmaskable lists request headers that would let a provider send a range of its text, or encoded text. The proxy could
-// not find the key in such an answer. An upgrade would replace HTTP with another protocol.
+// unmaskable lists request headers that would let a provider send partial or encoded text, in which the proxy could not
+// find the key. An upgrade would replace HTTP with another protocol.
 var unmaskable = []string{"Range", "If-Range", "Te", "Upgrade", "Connection"}
 
 // maskKeys masks the keys in a provider's answer. Some providers repeat the key, for example in a redirect or in a
 // debugging page.
 func (p *Proxy) maskKeys(a *http.Response) error {
 	if a.StatusCode < http.StatusOK {
-		return errors.New("the provider switched to another protocol, which was not requested")
+		return errors.New("the provider switched to a protocol that was not requested")
 	}
 	for name, texts := range a.Header {
 		for i := range texts {
@@ -62,7 +62,7 @@ func decoded(a *http.Response) (io.Reader, error) {
 	case "deflate":
 		return &lazyReader{open: func() (io.Reader, error) { return zlib.NewReader(body) }}, nil
 	default:
-		return nil, fmt.Errorf("the provider's answer has the encoding %.20q, which was not requested", encoding)
+		return nil, fmt.Errorf("the provider's response has the encoding %.20q, which was not requested", encoding)
 	}
 }
 
@@ -83,7 +83,7 @@ func (l *lazyReader) Read(p []byte) (int, error) {
 	return l.r.Read(p)
 }
 
-// maskedBody masks keys in a body. It holds back only text that may be the beginning of a key.
+// maskedBody masks keys in a body. It holds back only text that might be the start of a key.
 type maskedBody struct {
 	from   io.Closer
 	text   io.Reader

@@ -49,7 +49,7 @@ func (m *agenda) settle(t *Task) {
 // A cooldown or shutdown does not change the operator's pause or drain. Only the operator ends it.
 func (f PhaseChanged) apply(m *agenda, _ *Task) {
 	m.hard.Phase = f.To
-	if f.To != PhaseDraining && f.To != PhaseShutdown { // any other phase ends the run's abort
+	if f.To != PhaseDraining && f.To != PhaseShutdown { // every other phase clears the abort
 		m.hard.Aborted = ""
 	}
 	switch f.To {

@@ -23,7 +23,7 @@ func (m *attempts) started(t *Task, f *EffectError) {
 	}
 }
 
-// runs records that the attempt's container is running. From this time on, its worker has deadlines.
+// runs records that the attempt's container is running. From then on, deadlines apply to its worker.
 func (m *attempts) runs(t *Task) {
 	t.soft.upAt, t.soft.slack = m.now, 0
 	life := m.cfg.Watchdog
@@ -108,6 +108,6 @@ func (r Report) mismatch(t *Task) string {
 	if issue == t.Key.Number() && n == t.Attempt {
 		return ""
 	}
-	return fmt.Sprintf("it names issue %d and attempt %d, but its worker_id belongs to issue %d, attempt %d",
+	return fmt.Sprintf("it is for issue %d and attempt %d, but its worker_id belongs to issue %d, attempt %d",
 		issue, n, t.Key.Number(), t.Attempt)
 }

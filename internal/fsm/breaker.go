@@ -9,40 +9,40 @@ import (
 	"retake/internal/recovery"
 )
 
-// Incident groups failures that presumably have one cause. If several tasks fail, its breaker opens, and the director
-// does not start affected tasks. Then one task starts as the canary. If the canary succeeds, the others follow, a few
-// more every minute. An incident of a deterministic failure does not hold tasks back and is only listed, unless the
-// director itself observed the cause.
+// Incident groups failures that presumably share a cause. If several tasks fail, its breaker opens, and the director
+// stops starting affected tasks. Then one task starts as the canary. If it succeeds, the others follow, a few more
+// every minute. An incident of deterministic failures is only listed and does not hold up tasks, unless the director
+// itself observed the cause.
 type Incident struct {
 	// Key joins the resource and the reason, or the repository and the signature of the failures.
 	Key    string          `json:"key"`
 	Repo   string          `json:"repo,omitempty"` // the only affected repository; empty means all
 	Reason recovery.Reason `json:"reason"`
 	Cause  string          `json:"cause"` // cause of the last failure
-	// Life is the longest time that an attempt ran before this failure. A canary that has run twice as long counts as a
-	// success.
+	// Life is the longest time that an attempt ran before this failure. A canary counts as a success once it has run
+	// twice as long, plus a minute.
 	Life    time.Duration    `json:"life"`
-	Issue   IssueKey         `json:"issue,omitempty"` // the issue that tells people about the incident
+	Issue   IssueKey         `json:"issue,omitempty"` // the GitHub issue that reports the incident
 	Breaker recovery.Breaker `json:"breaker"`
 }
 
-// Limits on the number of suspected incidents, and on how often an incident may postpone one task before a human
-// answers. A postponement does not charge the task.
+// Limits on suspected incidents, and on how often incidents can postpone a task without an answer from a human.
+// Postponements do not charge the task.
 const (
 	maxIncidents     = 64
 	maxIncidentWaits = 10
 )
 
-// rowIncident names the verdict on a failure that is blamed on an incident instead of the task.
+// rowIncident names the verdict on a failure blamed on an incident instead of the task.
 const rowIncident = "director.incident"
 
-// incidentOf returns the key that failures with the same presumed cause share, or "" for a failure that never belongs
-// to an incident. The key contains the resource, or the repository if its base branch or its stages may be broken.
+// incidentOf returns the key shared by failures with the same presumed cause, or "" for a failure that never belongs to
+// an incident. The key contains the resource, or the repository if its base branch or its stages might be broken.
 func (t *Task) incidentOf(f recovery.Finding, stage string) (key, repo string) {
 	about, _ := recovery.Describe(f.Reason)
 	resource, ofRepo := t.failedResource(f.Reason, stage), about.Scope == recovery.OneRepository
 	switch {
-	case ofRepo && f.Signature != "" && f.Cause != about.Means: // a generic text would match unrelated failures
+	case ofRepo && f.Signature != "" && f.Cause != about.Means: // generic text would match unrelated failures
 		return t.Key.Repo() + "/" + f.Signature, t.Key.Repo()
 	case ofRepo, about.Scope == recovery.OneTask, resource == "":
 		return "", ""
@@ -56,8 +56,8 @@ func (t *Task) failedResource(r recovery.Reason, stage string) string {
 	return recovery.Origin{Director: e.Known == r, Uses: e.Resource, Stage: stage, Provider: e.Provider}.Resource(r)
 }
 
-// concerns reports whether the incident holds this task back. A model's incident does not concern a task that is about
-// to be validated or delivered.
+// concerns reports whether the incident affects this task. A model's incident does not affect a task that next needs
+// validation or delivery.
 func (i *Incident) concerns(t *Task) bool {
 	if !t.Next.usesModel() && i.ofModel() {
 		return false
@@ -122,7 +122,7 @@ func (m *attempts) underIncident(t *Task, f recovery.Finding, stage string, v re
 	case !canary && t.IncidentWaits < maxIncidentWaits:
 		return recovery.Verdict{
 			Action: recovery.CoolDown, Delay: wait, DelayMin: wait, DelayMax: wait, Reason: f.Reason, Row: rowIncident,
-			Why: fmt.Sprintf("incident: %s since %s, tasks: %d; one attempt runs in %s, and the others wait for it",
+			Why: fmt.Sprintf("incident: %s since %s, tasks: %d; one attempt starts in %s, and the others wait for it",
 				f.Reason,
 				b.Since.Format(time.RFC3339), len(b.Strikes), wait.Round(time.Second)),
 			NextIfAgain: v.Action,
@@ -141,13 +141,13 @@ func (m *memory) incident(key string) Incident {
 	return Incident{Key: key}
 }
 
-// updateIncident records a new state of an incident's breaker and forgets incidents that are over. If the breaker no
-// longer holds tasks back, updateIncident releases the incident's tasks.
+// updateIncident records the new state of an incident's breaker and forgets incidents that are over. If the breaker no
+// longer holds up tasks, updateIncident releases the incident's tasks.
 func (m *recorder) updateIncident(i Incident, b recovery.Breaker) {
 	stood := i.Breaker.KeepsBack(m.now)
 	i.Breaker = b
 	m.record(IncidentChanged{Incident: i})
-	// Keep incidents that hold tasks back, even beyond maxIncidents: there are only a few.
+	// Keep incidents that hold up tasks, even beyond maxIncidents, because there are only a few.
 	for _, old := range slices.Clone(m.hard.Incidents) {
 		state := old.Breaker.State(m.now)
 		free := state == recovery.BreakerClosed || state == recovery.BreakerTold
@@ -186,8 +186,8 @@ func (m *memory) incidentIssue(t *Task) IssueKey {
 	return ""
 }
 
-// resumeBlocked resumes tasks that failed in the same way, but were blocked before the incident was recognised. After
-// maxIncidentWaits incidents, only a human resumes a task.
+// resumeBlocked resumes tasks that failed in the same way but were blocked before the incident was recognised. After
+// maxIncidentWaits incidents, only a human can resume a task.
 func (m *recorder) resumeBlocked(i Incident) {
 	for _, t := range slices.Clone(m.hard.Tasks) {
 		if t.State == Blocked && t.Incident == i.Key && t.IncidentWaits < maxIncidentWaits && !t.plans(DoEscalate) &&
@@ -197,22 +197,23 @@ func (m *recorder) resumeBlocked(i Incident) {
 	}
 }
 
-// missingPrograms is the key of the incident in which a program that a stage runs is missing. The cause is the
-// configuration, so the incident holds all tasks back.
+// missingPrograms is the key of the incident caused by missing stage programs. The configuration is at fault, so the
+// incident holds up all tasks.
 const missingPrograms = "stages/tool_not_found"
 
 // ProgramsSearched is the outcome of a search for the stages' programs.
 type ProgramsSearched struct {
 	For string `json:"for"` // Config.Programs when the search began
-	// Missing describes the missing programs for the operator. It is empty if the search found all of them.
+	// Missing describes the programs that were not found, for the operator. It is empty if the search found all
+	// programs.
 	Missing string `json:"missing,omitempty"`
-	// Failed means that the search was not possible.
+	// Failed is set if the search itself failed.
 	Failed bool `json:"failed,omitempty"`
 }
 
 func (ProgramsSearched) eventKind() string { return "programs_searched" }
 
-// MissingPrograms describes the missing programs of the stages, as found by the last search, or returns "".
+// MissingPrograms describes the stage programs that the last search did not find, or returns "".
 func (m *agenda) MissingPrograms() string {
 	if i := m.incident(missingPrograms); i.Breaker.Held {
 		return i.Cause
@@ -220,11 +221,11 @@ func (m *agenda) MissingPrograms() string {
 	return ""
 }
 
-// mustSearch reports whether the configuration's programs have not been searched.
+// mustSearch reports whether the configured programs still have to be searched for.
 func (m *agenda) mustSearch() bool { return m.cfg.Programs != "" && m.searched != m.cfg.Programs }
 
-// A failed search for the same programs keeps the incident. For other programs it ends the incident, because then only
-// attempts can show whether a program is missing.
+// A failed search keeps the incident if the programs are unchanged. If they changed, it ends the incident, because then
+// only attempts can show whether a program is missing.
 func (p ProgramsSearched) step(m *Machine) {
 	if p.For != m.cfg.Programs {
 		return // the search began before a reload
@@ -267,7 +268,7 @@ func (m *recorder) noteHealthEvidence(t *Task, f recovery.Finding, stage string)
 	})
 }
 
-// countSuccess counts a success of the task in each incident that the success disproves, if the task has failed in that
+// countSuccess counts the task's success in each incident that disproves selects, if the task has failed in that
 // incident or is its canary.
 func (m *recorder) countSuccess(t *Task, disproves func(*Incident) bool) {
 	for _, i := range slices.Clone(m.hard.Incidents) {
@@ -323,7 +324,7 @@ func (m *recorder) closeProvenCanaries() {
 }
 
 // incidentDeadline returns the next time at which an incident lets more attempts begin or counts its canary as a
-// success. It returns zero if no incident has such a time.
+// success. It returns zero if no incident has a deadline.
 func (m *agenda) incidentDeadline() (at time.Time) {
 	waits := m.slotFree() && m.ready.n > 0
 	for n := range m.hard.Incidents {

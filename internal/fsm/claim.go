@@ -8,9 +8,9 @@ import (
 	"retake/internal/recovery"
 )
 
-// begunBefore reports whether an earlier try or an earlier process may have carried the effect out at least partly. If
-// GitHub then refuses the claim permanently, the claim must be released. Otherwise its labels would keep everybody else
-// from claiming the issue.
+// begunBefore reports whether an earlier try or process may have carried out the effect, at least in part. If GitHub
+// then refuses the claim permanently, the claim must be released, because its labels would otherwise keep everybody
+// else from claiming the issue.
 func (m *attempts) begunBefore(p Planned) bool {
 	return !p.NotBefore.IsZero() || !p.Effect.At.After(m.began) // the times are equal if the earlier clock was ahead
 }
@@ -116,7 +116,7 @@ func (m *agenda) staleAt(t *Task) time.Time {
 // claimStale releases a claim without progress, so that another director can claim the issue. The second time, the
 // director asks a human instead.
 func (m *attempts) claimStale(t *Task) {
-	why := "nothing happened in this claim for " + m.cfg.ClaimStale.String()
+	why := "no progress on this claim for " + m.cfg.ClaimStale.String()
 	if slices.Contains(m.hard.StaleClaims, t.Key) {
 		m.overtake(t, why)
 		m.giveUp(t, t.lastFinding(why), "RETRY_WAIT", rowStale, "this claim went stale a second time")

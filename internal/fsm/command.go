@@ -20,8 +20,8 @@ const (
 	CommandFix    Command = "fix"    // begin another attempt at the work in review
 	CommandSnooze Command = "snooze" // postpone the task
 	CommandBudget Command = "budget" // grant further attempts
-	CommandStop   Command = "stop"   // give the issue up
-	CommandTake   Command = "take"   // give the issue to the person
+	CommandStop   Command = "stop"   // give up the issue
+	CommandTake   Command = "take"   // hand the issue to the person
 	CommandAdd    Command = "add"    // offer the issue as work (operator only); the shell adds the label
 	CommandWhy    Command = "why"    // explain the task's state
 	CommandHelp   Command = "help"
@@ -84,10 +84,10 @@ func (m *memory) Requested(id string) (refused string, decided bool) {
 // from shortly before the cursor.
 const maxCommands = 500
 
-// maxRequests limits how many requests of the operator are remembered. Senders repeat a request for at most a minute.
+// maxRequests limits how many operator requests are remembered. Senders repeat a request for at most a minute.
 const maxRequests = 100
 
-// commandRow describes a command: the states in which it has an effect, and the effect. does is nil for a command that
+// commandRow describes a command: the states in which it takes effect, and the effect. does is nil for a command that
 // only asks for information.
 type commandRow struct {
 	command Command
@@ -131,7 +131,7 @@ var commandRows = []commandRow{
 	{command: CommandHelp},
 }
 
-// CommandsIn lists the commands that have an effect on a task in a state.
+// CommandsIn lists the commands that have an effect on a task in state s.
 func CommandsIn(s State) (all []Command) {
 	for _, row := range commandRows {
 		if slices.Contains(row.from, s) {
@@ -141,7 +141,7 @@ func CommandsIn(s State) (all []Command) {
 	return all
 }
 
-// Comments are decided in order. The cursor advances only once all of them are decided and answered.
+// Comments are handled in order. The cursor advances only once all of them are decided and answered.
 func (b CommentsSeen) step(m *Machine) {
 	decided := true
 	for _, s := range b.Comments {
@@ -155,9 +155,10 @@ func (b CommentsSeen) step(m *Machine) {
 // CommentsOf returns the key of the cursor for a repository's comments.
 func CommentsOf(repo string) string { return repo + " comments" }
 
-// commentSeen decides about one comment. It returns false if it cannot decide yet and the comment must be read again.
+// commentSeen handles one comment. It returns false while the decision or the reply is still pending, so the comment
+// must be read again.
 func (m *Machine) commentSeen(s CommentView) (decided bool) {
-	s.At = s.At.Round(0).UTC() // the form in which the journal stores it, so that a repeated comment is recognised
+	s.At = s.At.Round(0).UTC() // as stored in the journal, so that a repeated comment is recognised
 	if s.operators() {
 		s.At = time.Time{} // the id alone identifies a request
 	}
@@ -241,7 +242,7 @@ func (t *Task) busy() bool {
 	return t.State != Queued && !slices.Contains(ours, t.State)
 }
 
-// refusal explains why the command has no effect now. It returns "" for a command with an effect.
+// refusal explains why the command cannot take effect now. It returns "" if it can.
 func (r commandRow) refusal(t *Task) string {
 	switch {
 	case r.does == nil:
@@ -254,8 +255,8 @@ func (r commandRow) refusal(t *Task) string {
 	return ""
 }
 
-// hints returns the comment's text as a list with one hint, or nil without a text. An operator's request carries no
-// time, so its hint gets the current time.
+// hints returns the comment's text as a list with one hint, or nil if the text is empty. An operator's request does not
+// carry a time, so its hint gets the current time.
 func (s CommentView) hints(now time.Time) []Hint {
 	if strings.TrimSpace(s.Text) == "" {
 		return nil
@@ -279,8 +280,8 @@ func (t *Task) refusal() string {
 	return fmt.Sprintf("attempt %d is under way; `/agent stop` ends it", t.Attempt)
 }
 
-// retry returns the next step after a person asked for a retry. Work in a pull request is fixed instead of redone.
-// After a failed delivery, the work is delivered again, unless the person left a hint for the agent.
+// retry returns the next step when a person asks for a retry. Work in a pull request is fixed instead of redone. After
+// a failed delivery, the work is delivered again, unless the person left a hint for the agent.
 func (t *Task) retry(withWords bool) Next {
 	n := Next{Deliver: t.Next.Deliver && !withWords}
 	if t.Work.PullRequest > 0 && !n.Deliver {
@@ -318,8 +319,8 @@ func (m *Machine) grant(t *Task, s CommentView, by string) {
 		OfTask: OfTask{t.Key}, By: by, Redispatches: min(t.Tally.Redispatches, used(s.Amount)),
 		Next: t.Next,
 	})
-	// The task keeps its state, and people on GitHub cannot see an operator's command. So the task's comment must show
-	// it.
+	// People on GitHub cannot see an operator's command, and the task keeps its state, so the task's comment must show
+	// the command.
 	if s.operators() && t.State != InReview && t.State != Stopping {
 		t.soft.commentDue = true
 		m.revisit(t)
@@ -350,7 +351,7 @@ func (c OperatorCommanded) step(m *Machine) {
 			}
 		}
 	case Drain:
-		m.unpause(PhaseDraining, "the operator drains")
+		m.unpause(PhaseDraining, "the operator started draining")
 	case Resume:
 		if m.hard.Intent != "" {
 			m.unpause(m.defaultPhase(), "the operator resumed")
@@ -358,7 +359,7 @@ func (c OperatorCommanded) step(m *Machine) {
 	}
 }
 
-// unpause ends the operator's phase and enters another one. The time of a pause does not count for the watchdog.
+// unpause replaces the operator's phase with another one. Time spent paused does not count against the watchdog.
 func (m *recorder) unpause(to Phase, why string) {
 	paused, gap := m.hard.Intent == PhasePaused, m.now.Sub(m.hard.PausedAt)
 	m.setPhase(to, why)
@@ -381,7 +382,7 @@ func (m *memory) defaultPhase() Phase {
 	return PhaseMonitor
 }
 
-// syncPause sends the current pause, or its end, to a worker that may have missed it.
+// syncPause resends a pause or resume that the worker may have missed.
 func (m *recorder) syncPause(t *Task) {
 	switch pausing := m.hard.Phase == PhasePaused; {
 	case pausing && !t.soft.Paused:

@@ -9,8 +9,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// Resources of GitHub. A limit on GitHubRead, GitHubWrite or GitHubAPI closes all of GitHub. A limit on another
-// resource, such as "github.graphql", affects only the requests that use that resource, and the gate enforces it.
+// GitHub resources. A limit on GitHubRead, GitHubWrite or GitHubAPI closes all of GitHub. A limit on another resource,
+// such as "github.graphql", affects only the requests that use that resource, and the gate enforces it.
 const (
 	GitHubRead  = "github.read"
 	GitHubWrite = "github.write"
@@ -36,27 +36,27 @@ type Stated struct {
 	Task    IssueKey  `json:"task"`
 	Attempt int       `json:"attempt"`
 	At      time.Time `json:"at"`
-	Until   time.Time `json:"until"` // not more than longestStated after At
+	Until   time.Time `json:"until"` // at most longestStated after At
 	Text    string    `json:"text"`
 }
 
-// Statement combines the reports of one task's workers about one resource. The machine drops a statement that is older
-// than longestStated.
+// Statement combines the reports of one task's workers about one resource. The machine drops statements older than
+// longestStated.
 type Statement struct {
 	Resource string `json:"resource"`
 	// Stated is the latest report. Its Until is the latest deadline among the reports that count, or zero once the
 	// limit has been lifted.
 	Stated
-	// Alone is the time for which this task's reports alone closed this resource, within the day that begins at From.
-	// It excludes time in which they had already closed another resource.
+	// Alone is the total time for which only this task's reports closed this resource, within the day that begins at
+	// From. It excludes times when they had already closed another resource.
 	From  time.Time     `json:"from"`
 	Alone time.Duration `json:"alone,omitempty"`
 	// AloneUntil is the last deadline that only this task stated. Older versions did not record it.
 	AloneUntil time.Time `json:"alone_until,omitzero"`
 }
 
-// Limits on statements of workers: the longest wait (because a quota lasts at most a day), the number of resources per
-// task, and the total number of statements.
+// Limits on workers' statements: the maximum wait (a quota lasts at most a day), the number of resources per task, and
+// the total number of statements.
 const (
 	longestStated   = 24 * time.Hour
 	maxStatedOfTask = 4
@@ -68,8 +68,8 @@ func (m *memory) Cooldowns() []Cooldown {
 	return slices.DeleteFunc(slices.Clone(m.hard.Cooldowns), func(c Cooldown) bool { return !c.Until.After(m.now) })
 }
 
-// Limits on cooldowns that have ended. The machine remembers them, because a claim becomes stale only some time after
-// the last cooldown.
+// Limits on ended cooldowns, which the machine remembers because a claim becomes stale only some time after the last
+// cooldown.
 const (
 	keptAfterEnd = 24 * time.Hour
 	mostEnded    = 32
@@ -102,7 +102,7 @@ func (l LimitReported) step(m *Machine) {
 	}
 }
 
-// coolDown closes a resource, unless it is closed for at least that long already.
+// coolDown closes a resource, unless it is already closed for at least that long.
 func (m *recorder) coolDown(c Cooldown) {
 	known := m.closed(c.Resource)
 	if !c.Until.After(later(m.now, known.Until)) {
@@ -144,7 +144,7 @@ func (m *recorder) limitStated(t *Task, resource string, until time.Time, text s
 	if second, ok := m.secondOf(s); ok {
 		to, by = sooner(s.Until, second.Until), []Stated{second.Stated, s.Stated}
 	}
-	free := later(closed, day.until) // time before this is already closed, or already counted for this task
+	free := later(closed, day.until) // earlier time is already closed, or already counted for this task
 	alone := sooner(sooner(until, m.now.Add(m.cfg.MaxStatedWait)), free.Add(m.cfg.MaxStatedWait-day.alone))
 	if alone.After(to) {
 		to, by, charge = alone, []Stated{s.Stated}, max(0, alone.Sub(free))
@@ -165,8 +165,8 @@ func (m *recorder) limitStated(t *Task, resource string, until time.Time, text s
 	}
 }
 
-// isNews reports whether a new deadline differs enough from the previous one to be recorded. A worker that already
-// waits repeats the deadline plus a few seconds, which is not enough.
+// isNews reports whether a new deadline differs enough from the previous one to be recorded. A waiting worker repeats
+// the deadline plus a few seconds, which is not enough.
 func (m *recorder) isNews(was, is time.Time) bool {
 	return is.Sub(was) >= max(time.Second, was.Sub(m.now)/20)
 }
@@ -197,8 +197,8 @@ func (m *recorder) statement(resource string, k IssueKey) (Statement, bool) {
 	return Statement{}, false
 }
 
-// mayState reports whether a task may make a statement about one more resource. If the list is full of statements of
-// the last day, none is dropped, because they record how much of MaxStatedWait each task has used.
+// mayState reports whether a task may state a limit on one more resource. It does not make room by dropping statements
+// from the last day, because they record how much of MaxStatedWait each task has used.
 func (m *recorder) mayState(k IssueKey) bool {
 	all, own := 0, 0
 	for _, s := range m.hard.Statements {
@@ -305,7 +305,7 @@ func (m *memory) opens(of func(resource string) bool) (last Cooldown) {
 	return last
 }
 
-// Origin names the workers that reported the limit. It is empty if the director itself observed the limit.
+// Origin lists the attempts whose workers reported the limit. It is empty if the director itself observed the limit.
 func (c Cooldown) Origin() string {
 	var said []string
 	for _, s := range c.By {

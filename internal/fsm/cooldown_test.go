@@ -218,8 +218,8 @@ func TestAQuotaOfFiveHours(t *testing.T) {
 	resets := f.now.Add(5 * time.Hour)
 	f.fails(k[0], "CODE", limit(resets.Sub(f.now)), nil)
 	f.seen("a/a#2", "a/a#3")
-	if f.state("a/a#2") != Queued || f.m.WaitsFor(f.m.Task("a/a#2")).For != "model.anthropic, which is closed, as "+
-		"reported by a/a#1, attempt 1" {
+	if f.state("a/a#2") != Queued || f.m.WaitsFor(f.m.Task("a/a#2")).For != "model.anthropic, which is unavailable, "+
+		"as reported by a/a#1, attempt 1" {
 		t.Errorf("#2 is %s and waits for %+v", f.state("a/a#2"), f.m.WaitsFor(f.m.Task("a/a#2")))
 	}
 	f.later(15 * time.Minute)

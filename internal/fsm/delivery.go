@@ -23,9 +23,8 @@ const (
 	workChanged = "the work differs from the validated work, and needs another validation"
 )
 
-// validateAgain begins an attempt that validates changed work: it now includes the base branch, or it differs from the
-// validated work. The operator may have lowered the budget since the delivery began, so validateAgain checks the budget
-// again.
+// validateAgain schedules another validation, because the work now includes the base branch or differs from the
+// validated work. The operator may have lowered the budget since the delivery began, so validateAgain checks it again.
 func (m *attempts) validateAgain(t *Task, row, why string) {
 	if m.blockUsedUp(t) {
 		return

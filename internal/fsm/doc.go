@@ -7,29 +7,29 @@
 // # Invariants
 //
 //   - Only Apply changes hard state. It never reads the policy or the configuration, so a replay does not decide again.
-//   - The Driver releases an effect only after all facts that were decided before it are durable.
-//   - The messages of at most one attempt of a task count. The next attempt begins only after the last one is
-//     confirmed gone or fenced.
+//   - The Driver releases an effect only after all facts decided before it are durable.
+//   - At any time, only messages from one attempt of a task count. The next attempt begins only after the previous one
+//     is confirmed gone or fenced.
 //   - Every verdict on a failure updates the tally of the claim.
 //   - Words in the journal (kinds of facts, triggers, states) never change. Journals of older versions stay readable.
 //
 // # Clock
 //
 // Event.At is the only clock. If it is earlier than the last event or the last record of the journal, the machine uses
-// that later time instead, so time never goes back. The machine stores all deadlines. The shell therefore needs only
-// one timer, which it sets to NextDeadline.
+// that later time instead, so time never goes backwards. The machine stores all deadlines. The shell therefore needs
+// only one timer, which it sets to NextDeadline.
 //
 // # Concurrency
 //
 // The package does not use locks. One goroutine of the shell owns the Driver and its Machine. The shell may coalesce
-// heartbeats (WorkersSeen), but it must offer them before any event that makes a deadline due. At most one append is
-// in flight, and at most one durable effect of each task. At shutdown the machine stops dispatching tasks and emitting
+// heartbeats (WorkersSeen), but it must offer them before any event that makes a deadline due. At most one append is in
+// flight, and at most one durable effect of each task. At shutdown the machine stops dispatching tasks and emitting
 // durable effects. The next process takes over the running workers and the outbox.
 //
 // # Failure policy
 //
 // The machine ignores an event that cannot happen in the task's state. If an append fails, the shell stops the Driver
-// and reloads the state from the journal. A stopped Driver releases no effects.
+// and reloads the state from the journal. A stopped Driver does not release effects.
 //
 // # Hard and soft state
 //
@@ -39,12 +39,12 @@
 //
 // # Parts
 //
-// Machine embeds attempts, attempts embeds recorder, recorder embeds agenda, and agenda embeds memory. A part can
-// call only itself and the parts below it, which the compiler enforces. Facts change only the memory and the agenda.
+// Machine embeds attempts, attempts embeds recorder, recorder embeds agenda, and agenda embeds memory. A part can call
+// only itself and the parts below it, which the compiler enforces. Facts change only the memory and the agenda.
 //
 // # Files
 //
-// The list is in order of dependency: nearly all code uses only its own file and the files below it.
+// The list is in dependency order: nearly all code uses only its own file and the files below it.
 //
 //	driver.go     durable decisions
 //	machine.go    a step, and the machine's parts
@@ -73,8 +73,7 @@
 //
 // # Imports
 //
-// The package is pure. It does not do I/O, start goroutines, log, or use channels, a clock or randomness. Its results
-// do not depend on the iteration order of a map. It imports recovery and its policy, plainjson, and the packages of the
-// standard library that purity_test.go lists. The tables in docs/specs/orchestration-fsm.md are generated from this
-// package.
+// The package is pure. It does not perform I/O, start goroutines, log, or use channels, a clock or randomness. Its
+// results do not depend on map iteration order. It imports recovery and its policy, plainjson, and the standard library
+// packages listed in purity_test.go. The tables in docs/specs/orchestration-fsm.md are generated from this package.
 package fsm

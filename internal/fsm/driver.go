@@ -31,19 +31,19 @@ type Ready struct {
 	Effects []Effect // effects to carry out now, in order, because their facts are durable
 }
 
-// batchBytes limits one batch, because a JetStream message has at most 1 MiB by default. A larger record gets a
-// separate batch.
+// batchBytes limits one batch, because JetStream limits messages to 1 MiB by default. A larger record gets a separate
+// batch.
 const batchBytes = 256 << 10
 
 // Driver makes a machine's decisions durable. The machine decides at once, but the driver releases the effects only
-// after the append. The driver does no I/O. The shell appends the batch that Ready returns, and confirms the append
-// with Appended.
+// after the append. The driver does not perform I/O: the shell appends the batch returned by Ready, and confirms the
+// append with Appended.
 type Driver struct {
 	// Encode encodes a decision as a journal line. The simulator replaces it, because its journal is in memory.
 	Encode func(at time.Time, e Event, facts []Fact) (Record, []byte, error)
 
 	m        *Machine
-	writer   string     // names this process in batch ids
+	writer   string     // identifies this process in batch ids
 	last     uint64     // the journal's last known sequence
 	records  []decision // decisions that are not durable yet
 	inFlight int        // number of records in the batch not yet confirmed
@@ -66,11 +66,11 @@ func NewDriver(m *Machine, last uint64, writer string) *Driver {
 // Machine returns the driver's machine. Callers must not change it.
 func (d *Driver) Machine() *Machine { return d.m }
 
-// Last returns the sequence of the last record in the journal that this process wrote or read.
+// Last returns the sequence of the last journal record that this process wrote or read.
 func (d *Driver) Last() uint64 { return d.last }
 
-// Offer decides about an event. After the decision is durable, Ready returns the token and the effects. After an error,
-// the driver is stopped.
+// Offer passes an event to the machine. Once the decision is durable, Ready returns the token and the effects. If Offer
+// fails, the driver has stopped.
 func (d *Driver) Offer(e Event, ack Token) error {
 	if d.stopped {
 		return ErrStopped
@@ -80,7 +80,7 @@ func (d *Driver) Offer(e Event, ack Token) error {
 		r, data, err := d.Encode(d.m.now, e, facts)
 		if err != nil { // the machine made a decision that the journal cannot store
 			d.Stop()
-			return fmt.Errorf("fsm: record of %s: %w", e.Body.eventKind(), err)
+			return fmt.Errorf("fsm: encode record of %s: %w", e.Body.eventKind(), err)
 		}
 		d.records = append(d.records, decision{record: r, data: data})
 	}
@@ -138,7 +138,7 @@ func (d *Driver) Appended(seq uint64) {
 }
 
 // Stop ends the driver. The shell calls it if an append failed or has no clear result, because the machine may contain
-// decisions that the journal lacks. Ready then returns no more work, and the shell must reload the state.
+// decisions that are missing from the journal. Ready then returns no more work, and the shell must reload the state.
 func (d *Driver) Stop() { d.stopped = true }
 
 // Idle reports whether every decision is durable and Ready has returned all work.

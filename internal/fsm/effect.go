@@ -29,20 +29,20 @@ const (
 	DoRefuse      EffectKind = "refuse"       // answer a hello from an incompatible worker
 	DoFence       EffectKind = "fence"        // tell a worker that its attempt is over
 	DoProbe       EffectKind = "probe"        // ask a silent worker for a sign of life
-	DoRemove      EffectKind = "remove"       // remove a container that no task knows
+	DoRemove      EffectKind = "remove"       // remove a container that does not belong to a task
 	DoReadIssue   EffectKind = "read_issue"   // read one issue now instead of waiting for the next poll
 	DoProgress    EffectKind = "progress"     // edit the task's one comment
 	DoReadAnswers EffectKind = "read_answers" // read people's answers to a question
 	DoReadReview  EffectKind = "read_review"  // read the pull request now instead of waiting for the next poll
 	DoReply       EffectKind = "reply"        // acknowledge a person's command, and answer it in words if necessary
-	DoReclaim     EffectKind = "reclaim"      // inspect a claim that no task knows; release it if it is stale
+	DoReclaim     EffectKind = "reclaim"      // inspect an orphan claim; release it if it is stale
 	DoTidy        EffectKind = "tidy"         // remove Retake labels other than the label of the task's state
 	DoPause       EffectKind = "pause"        // tell a worker to stop at its next stage boundary
 	DoResume      EffectKind = "resume"       // tell a paused worker to continue
 	DoForget      EffectKind = "forget"       // the claim is over: remove checkout and credential
 )
 
-// durableEffects lists the kinds of effects that a fact plans.
+// durableEffects lists the kinds of effects planned by facts.
 var durableEffects = []EffectKind{DoClaim, DoRecheck, DoStart, DoStop, DoDeliver, DoEscalate, DoRelease, DoRemind}
 
 // githubEffects wait during GitHub's cooldowns. They include the start of an attempt, because it reads the issue and
@@ -64,7 +64,7 @@ func (k EffectKind) Durable() bool { return slices.Contains(durableEffects, k) }
 // About identifies a durable effect among the effects of its kind, by the attempt and the number of earlier answers.
 func (e Effect) About() string { return e.Worker + afterAnswers(e.Answers) }
 
-// readAnswers sets Answers of an effect that was read from the journal.
+// readAnswers sets Answers for an effect read from the journal.
 func (e *Effect) readAnswers() {
 	_, n, _ := strings.Cut(e.ID, ".")
 	e.Answers, _ = strconv.Atoi(n) // 0 if the id has no number
@@ -79,7 +79,7 @@ type Effect struct {
 	Nonce   string     `json:"nonce,omitempty"`
 	Attempt int        `json:"attempt,omitempty"`
 	At      time.Time  `json:"at,omitzero"`      // when it was planned
-	Worker  string     `json:"worker,omitempty"` // attempt id; in a soft effect, possibly that of an unknown worker
+	Worker  string     `json:"worker,omitempty"` // attempt id; in a soft effect, possibly from an unknown worker
 	// Answers is Task.Answers when a durable effect was planned. The journal stores it as part of the id.
 	Answers int `json:"-"`
 
@@ -131,7 +131,7 @@ type DeliverOrder struct {
 	Spent     recovery.Usage `json:"spent,omitzero"` // usage of all attempts
 }
 
-// StopOrder sets the grace period and the reason of a stop.
+// StopOrder sets the grace period and the reason for a stop.
 type StopOrder struct {
 	Grace  time.Duration `json:"grace"` // 0 kills immediately
 	Reason StopReason    `json:"why"`
@@ -140,14 +140,14 @@ type StopOrder struct {
 	FenceAt time.Time `json:"fence_at,omitzero"`
 }
 
-// Escalation is the question to a human.
+// Escalation is a question for a human.
 type Escalation struct {
 	Stage  string          `json:"stage,omitempty"`
 	Reason recovery.Reason `json:"reason"`
 	Cause  string          `json:"cause"`
 	Why    string          `json:"why"` // why the director stopped
 	Ask    string          `json:"ask"`
-	// Topic is absent in old journals, and then follows from the verdict.
+	// Topic is absent in old journals, where it follows from the verdict.
 	Topic  recovery.Topic `json:"topic,omitempty"`
 	Tried  []Failure      `json:"tried,omitempty"`
 	Hints  []Hint         `json:"said,omitempty"`   // earlier answers from people
@@ -161,7 +161,7 @@ type ReleaseNote struct {
 	Why string `json:"why"`
 	// Restore offers the issue again. Otherwise all our labels are removed.
 	Restore bool `json:"restore,omitempty"`
-	// Reclaim offers the issue again after a claim without progress. A comment informs other directors.
+	// Reclaim offers the issue again after a stale claim. A comment informs other directors.
 	Reclaim bool   `json:"reclaim,omitempty"`
 	Merged  bool   `json:"merged,omitempty"` // the pull request was merged, so no comment is needed
 	By      string `json:"by,omitempty"`     // the person who merged it, if known
@@ -180,7 +180,7 @@ type Reply struct {
 	Waits   Waiting
 }
 
-// ProgressView is the content of the comment that shows the task's progress.
+// ProgressView is the content of the task's progress comment.
 type ProgressView struct {
 	State   State
 	Attempt int
@@ -192,12 +192,12 @@ type ProgressView struct {
 	Validates bool
 	// Incident is the issue about the outage that the task waits for, if any.
 	Incident IssueKey
-	// Commanded names the operator and their last command. It is empty if there was no command.
+	// Commanded contains the operator's name and last command. It is empty if there was no command.
 	Commanded string
 }
 
-// effectID returns the id of an effect, from its kind, its attempt and the number of answers so far. The attempt alone
-// is not unique, because a human may answer more than once between two attempts.
+// effectID derives an effect's id from its kind, its attempt and the number of answers so far. The attempt alone is not
+// unique, because a human can answer more than once between two attempts.
 func effectID(kind EffectKind, attempt string, answers int) string {
 	return attempt + "/" + string(kind) + afterAnswers(answers)
 }

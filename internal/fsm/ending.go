@@ -20,7 +20,8 @@ func (m *attempts) stopped(t *Task, result *StopResult) {
 	for _, r := range g.Reports {
 		var known *recovery.Finding
 		if r.Exit {
-			// If the director was killed after it had removed the container, only its report contains the exit code.
+			// If the director was killed after it had removed the container, only the director's report contains the
+			// exit code.
 			if g.ExitCode == nil {
 				g.ExitCode, g.Signal, g.OOM = r.Evidence.ExitCode, r.Evidence.Signal, g.OOM || r.Evidence.OOM
 			}
@@ -60,7 +61,7 @@ func (m *attempts) stopped(t *Task, result *StopResult) {
 type AttemptFenced struct {
 	OfTask
 	Attempt int    `json:"attempt"`
-	Words   string `json:"words"` // the runtime's reason for not confirming the end
+	Words   string `json:"words"` // why the runtime could not confirm the end
 }
 
 func (f AttemptFenced) apply(_ *agenda, t *Task) { t.Ending.Fenced = f.Words }
@@ -75,17 +76,17 @@ func (m *attempts) stopOrder(t *Task, grace time.Duration, why StopReason) *Stop
 	return o
 }
 
-// rowFenced names the verdict on a success of an attempt that had to be fenced.
+// rowFenced names the verdict on an attempt that reported success but had to be fenced.
 const rowFenced = "director.fenced"
 
 // validateFenced lets another attempt validate the work of a fenced attempt that reported success. The director has
-// only the work that the worker sent last, and cannot ask the worker whether that work is complete.
+// only the work that the worker last sent, and cannot ask whether that work is complete.
 func (m *attempts) validateFenced(t *Task, f recovery.Finding) {
 	if t.Validates || m.cfg.Policy.Forbids(t.Tally) != "" {
 		m.decide(t, f, "")
 		return
 	}
-	const why = "it reported success and then had to be fenced, so its work needs another validation"
+	const why = "the attempt reported success and then had to be fenced, so its work needs another validation"
 	m.record(VerdictMade{
 		OfTask: OfTask{t.Key}, Attempt: t.Attempt, Finding: f,
 		Verdict: recovery.Verdict{
@@ -126,9 +127,9 @@ func (m *attempts) exitFinding(t *Task, g StopResult) *recovery.Finding {
 		e.KnownCause = "the worker was killed (SIGKILL) from outside; it may have run out of memory, but there " +
 			"is no evidence"
 	case g.Signal != "":
-		e.KnownCause = "the worker was ended by " + g.Signal + " without a report"
+		e.KnownCause = "the worker was terminated by " + g.Signal + " without a report"
 	default:
-		e.KnownCause = fmt.Sprintf("the worker ended with exit code %d without a report", *g.ExitCode)
+		e.KnownCause = fmt.Sprintf("the worker exited with code %d without a report", *g.ExitCode)
 	}
 	f := m.cfg.Classify(e)
 	if g.Lost != "" { // append Lost after Classify, because the time in it would make equal failures look different
@@ -156,9 +157,9 @@ var endCauses = map[EndCause]struct {
 	says   string
 }{
 	EndEvicted:   {recovery.WorkerLost, "the cluster evicted the worker, because its node needed the resources"},
-	EndPreempted: {recovery.WorkerLost, "the cluster ended the worker to make room for a more important pod"},
-	EndDeadline:  {recovery.Timeout, "the cluster ended the worker at the cluster's own deadline"},
-	EndNodeLost:  {recovery.WorkerLost, "the worker's node no longer answers"},
+	EndPreempted: {recovery.WorkerLost, "the cluster ended the worker to make room for a higher-priority pod"},
+	EndDeadline:  {recovery.Timeout, "the cluster ended the worker when the cluster's own deadline passed"},
+	EndNodeLost:  {recovery.WorkerLost, "the worker's node no longer responds"},
 	EndDeleted:   {recovery.WorkerLost, "another client of the cluster deleted the worker"},
 }
 
@@ -168,7 +169,8 @@ func (g *StopResult) ownCause() (recovery.Reason, string) {
 	about := endCauses[g.Cause]
 	if g.Fenced {
 		about.reason = recovery.WorkerLost
-		about.says = "fenced, because its end cannot be confirmed: it may still run, but its messages no longer count"
+		about.says = "fenced, because its end cannot be confirmed: it may still be running, but its messages no " +
+			"longer count"
 	}
 	if words := shortWords(g.Words); words != "" {
 		about.says += ": " + words

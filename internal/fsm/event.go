@@ -34,7 +34,7 @@ type SettingsRead struct {
 	Config *Config `json:"-"` // a replay does not need it, because the journal contains the resulting decisions
 }
 
-// Tick means that time has passed. It lets the machine decide about deadlines without another event.
+// Tick means that time has passed. It lets the machine act on deadlines without another event.
 type Tick struct{}
 
 // DirectorResumed means that the director was suspended, or cut off from the bus, for Gap. Silence during that time
@@ -64,8 +64,8 @@ const (
 	Drain  OperatorCommand = "drain"
 )
 
-// QuestionAnswered contains the comments that people with write access wrote in reply to a blocked task's question. By
-// is empty if none of the comments asks the task to continue.
+// QuestionAnswered contains comments written in reply to a blocked task's question by people with write access. By is
+// empty if none of the comments asks the task to continue.
 type QuestionAnswered struct {
 	Task    IssueKey `json:"task"`
 	By      string   `json:"by,omitempty"`
@@ -75,8 +75,8 @@ type QuestionAnswered struct {
 	Hints []Hint `json:"hints,omitempty"`
 }
 
-// CommentsSeen contains the comments by people with write access that one poll of a repository found. The cursor does
-// not advance while the machine cannot decide about any of them.
+// CommentsSeen contains the comments by people with write access found in one poll of a repository. The cursor does not
+// advance until the machine has decided on all of them.
 type CommentsSeen struct {
 	Repo     string        `json:"repo"`
 	Cursor   string        `json:"cursor,omitempty"` // empty if unchanged
@@ -126,8 +126,8 @@ type Change struct {
 	Hint
 }
 
-// IncidentShown names the issue that informs people about an incident. Issue is empty once that issue has been closed
-// or deleted.
+// IncidentShown identifies the issue that reports an incident. Issue is empty once that issue has been closed or
+// deleted.
 type IncidentShown struct {
 	Key   string   `json:"key"`
 	Issue IssueKey `json:"issue,omitempty"`
@@ -139,9 +139,9 @@ type BudgetEdited struct {
 	PaidCalls int64    `json:"paid_calls"`
 }
 
-// IssuesSeen is the result of one poll, or of reading a single issue. The cursor does not advance if the machine cannot
-// decide about an issue, because the view is older than our own labels or a claim is in progress. The shell must then
-// offer the next result as well, even if GitHub reports no change.
+// IssuesSeen is the result of one poll, or of reading a single issue. The cursor does not advance while the machine
+// cannot decide on an issue because the view is older than our own labels or a claim is in progress. The shell must
+// then offer the next result as well, even if GitHub reports no change.
 type IssuesSeen struct {
 	Repo    string      `json:"repo"`
 	Cursor  string      `json:"cursor,omitempty"` // the start of the next poll; empty if unchanged
@@ -222,23 +222,22 @@ type ReportReceived struct {
 
 // Report is a worker_result or a worker_error.
 type Report struct {
-	Ref   ReportRef `json:"ref"`
-	OK    bool      `json:"ok"`    // true for a worker_result, false for a worker_error
-	Final bool      `json:"final"` // false for a notice during the attempt
-	Stage string    `json:"stage,omitempty"`
-	// Exit marks a report that the director wrote because the container ended without one.
-	Exit     bool              `json:"exit,omitempty"`
+	Ref      ReportRef         `json:"ref"`
+	OK       bool              `json:"ok"`    // true for a worker_result, false for a worker_error
+	Final    bool              `json:"final"` // false for a notice during the attempt
+	Stage    string            `json:"stage,omitempty"`
+	Exit     bool              `json:"exit,omitempty"`  // written by the director for a container that did not report
 	Usage    *recovery.Usage   `json:"usage,omitempty"` // usage of the attempt so far; nil if unknown
 	Evidence recovery.Evidence `json:"-"`               // stays in the stream at Ref
 	// Classified is an earlier finding on Evidence, or nil.
 	Classified *Classified `json:"-"`
-	// Issue and N are the issue and the attempt that the report names, or 0.
+	// Issue and N are the issue and attempt named in the report, or 0.
 	Issue, N int `json:"-"`
-	// Persons marks a report that a person sent, without a worker's signature.
+	// Persons marks a report sent by a person, without a worker's signature.
 	Persons bool `json:"-"`
 }
 
-// Classified is a finding with its classifier, because another classifier may reach another conclusion.
+// Classified is a finding with its classifier, because another classifier might reach a different conclusion.
 type Classified struct {
 	By      any // Config.Classifier
 	Finding recovery.Finding
@@ -260,10 +259,10 @@ type Container struct {
 	Waiting string `json:"waiting,omitempty"`
 }
 
-// CooldownReported means that the director ran into a limit on a resource, which it must not use until a deadline.
+// CooldownReported means that the director hit a limit on a resource, and must not use it until a deadline.
 type CooldownReported Cooldown
 
-// LimitReported means that a worker ran into a limit on a resource until a deadline. Its attempt continues.
+// LimitReported means that a worker hit a limit on a resource, which lasts until a deadline. The attempt continues.
 type LimitReported struct {
 	Worker   string    `json:"worker"`
 	Resource string    `json:"resource"`
@@ -276,8 +275,8 @@ type LiftCommanded struct {
 	Resource string `json:"resource"`
 }
 
-// EffectEnded is the outcome of an effect. Failure is nil after a success. Each of the other results is set only for
-// certain kinds of effects.
+// EffectEnded is the outcome of an effect. Failure is nil on success. The other results are set only for certain kinds
+// of effects.
 type EffectEnded struct {
 	Task     IssueKey       `json:"task"`
 	Effect   string         `json:"effect"`
@@ -288,9 +287,9 @@ type EffectEnded struct {
 	Asked    *Asked         `json:"asked,omitempty"` // the question of an escalation
 }
 
-// Asked is a question to a person, as the comment on the issue asks it.
+// Asked is a question to a person, as posted in the comment on the issue.
 type Asked struct {
-	Title string `json:"title"`           // the problem, in the form of a title
+	Title string `json:"title"`           // the problem as a title
 	Ask   string `json:"ask"`             // the next steps
 	Alone string `json:"alone,omitempty"` // Ask as shown outside the comment, if different
 	Reply string `json:"reply,omitempty"` // the one recommended comment, in which people replace <…>
@@ -312,8 +311,8 @@ type EffectError struct {
 	Transient bool      `json:"transient,omitempty"`
 	Resource  string    `json:"resource,omitempty"` // the resource that failed or refused the request, or empty
 	Until     time.Time `json:"until,omitzero"`
-	Closed    string    `json:"closed,omitempty"` // resource of GitHub that is closed; GitHubWrite if empty
-	// Doubtful marks a failure that a single wrong answer of a server would explain. It counts only if it persists.
+	Closed    string    `json:"closed,omitempty"` // the closed GitHub resource; GitHubWrite if empty
+	// Doubtful marks a failure that a single wrong answer from a server could explain. It counts only if it persists.
 	Doubtful bool `json:"doubtful,omitempty"`
 }
 
@@ -343,8 +342,9 @@ type StopResult struct {
 	Reports []Report `json:"reports,omitempty"`
 }
 
-// DeliverResult describes a push. Otherwise one flag is set. Nothing means that the work tree equals the base, Merged
-// means that the merged base needs validation, and Changed means that the work differs from the validated work.
+// DeliverResult describes a push, or sets one flag if the delivery did not push. Nothing means that the work tree
+// equals the base, Merged means that the merged base needs validation, and Changed means that the work differs from the
+// validated work.
 type DeliverResult struct {
 	Nothing     bool   `json:"nothing,omitempty"`
 	Merged      bool   `json:"merged,omitempty"`

@@ -28,11 +28,11 @@ type RunBegan struct {
 	Settings *Settings `json:"settings,omitempty"` // nil in old journals
 }
 
-// SettingsChanged means that a running director read its configuration again. Later decisions use the new
-// configuration. Running attempts keep the plan that they began with.
+// SettingsChanged means that a running director reread its configuration. Later decisions use the new configuration,
+// but running attempts keep the plan that they began with.
 type SettingsChanged struct {
 	By     string `json:"by"`     // the trigger, such as a signal, a command or a changed file
-	Digest string `json:"digest"` // digest of the new configuration and the files that it names
+	Digest string `json:"digest"` // digest of the new configuration and the files it refers to
 	// Keys lists the changed keys that apply at once. Restart lists the changed keys that apply after a restart.
 	Keys     []string  `json:"keys"`
 	Restart  []string  `json:"restart,omitempty"`
@@ -68,7 +68,7 @@ type IncidentChanged struct {
 	Over     bool     `json:"over,omitempty"` // set if the machine forgets the incident
 }
 
-// TaskQueued is a new task.
+// TaskQueued records a new task.
 type TaskQueued struct {
 	Task  IssueKey `json:"task"`
 	Nonce string   `json:"nonce"`
@@ -86,12 +86,12 @@ type StateKept struct {
 
 // TaskRebuilt contains a task that the director reconstructed because the journal was lost or damaged.
 type TaskRebuilt struct {
-	Row     string `json:"row"` // name of a row of RebuildRows
+	Row     string `json:"row"` // name of a row in RebuildRows
 	Rebuilt Task   `json:"rebuilt"`
 }
 
-// RebuildWritten marks the end of one part of a rebuild, and does not change state. The parts of a rebuild are at the
-// beginning of a journal.
+// RebuildWritten marks the end of one part of a rebuild, and does not change state. The parts of a rebuild come first
+// in the journal.
 type RebuildWritten struct {
 	ID   string `json:"id"`
 	Part int    `json:"part"` // from 1 to Of
@@ -126,7 +126,7 @@ type Moved struct {
 }
 
 // AttemptBegan begins an attempt with a new number. The preceding verdict has already charged the tally. The move to
-// Starting is a separate fact, which follows.
+// Starting follows as a separate fact.
 type AttemptBegan struct {
 	OfTask
 	N          int       `json:"n"`
@@ -140,8 +140,8 @@ type AttemptBegan struct {
 	Travels bool `json:"travels,omitempty"`
 }
 
-// ContainerStarted confirms that the container runs. The worker must say hello before HelloBy. The attempt's time limit
-// starts here, so it excludes the waits for a limit, an outage or capacity (ContainerWaits).
+// ContainerStarted confirms that the container is running. The worker must say hello before HelloBy. The attempt's time
+// limit starts here, so it excludes time spent waiting for a limit, an outage or capacity (ContainerWaits).
 type ContainerStarted struct {
 	OfTask
 	HelloBy    time.Time `json:"hello_by"`
@@ -172,26 +172,25 @@ type ReportAccepted struct {
 }
 
 // WorkerAnswered does not change state. It delays an answer to a worker, or the removal of an unknown container, until
-// the journal has accepted a record of this director. A director that was replaced therefore cannot answer.
+// the journal has accepted a record from this director. A director that was replaced therefore cannot answer.
 type WorkerAnswered struct {
 	Worker  string `json:"worker"`
 	Welcome bool   `json:"welcome,omitempty"` // false if the worker's attempt is over or unknown
 }
 
-// WatchdogMoved extends the attempt's time limit by the time of a pause.
+// WatchdogMoved extends the attempt's time limit by the length of a pause.
 type WatchdogMoved struct {
 	OfTask
 	At time.Time `json:"at"`
 }
 
-// HintsGiven replaces the people's comments for the next attempts.
+// HintsGiven replaces the list of people's comments for the next attempts.
 type HintsGiven struct {
 	OfTask
 	Hints []Hint `json:"hints"`
 }
 
-// ClaimWentStale records that the director gave back a claim without progress. The next time, the director asks a
-// human.
+// ClaimWentStale records that the director released a stale claim. The next time, the director asks a human.
 type ClaimWentStale struct {
 	Task IssueKey `json:"task"`
 }
@@ -202,7 +201,7 @@ type EndingSet struct {
 	Outcome Outcome         `json:"outcome"`
 	Known   recovery.Reason `json:"known,omitempty"`
 	Cause   string          `json:"cause,omitempty"`
-	// Resource is the resource that the director was using at the failure Known, if any.
+	// Resource is the resource that the director was using when the failure Known occurred, if any.
 	Resource string `json:"resource,omitempty"`
 	Taken    string `json:"taken,omitempty"` // the person who takes the issue over, after a withdrawal
 }
@@ -307,9 +306,9 @@ type EffectDone struct {
 	OfTask
 	Effect string `json:"effect"`
 	Failed string `json:"failed,omitempty"`
-	// Asked is the question of an escalation as the comment asks it. It is absent in old journals.
+	// Asked is the question of an escalation, as posted in the comment. It is absent in old journals.
 	Asked *Asked `json:"asked,omitempty"`
-	// Reason is the reason of the failure. It is empty in old journals, and for effects that became pointless.
+	// Reason is the reason for the failure. It is empty in old journals, and for effects that became pointless.
 	Reason recovery.Reason `json:"reason,omitempty"`
 }
 
@@ -327,7 +326,7 @@ type EffectDeferred struct {
 	Refused int `json:"refused,omitempty"`
 	// Failing counts the failures of the current kind. It is absent in old journals.
 	Failing Failing `json:"failing,omitzero"`
-	// Reason is the reason of the failure. It is empty in old journals, and if only the wait has changed.
+	// Reason is the reason for the failure. It is empty in old journals, and if only the wait has changed.
 	Reason recovery.Reason `json:"reason,omitempty"`
 }
 

@@ -11,9 +11,9 @@ import (
 // starts at the same cursor and returns the rest.
 const maxQueuedPerEvent = 500
 
-// The recorded cursor advances only after the machine has decided about every view. After a restart, the next process
-// therefore reads the undecided views again. This process polls from the new cursor at once, and rereads the undecided
-// issues one at a time.
+// The recorded cursor advances only after the machine has decided on every view, so after a restart the next process
+// reads the undecided views again. This process polls from the new cursor at once, and rereads the undecided issues one
+// at a time.
 func (b IssuesSeen) step(m *Machine) {
 	listed, queued := true, 0
 	for _, v := range b.Issues {
@@ -52,11 +52,11 @@ func (b IssuesSeen) step(m *Machine) {
 	}
 }
 
-// ReadTo returns the cursor of the next poll. It may be ahead of Cursor while this process remembers undecided views.
+// ReadTo returns the cursor for the next poll. It may be ahead of Cursor while this process remembers undecided views.
 func (m *Machine) ReadTo(repo string) string { return cmp.Or(m.readTo[repo], m.Cursor(repo)) }
 
-// readUndecided reports whether any of the repository's issues wait for a decision. It rereads an issue if the machine
-// can decide about it now and the poll did not return it.
+// readUndecided reports whether any of the repository's issues still await a decision. It rereads issues that the
+// machine can now decide on and that the poll did not return.
 func (m *Machine) readUndecided(b IssuesSeen) (some bool) {
 	for _, k := range m.undecided {
 		if !strings.EqualFold(k.Repo(), b.Repo) {
@@ -71,7 +71,8 @@ func (m *Machine) readUndecided(b IssuesSeen) (some bool) {
 	return some
 }
 
-// changesIssue reports whether an effect is changing the issue. The machine then cannot decide about the issue's views.
+// changesIssue reports whether an effect is changing the issue, in which case the machine cannot decide on its views
+// yet.
 func (t *Task) changesIssue() bool {
 	return t.State == Claiming || t.State == Parked && len(t.Outbox) > 0 || t.State == Forgotten || t.State.Info().Final
 }
@@ -84,7 +85,7 @@ func (v IssueView) eligible() bool {
 }
 
 // viewSeen checks a view of a known task's issue for a withdrawal or an answer. It returns false if it cannot decide
-// now. The issue must then be read again.
+// yet, in which case the issue must be read again.
 func (m *Machine) viewSeen(t *Task, v IssueView, asked time.Time) (decided bool) {
 	if asked.Before(t.LabelsAt) {
 		return m.oldView(t, v)
@@ -122,8 +123,8 @@ func (m *Machine) viewSeen(t *Task, v IssueView, asked time.Time) (decided bool)
 	return true
 }
 
-// tidy removes Retake labels that people have added next to the label of the task's state. An issue must show a single
-// state, and the machine cannot know what these people wanted.
+// tidy removes Retake labels that people have added alongside the label of the task's state. An issue must show a
+// single state, and the machine cannot guess the meaning of the added labels.
 func (m *Machine) tidy(t *Task, v IssueView) {
 	own := t.State.Info().Label
 	if len(v.Labels) > 1 && v.has(own) && len(t.Outbox) == 0 && !m.githubBlocked(DoTidy) {
@@ -131,8 +132,8 @@ func (m *Machine) tidy(t *Task, v IssueView) {
 	}
 }
 
-// oldView handles a view from before our own labels were confirmed. It ignores the view if the labels are as expected.
-// If they differ, a human may have changed them, so oldView requests the issue again, but only once.
+// oldView handles a view requested before our own labels were confirmed. It ignores the view if the labels are as
+// expected. If they differ, a human may have changed them, so oldView requests the issue again, but only once.
 func (m *Machine) oldView(t *Task, v IssueView) (decided bool) {
 	if v.Open && v.has(t.State.Info().Label) {
 		return t.State != Blocked // in Blocked, the view may have new comments as well
@@ -152,8 +153,8 @@ func (m *recorder) rename(t *Task, title, url string) {
 	}
 }
 
-// readAnswers requests the answers to a blocked task's question after its issue changed. GitHub's time of the last
-// change has a resolution of a second. A view taken within a few seconds of the change is therefore read once more. If
+// readAnswers requests the answers to a blocked task's question after its issue changed. GitHub reports change times in
+// whole seconds. If the view was taken within a few seconds of the change, the answers are therefore read once more. If
 // the blocked label is missing, a person has probably answered, so the view stays undecided.
 func (m *Machine) readAnswers(t *Task, v IssueView, asked time.Time) (judged bool) {
 	const settle = 5 * time.Second
@@ -201,9 +202,9 @@ func (m *recorder) recordHints(t *Task, hints []Hint) {
 // plainReply is the text that a task's history shows for an answer without a command.
 const plainReply = "a reply without a command"
 
-// plainSeen stores a comment without a command as a hint, and acknowledges it once. The comment answers a question of
-// the agent unless the configuration forbids that. While a question is being posted, the comment may refer to an
-// earlier question, so plainSeen returns false and the comment is read again later.
+// plainSeen stores a comment without a command as a hint, and acknowledges it once. The comment answers the agent's
+// question unless the configuration forbids that. While a question is being posted, the comment might refer to an
+// earlier one, so plainSeen returns false and the comment is read again later.
 func (m *Machine) plainSeen(t *Task, s CommentView) (decided bool) {
 	before := m.hard.heard(s.Comment)
 	switch {
@@ -241,7 +242,7 @@ func (q *OpenQuestion) answeredBy(s CommentView) bool {
 	return s.Comment > q.Comment && strings.TrimSpace(s.Text) != ""
 }
 
-// heard returns the recorded comment without a command that has this id, or nil.
+// heard returns the recorded plain comment with this id, or nil.
 func (s *hardState) heard(comment int64) *heardComment {
 	i := slices.IndexFunc(s.Heard, func(h heardComment) bool { return h.Comment == comment })
 	if comment == 0 || i < 0 {

@@ -17,7 +17,7 @@ type Record struct {
 	Facts FactList  `json:"facts"`
 }
 
-// FactList is a list of facts. Its JSON has {"kind": "…", "body": {…}} for each fact.
+// FactList is a list of facts. In JSON, each fact is {"kind": "…", "body": {…}}.
 type FactList []Fact
 
 type factJSON struct {
@@ -92,7 +92,7 @@ func writeFacts(w *bytes.Buffer, list []Fact) error {
 	for i, f := range list {
 		kind := KindOf(f)
 		if kind == "" {
-			return fmt.Errorf("fsm: the table of facts does not contain %T", f)
+			return fmt.Errorf("fsm: encode facts: unknown type %T", f)
 		}
 		if i > 0 {
 			w.WriteByte(',')
@@ -134,12 +134,12 @@ func Kinds() (all []string) {
 	return all
 }
 
-// BatchReader reads batches of the journal. It is not safe for concurrent use. Its zero value is ready to use.
+// BatchReader reads journal batches. It is not safe for concurrent use. Its zero value is ready to use.
 type BatchReader struct {
 	plain plainjson.Reader
 	facts []Fact // facts of the current record
-	room  []any  // memory for a fact of each kind, by its index in facts
-	slow  int    // number of records that encoding/json read
+	room  []any  // one reusable fact of each kind, by index in the facts table
+	slow  int    // number of records read by encoding/json
 }
 
 // ReadBatch reads the records of a batch. It rejects an unknown kind of fact, because skipping the fact would lose
@@ -163,7 +163,7 @@ func (b *BatchReader) Read(data []byte) ([]Record, error) {
 	return out, nil
 }
 
-// record reads a line in exactly the form that Record.line writes. ok is false for any other form.
+// record reads a line in exactly the format that Record.line writes. ok is false for any other format.
 func (b *BatchReader) record(line []byte) (r Record, ok bool) {
 	p := &b.plain
 	p.Reset(line)
@@ -229,7 +229,7 @@ var rowOf = func() map[string]int {
 	return rows
 }()
 
-// plainOf returns a reader of facts of type T. It reuses the T in room, so each fact costs one allocation.
+// plainOf returns a reader for facts of type T. It reuses the T in room, so each fact costs only one allocation.
 func plainOf[T Fact](how *plainjson.Type, complete func(*T)) func(*plainjson.Reader, *any) (Fact, bool) {
 	return func(p *plainjson.Reader, room *any) (Fact, bool) {
 		f, ok := (*room).(*T)
@@ -251,8 +251,8 @@ type factRow struct {
 	kind string
 	of   reflect.Type // type of the fact; nil if this version does not write it
 	read func([]byte) (Fact, error)
-	// plain is a faster reader for facts in exactly the form that this package writes, or nil. how describes that form.
-	// plain reuses the memory in room.
+	// plain is a faster reader for facts in exactly the format that this package writes, or nil. how describes that
+	// format, and plain reuses the memory in room.
 	plain func(p *plainjson.Reader, room *any) (Fact, bool)
 	how   *plainjson.Type
 }
@@ -322,8 +322,8 @@ func kindWith[T Fact](kind string, complete func(*T)) factRow {
 	return row
 }
 
-// legacy returns the row for a kind that this version reads as a T, but does not write. complete sets the fields that
-// follow from the kind.
+// legacy returns the row for a kind that this version reads as a T, but does not write. complete sets the fields
+// implied by the kind.
 func legacy[T Fact](kind string, complete func(*T)) factRow {
 	how := plainjson.TypeFor[T]()
 	return factRow{kind: kind, how: how, plain: plainOf(how, complete), read: func(b []byte) (Fact, error) {

@@ -12,7 +12,7 @@ import (
 // that age is still in time.
 const heartbeatResolution = time.Millisecond
 
-// watched reports whether the task's worker has deadlines. Its container must be confirmed to run first.
+// watched reports whether the task's worker has deadlines, which apply once its container is confirmed to be running.
 func (t *Task) watched() bool {
 	return t.State == Running || t.State == Suspect || t.State == Starting && !t.UpAt.IsZero()
 }
@@ -64,15 +64,15 @@ func (m *agenda) Late() time.Duration { return m.late }
 // HeartbeatTTL returns how long a worker may be silent before it is suspect.
 func (m *agenda) HeartbeatTTL() time.Duration { return m.cfg.HeartbeatTTL }
 
-// Due reports whether a step at this time would decide about a task's deadline. A shell that coalesces signs of life
-// must offer them before such a step.
+// Due reports whether a step at this time would act on a task's deadline. A shell that coalesces signs of life must
+// offer them before such a step.
 func (m *agenda) Due(at time.Time) bool {
 	t, deadline := m.timers.first()
 	return t != nil && passed(at, deadline)
 }
 
-// passDeadlines decides about at most atOnce passed deadlines, the earliest first. The others stay due, so NextDeadline
-// is in the past and the shell offers another step at once.
+// passDeadlines handles at most atOnce passed deadlines, earliest first. The others stay due, so NextDeadline is in the
+// past and the shell offers another step at once.
 func (m *Machine) passDeadlines() {
 	if (m.githubClosed || m.hard.Phase == PhaseCooldown) && !m.githubOpensAt().After(m.now) {
 		m.githubClosed = false
@@ -92,7 +92,7 @@ func (m *Machine) passDeadlines() {
 	}
 }
 
-// deadlinePassed decides about a task after a deadline, including the deadline for heartbeats.
+// deadlinePassed handles a task's passed deadline, including the one for heartbeats.
 func (m *Machine) deadlinePassed(t *Task) {
 	switch {
 	case t.State == Backoff && m.claimsCanGoStale() && passed(m.now, m.staleAt(t)):
@@ -113,7 +113,8 @@ func (m *Machine) deadlinePassed(t *Task) {
 		m.stop(t, OnNoHello, EndingSet{
 			Outcome: OutcomeFailed, Known: recovery.BusDisconnect, Resource: recovery.Host,
 			Cause: fmt.Sprintf(
-				"the worker's container runs, but it sent no hello within timeouts.worker_start_seconds (%s)",
+				"the worker's container is running, but the worker did not say hello within "+
+					"timeouts.worker_start_seconds (%s)",
 				m.cfg.StartTimeout),
 		}, 0)
 	case t.State == Running:
@@ -122,9 +123,8 @@ func (m *Machine) deadlinePassed(t *Task) {
 			m.now.Add(m.cfg.HeartbeatTTL/3))
 		m.emit(t, Effect{Kind: DoProbe})
 	case t.soft.listedAt.Before(t.Since), t.soft.unansweredAt.Before(t.Since):
-		// A director that was late may have missed the worker's signs of life. It kills the worker only after both of
-		// these have happened since the suspicion: the runtime has listed the container, and the worker has not
-		// answered a probe.
+		// A late director may have missed the worker's signs of life. It kills the worker only if, since the suspicion
+		// began, the runtime has listed the container and the worker has not answered a probe.
 		t.soft.awaitsUntil = m.now.Add(m.cfg.HeartbeatTTL / 3)
 		m.emit(t, Effect{Kind: DoProbe})
 	default:
@@ -159,7 +159,7 @@ func (h Hello) step(m *Machine) {
 }
 
 // ProbeUnanswered means that a worker did not answer a probe in time. The shell offers it only if the probe has
-// certainly arrived, and it has read every answer so far.
+// certainly arrived and every answer so far has been read.
 type ProbeUnanswered struct {
 	Worker string    `json:"worker"`
 	SentAt time.Time `json:"sent_at"`
@@ -176,7 +176,7 @@ func (p ProbeUnanswered) step(m *Machine) {
 
 func (h WorkerSeen) step(m *Machine) { m.seen(h, m.now) }
 
-// Count all signs before deciding about deadlines.
+// Count all signs before checking deadlines.
 func (h WorkersSeen) step(m *Machine) {
 	for _, s := range h.Signs {
 		m.seen(s.WorkerSeen, s.At)
@@ -211,7 +211,7 @@ func (a Activity) After(before Activity) Activity {
 
 func (m *Machine) sawWorker(t *Task, at time.Time) {
 	t.soft.seenAt = later(t.soft.seenAt, sooner(at, m.now))
-	if t.Waits != nil { // the worker sends messages, so its container runs
+	if t.Waits != nil { // the worker sends messages, so its container is running
 		m.runs(t)
 	}
 	if t.soft.upAt.IsZero() {

@@ -16,18 +16,18 @@ type Config struct {
 	Watchdog     time.Duration // time limit of an attempt
 	StartTimeout time.Duration // maximum time from the container's start to the hello
 	StopGrace    time.Duration
-	// PendingTimeout limits the time for which an attempt may wait for capacity in a cluster. Zero means that the
-	// runtime starts attempts at once.
+	// PendingTimeout limits how long an attempt may wait for capacity in a cluster. Zero means that the runtime starts
+	// attempts at once.
 	PendingTimeout time.Duration
-	// FenceAfter is the time in which the director must confirm an attempt's end. After that, it fences the attempt.
+	// FenceAfter limits the time for confirming an attempt's end. After that, the director fences the attempt.
 	FenceAfter time.Duration
 	// CheckoutTravels makes future attempts fetch their checkout and send back their changes, instead of working on the
 	// director's checkout.
 	CheckoutTravels bool
-	ClaimStale      time.Duration // age at which a claim without progress is given back; 0 means never
+	ClaimStale      time.Duration // time without progress after which a claim is released; 0 means never
 	PlainAnswers    bool          // a comment without a command answers a question that the agent wrote
 	RemindAfter     time.Duration // time until a reminder of an unanswered question; 0 means never
-	DeliverFor      time.Duration // time limit for the retries of a failing delivery; 0 means unlimited
+	DeliverFor      time.Duration // time limit for retrying a failing delivery; 0 means unlimited
 	// Caps maps a label, in lower case, to the maximum number of tasks with this label that may hold a slot. 0 means
 	// that such tasks never begin.
 	Caps map[string]int
@@ -37,38 +37,39 @@ type Config struct {
 	// Only lists the issues that this run may take from the queue. The others wait, but existing claims continue. An
 	// empty list means all issues.
 	Only []IssueKey
-	// CleanValidation requires that a separate attempt without an agent validates the work before delivery.
+	// CleanValidation requires a separate attempt, without an agent, to validate the work before delivery.
 	CleanValidation bool
 	FixRounds       int // maximum number of CODE runs under clean validation, including the first; ≥ 1
 	Policy          *policy.Policy
-	// Callers maps names of stages to callers that replace the default callers.
+	// Callers maps stage names to callers that override the defaults.
 	Callers map[string]string
 	// HasAlternative means that another model is configured for the stages.
 	HasAlternative bool
 	// Models lists the resources that the stages use, such as "model.anthropic". Attempts wait while one of them is
 	// closed. If the list is empty, attempts wait for any closed model.
 	Models []string
-	// MaxStatedWait limits the total time per day for which the reports of a single task may close resources for all
-	// tasks. With 0, the reports of a single task cannot close a resource.
+	// MaxStatedWait limits how long in total per day the reports of a single task can close resources for all tasks. If
+	// it is 0, the reports of a single task cannot close a resource.
 	MaxStatedWait time.Duration
 	// Programs identifies the programs that the stages start, and where they must exist. No attempt begins before the
 	// director has searched for them. An empty value disables the search.
 	Programs   string
 	Classify   func(recovery.Evidence) recovery.Finding
 	Classifier any // identifies Classify, so that its findings can be reused; nil disables this
-	// Retry paces failed effects. Its Max should be minutes, because an outbox may wait for hours during an outage.
+	// Retry is the backoff for failed effects. Its Max should be a few minutes, because an outbox may wait for hours
+	// during an outage.
 	Retry recovery.Backoff
 }
 
 // Machine makes the decisions. It is not safe for concurrent use.
 //
-// Machine handles the events. Its parts form layers, and each part uses only the parts below it. From top to bottom:
-// attempts begins, ends and judges attempts; recorder turns decisions into facts and effects. agenda tracks deadlines
-// and chooses the next task, and memory contains the hard state.
+// Machine handles the events. Its parts form layers, and each part uses only the parts below it. From top to bottom,
+// attempts begins, ends and judges attempts, and recorder turns decisions into facts and effects. Below them, agenda
+// tracks deadlines and chooses the next task, and memory contains the hard state.
 type Machine struct {
 	attempts
 
-	answers []answer // replies of this process to commands
+	answers []answer // this process's replies to commands
 }
 
 // attempts begins, ends and judges attempts.
@@ -78,7 +79,7 @@ type attempts struct{ recorder }
 type agenda struct {
 	memory
 
-	timers            queue         // tasks with a deadline, in order of the deadlines
+	timers            queue         // tasks with a deadline, earliest first
 	ready             waiters       // tasks that may begin an attempt
 	finished          int           // tasks waiting for their first delivery (see mayClaim)
 	owes              int           // tasks that still need a comment or a pull request (see Owed)
@@ -86,12 +87,12 @@ type agenda struct {
 	began             time.Time     // time of Booted
 	grace             time.Time     // a worker's silence before this time does not count
 	late              time.Duration // extends the deadlines for workers' signs of life
-	githubClosed      bool          // set while GitHub's cooldown may hold effects back
+	githubClosed      bool          // set while a GitHub cooldown might hold up effects
 	dispatchableSince time.Time     // end of the last pause, drain, cooldown, incident or restart
 	searched          string        // Config.Programs at the last search
 
 	readTo    map[string]string // the cursor of the last poll, by repository
-	undecided []IssueKey        // issues that must be read again, because the machine could not decide about them
+	undecided []IssueKey        // issues to read again, because the machine could not decide on them
 }
 
 // New returns an empty machine.
@@ -109,9 +110,9 @@ func New(cfg Config) *Machine {
 	return m
 }
 
-// Step decides about one event. It applies the facts before it returns them. The caller must delay the effects until
-// the facts are durable. Step handles the event first, and then the deadlines that have passed at the event's time, so
-// a heartbeat counts even if it arrives in the same step in which its deadline passes.
+// Step decides on one event. It applies the facts before returning them, but the caller must delay the effects until
+// the facts are durable. Step handles the event before the deadlines that have passed by then, so a heartbeat counts
+// even if its deadline passes in the same step.
 func (m *Machine) Step(e Event) ([]Fact, []Effect) {
 	m.advance(e.At)
 	m.facts, m.effects = nil, nil

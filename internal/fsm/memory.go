@@ -16,7 +16,7 @@ type memory struct {
 	hard   hardState
 	tasks  map[IssueKey]*Task // by folded key
 	nonces map[string]*Task
-	slots  slots     // tasks that hold a slot of director.max_workers
+	slots  slots     // tasks that hold one of the director.max_workers slots
 	now    time.Time // time of the last event; never earlier than the last decision
 }
 
@@ -38,7 +38,7 @@ func (m *memory) Live() iter.Seq[*Task] {
 // Task returns one task, or nil. Like GitHub, it ignores the case of a repository's name.
 func (m *memory) Task(k IssueKey) *Task { return m.tasks[k.fold()] }
 
-// Worker returns the task of a worker. It also reports whether the worker runs the current attempt and is not shut out.
+// Worker returns a worker's task, and reports whether the worker is running the current attempt and is not shut out.
 func (m *memory) Worker(id string) (t *Task, current bool) {
 	nonce, n, ok := ParseAttemptID(id)
 	if !ok {
@@ -54,7 +54,7 @@ func (m *memory) Phase() Phase { return m.hard.Phase }
 // Now returns the time of the last event.
 func (m *memory) Now() time.Time { return m.now }
 
-// Cursor returns how far the director has read a repository, or "" if it has not read the repository.
+// Cursor returns how far the director has read a repository, or "" if the repository has not been read yet.
 func (m *memory) Cursor(repo string) string {
 	for _, c := range m.hard.Cursors {
 		if c.Repo == repo {
@@ -82,12 +82,12 @@ const (
 	PhaseShutdown Phase = "SHUTDOWN"
 )
 
-// SnapshotVersion is the version of the snapshot's format. Restore rejects other versions. The shell must then replay
+// SnapshotVersion is the version of the snapshot format. Restore rejects other versions, and the shell must then replay
 // the journal from its start.
 const SnapshotVersion = 2
 
-// hardState is the state that the facts build. A snapshot is its JSON. Lists without omitempty are never nil, so that
-// an empty list always has the same JSON.
+// hardState is the state built from the facts, and a snapshot is its JSON. Lists without omitempty are never nil, so
+// that an empty list always has the same JSON.
 type hardState struct {
 	Version  int       `json:"version"`
 	Decided  time.Time `json:"decided"` // when the last fact was decided
@@ -126,7 +126,7 @@ func (m *memory) Snapshot() ([]byte, error) { return json.Marshal(m.hard) }
 func (m *Machine) Restore(data []byte) error {
 	s, err := readState(data)
 	if err != nil {
-		return fmt.Errorf("fsm: snapshot: %w", err)
+		return fmt.Errorf("fsm: read snapshot: %w", err)
 	}
 	if s.Version != SnapshotVersion {
 		return fmt.Errorf("fsm: snapshot has version %d, want %d", s.Version, SnapshotVersion)
@@ -144,7 +144,7 @@ func (m *Machine) Restore(data []byte) error {
 
 var howState = plainjson.TypeFor[hardState]()
 
-// readState reads a snapshot. It uses the slower encoding/json only if the snapshot does not have the form that
+// readState reads a snapshot. It falls back to the slower encoding/json if the snapshot does not have the format that
 // Snapshot writes.
 func readState(data []byte) (hardState, error) {
 	var plain plainjson.Reader

@@ -109,7 +109,7 @@ func TestLongOutageIsAnIncident(t *testing.T) {
 	if len(o.m.AllIncidents()) > 0 {
 		t.Fatalf("after %s: %+v", o.now.Sub(epoch), o.m.AllIncidents())
 	}
-	if w := o.m.WaitsFor(o.m.Task("a/a#1")); !strings.Contains(w.For, "the retry of") ||
+	if w := o.m.WaitsFor(o.m.Task("a/a#1")); !strings.Contains(w.For, "another try after") ||
 		w.Until.Sub(o.now) > outageWait {
 		t.Errorf("it waits for %+v", w)
 	}

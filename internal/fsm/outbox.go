@@ -8,21 +8,22 @@ import (
 	"retake/internal/recovery"
 )
 
-// outageWait is the longest wait before another request to an unreachable server. It is short, because the waiting task
-// has a slot or has work to deliver.
+// outageWait is the maximum wait before another request to an unreachable server. It is short, because the waiting task
+// holds a slot or has work to deliver.
 const outageWait = time.Minute
 
-// startFor limits how long an attempt's start waits for an unreachable server. After that, the attempt has failed.
+// startFor limits how long an attempt's start waits for an unreachable server. After that, the attempt fails.
 const startFor = 10 * time.Minute
 
 // notifyAfter is the number of failed deliveries after which the comment on the issue mentions them.
 const notifyAfter = 3
 
-// releaseTries is the number of permanent refusals after which the machine gives a release up. The claim's labels then
-// stay on the issue.
+// releaseTries is the number of permanent refusals after which the machine gives up on a release. The claim's labels
+// then stay on the issue.
 const releaseTries = 10
 
-// minRetryWait is the shortest wait before a retry. Jitter may be 0, and a stated reset may be in the past.
+// minRetryWait is the minimum wait before a retry. It matters because jitter may be 0, and a stated reset may be in the
+// past.
 const minRetryWait = 100 * time.Millisecond
 
 // At most one durable effect of a task is in flight. The outcome of any other effect is outdated, so ignore it.
@@ -85,7 +86,7 @@ func (m *attempts) tryAgain(t *Task, p Planned, f *EffectError) bool {
 		// A person has answered the question.
 		return false
 	case f.Until.After(m.now), !f.Until.IsZero() && k != DoDeliver:
-		// The effect waits for the reset. After a reset in the past, only the retries of a delivery are limited.
+		// Wait for the reset. If the reset is in the past, retry without limit unless this is a delivery.
 		return true
 	case f.Doubtful && m.patient(p, f):
 		return true
@@ -114,11 +115,11 @@ var patience = []struct {
 	{"delivery", DoDeliver, nil, func(c *Config) time.Duration { return c.DeliverFor }},
 }
 
-// doubtFor is the time for which a failure must persist to count, if a single wrong answer could explain it.
+// doubtFor is how long a failure must persist before it counts, if a single wrong answer could explain it.
 const doubtFor = 2 * time.Minute
 
-// patienceRow returns the name and limit of the first row for a failure of this kind of effect, or "". longest is the
-// longest limit for the kind, or 0.
+// patienceRow returns the name and limit of the first row that matches the effect's kind and failure, or "". longest is
+// the longest limit for the kind, or 0.
 func (m *attempts) patienceRow(k EffectKind, f *EffectError) (row string, most, longest time.Duration) {
 	for _, r := range patience {
 		if r.kind == k {
@@ -131,10 +132,10 @@ func (m *attempts) patienceRow(k EffectKind, f *EffectError) (row string, most, 
 	return row, most, longest
 }
 
-// patient reports whether to retry an effect that keeps failing. It returns false after the time limit of the matching
-// row of patience, but only if the effect has failed several times. The time starts again when a failure matches
-// another row. An effect that alternates between rows is given up after the longest limit. Waits for a stated reset do
-// not count.
+// patient reports whether to retry an effect that keeps failing. It returns false once the effect has failed several
+// times and the time limit of the matching row of patience has passed. The time restarts when a failure matches another
+// row, but an effect that alternates between rows is given up shortly after the longest limit. Waits for a stated reset
+// do not count.
 func (m *attempts) patient(p Planned, f *EffectError) bool {
 	const often = 3
 	row, most, longest := m.patienceRow(p.Effect.Kind, f)
@@ -201,7 +202,7 @@ func (m *attempts) deferEffect(t *Task, p Planned, f *EffectError) {
 	m.record(d)
 }
 
-// limited returns the GitHub resource that a limit with a stated reset closes, or "" for other resources.
+// limited returns the GitHub resource closed by a limit with a stated reset, or "" for other resources.
 func (f *EffectError) limited() string {
 	switch f.Resource {
 	case recovery.GitHubAPI:
@@ -212,7 +213,7 @@ func (f *EffectError) limited() string {
 	return ""
 }
 
-// planKeptEdit plans the edit that tells people that the work is kept, unless this process has already made it.
+// planKeptEdit plans the comment edit that tells people that the work is kept, unless this process has already made it.
 func (t *Task) planKeptEdit(delivery, why string) {
 	if t.soft.kept.delivery != delivery {
 		t.soft.kept = keptEdit{delivery: delivery}
@@ -223,7 +224,7 @@ func (t *Task) planKeptEdit(delivery, why string) {
 	}
 }
 
-// edited handles the outcome of an edit of the comment.
+// edited handles the outcome of a comment edit.
 func (t *Task) edited(e EffectEnded) {
 	if t != nil && t.soft.kept.edit == e.Effect && (e.Failure == nil || !e.Failure.Transient) {
 		t.soft.kept.made = true

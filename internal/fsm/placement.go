@@ -9,7 +9,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// Placement describes the wait of an accepted attempt until the runtime starts it.
+// Placement describes an accepted attempt's wait for the runtime to start it.
 type Placement struct {
 	Since time.Time `json:"since"`
 	// Bound is when the wait for capacity must end. The current deadline is Task.Until, which may be earlier.
@@ -17,12 +17,12 @@ type Placement struct {
 	// For is the runtime's explanation, given at time At, or empty.
 	For string    `json:"for,omitempty"`
 	At  time.Time `json:"at,omitzero"`
-	// Lacks is the reason of the failure if the wait lasts too long.
+	// Lacks is the failure reason if the wait lasts too long.
 	Lacks recovery.Reason `json:"lacks,omitempty"`
 }
 
-// ContainerWaits records that the runtime has accepted the attempt, or explains its wait. ContainerStarted follows when
-// the container runs.
+// ContainerWaits records that the runtime has accepted the attempt, or explains its wait. ContainerStarted follows once
+// the container is running.
 type ContainerWaits struct {
 	OfTask
 	For   string          `json:"for,omitempty"`
@@ -43,7 +43,7 @@ const (
 	// imageTimeout limits an attempt's wait for an image that cannot be pulled. The runtime tries several times within
 	// this time. The wait for capacity may be much longer.
 	imageTimeout = 5 * time.Minute
-	// waitsEvery is the shortest interval between two recorded explanations.
+	// waitsEvery is the minimum interval between recorded explanations.
 	waitsEvery = time.Minute
 	// maxWords limits a runtime's explanation, in bytes.
 	maxWords = 300
@@ -90,7 +90,7 @@ func (m *attempts) notPlaced(t *Task) {
 	cause := fmt.Sprintf("the cluster did not start the worker within %s (kubernetes.pending_timeout_seconds)",
 		w.Bound.Sub(w.Since))
 	if w.Lacks == recovery.ImagePullFailed {
-		cause = "the cluster cannot get the worker's image"
+		cause = "the cluster cannot pull the worker's image"
 	}
 	m.stop(t, OnNotPlaced, EndingSet{
 		Outcome: OutcomeFailed, Known: cmp.Or(w.Lacks, recovery.NoCapacity), Resource: recovery.Cluster, Cause: cause +
@@ -105,8 +105,8 @@ func (t *Task) placementWaits() Waiting {
 		w.For = "the cluster, which cannot start the worker yet: " + t.Waits.For
 	}
 	if t.Waits.Lacks == recovery.ImagePullFailed {
-		w.Do = "Check that containers.image is right, and that the cluster may pull it. The " +
-			"cluster retries automatically."
+		w.Do = "Check that containers.image is correct, and that the cluster is allowed to pull it. The cluster " +
+			"retries automatically."
 	}
 	return w
 }

@@ -23,8 +23,8 @@ func placeAt(rank int8, at time.Time) place {
 
 func (p place) at() time.Time { return time.Unix(p.sec, int64(p.nsec)).UTC() }
 
-// queue contains tasks, ordered by place, in nonempty parts of at most maxPart tasks. An insertion or removal only
-// shifts the tasks of one part.
+// queue contains tasks, ordered by place, in nonempty parts of at most maxPart tasks. Inserting or removing a task
+// shifts only the tasks of one part.
 type queue struct {
 	n     int
 	parts [][]placed
@@ -150,8 +150,8 @@ type waiterList struct {
 	queue
 }
 
-// alike is the key that all tasks of one list share. An incident, a closed model or a cap blocks either all tasks of a
-// list or none.
+// alike is the key shared by all tasks of one list. An incident, a closed model or a cap blocks either all of them or
+// none.
 type alike struct {
 	repo    string
 	queued  bool   // set if the next step is to claim a queued issue
@@ -177,7 +177,7 @@ func compareBools(a, b bool) int {
 // turn is the task's position among the waiters.
 type turn struct {
 	place
-	list *waiterList // nil if the task is in no list
+	list *waiterList // nil if the task is not in a list
 }
 
 // compareTurns compares the positions of two waiting tasks.
@@ -215,7 +215,7 @@ func (w *waiters) find(of alike) (int, bool) {
 	return slices.BinarySearchFunc(w.lists, of, func(l *waiterList, of alike) int { return l.of.compare(of) })
 }
 
-// slots contains the tasks that hold a slot of director.max_workers, in order of arrival.
+// slots contains the tasks that hold one of the director.max_workers slots, in order of arrival.
 type slots struct {
 	queue
 	byRepo, byLabel map[string]int // number of tasks by lower-case repository, and by capped label

@@ -34,10 +34,10 @@ type FoundTask struct {
 	// Nonce identifies our claim, or is empty if we have no claim or the evidence shows that it ended.
 	Nonce string `json:"nonce,omitempty"`
 	// Attempt is the highest attempt number in comments, containers, reports and checkouts, or 0. It belongs to the
-	// claim Nonce. Without Nonce it belongs to the claim in the journal.
+	// claim Nonce, or to the claim in the journal if Nonce is empty.
 	Attempt int `json:"attempt,omitempty"`
-	// Live is the number of the attempt with a live container, or 0. Reported means that the attempt with the number
-	// Attempt sent its final report.
+	// Live is the number of the attempt with a live container, or 0. Reported means that attempt number Attempt sent
+	// its final report.
 	Live     int  `json:"live,omitempty"`
 	Reported bool `json:"reported,omitempty"`
 	// Branch is the highest attempt number in any branch name, across all of the issue's claims, or 0.
@@ -48,11 +48,11 @@ type FoundTask struct {
 	// question's label was set.
 	Question string `json:"question,omitempty"`
 	Landed   bool   `json:"landed,omitempty"`
-	// Answered means that the blocked label was removed and our claim was restored after the question. Later events do
-	// not matter.
+	// Answered means that after the question, the blocked label was removed and our claim was restored. Later events do
+	// not change this.
 	Answered bool `json:"answered,omitempty"`
 	// Work is the pull request with our marker; its number is 0 if there is no pull request. Reviewed is the part of
-	// its review that the work already answers.
+	// its review that the work already addresses.
 	Work     DeliverResult `json:"work,omitzero"`
 	Reviewed Reviewed      `json:"reviewed,omitzero"`
 	// Spent is the usage of all attempts according to the reports. Used is the part since the latest question.
@@ -66,7 +66,7 @@ type FoundTask struct {
 const rebuiltPerEvent = 20
 
 // Rebuild returns the events that rebuild the state. id identifies the rebuild. known is the state from the undamaged
-// part of the journal, or nil. found must also contain the tasks that only the journal knows.
+// part of the journal, or nil. found must include the tasks known only from the journal.
 func Rebuild(id string, known *Machine, found []FoundTask, cursors []RepoCursor, why string) []Rebuilt {
 	first := Rebuilt{Why: why, Cursors: cursors}
 	if known != nil {
@@ -87,8 +87,8 @@ func Rebuild(id string, known *Machine, found []FoundTask, cursors []RepoCursor,
 	return events
 }
 
-// LastRebuild returns the progress of the rebuild at the beginning of a journal, up to the given records. was is the
-// result for the preceding records.
+// LastRebuild returns the progress of the rebuild at the beginning of a journal, as of the last given record. was is
+// the result for the preceding records.
 func LastRebuild(was RebuildWritten, records []Record) RebuildWritten {
 	for _, r := range records {
 		for _, f := range r.Facts {
@@ -100,8 +100,8 @@ func LastRebuild(was RebuildWritten, records []Record) RebuildWritten {
 	return was
 }
 
-// Unfinished reports whether the rebuild stopped before its last part. Such a journal lacks tasks, so the director must
-// not continue it.
+// Unfinished reports whether the rebuild stopped before its last part. Tasks are missing from such a journal, so the
+// director must not resume from it.
 func (w RebuildWritten) Unfinished() bool { return w.Part < w.Of }
 
 // RebuildRow is one row of the table that determines the state of a task after the journal was lost. The first matching
@@ -118,17 +118,17 @@ type RebuildRow struct {
 var RebuildRows = []RebuildRow{
 	{
 		"known", "the undamaged part of the journal contains the claim, and the other evidence is not newer",
-		"the task as the journal has it",
+		"the task as recorded in the journal",
 		(*FoundTask).agrees, func(_ *Machine, f *FoundTask, t *Task) { *t = *f.Known },
 	},
 	{
-		"over", "the claim has ended, or this fleet does not hold the issue",
+		"over", "the claim has ended, or does not belong to this fleet",
 		"no task; remaining containers are removed",
 		func(f *FoundTask) bool { return f.Nonce == "" }, nil,
 	},
 	{
 		"in_review", "the review label, a pull request with the claim's marker, and no question in progress",
-		"InReview; the next poll finds a merge or close",
+		"InReview; the next poll notices a merge or closure",
 		func(f *FoundTask) bool {
 			asking := f.isAsked() && (!f.Landed || f.has(LabelBlocked))
 			return f.inReview() && !asking
@@ -136,14 +136,14 @@ var RebuildRows = []RebuildRow{
 		func(_ *Machine, _ *FoundTask, t *Task) { t.State = InReview },
 	},
 	{
-		"asked", "a question about the last attempt, with its label, or without the label if a person removed it and " +
-			"no claim followed", "Blocked, with that question; its answers are read",
+		"asked", "a question about the last attempt that got its label, and the issue has not been claimed since",
+		"Blocked on that question, waiting for an answer",
 		func(f *FoundTask) bool { return f.asksLast() && f.Landed && !f.has(LabelClaimed) },
 		func(m *Machine, f *FoundTask, t *Task) { t.blockedAgain(m, f) },
 	},
 	{
 		"half_asked", "a question about the last attempt that never got its label",
-		"Blocked, with that question; its label is added",
+		"Blocked on that question; its label is added",
 		func(f *FoundTask) bool { return f.asksLast() && !f.Landed },
 		func(m *Machine, f *FoundTask, t *Task) { t.blockedAgain(m, f) },
 	},
@@ -155,23 +155,23 @@ var RebuildRows = []RebuildRow{
 		},
 	},
 	{
-		"question_gone", "the blocked label, and no question about the last attempt", "Blocked, with one new question",
+		"question_gone", "the blocked label, and no question about the last attempt", "Blocked on a new question",
 		func(f *FoundTask) bool { return f.has(LabelBlocked) && !f.has(LabelClaimed) },
 		func(_ *Machine, _ *FoundTask, t *Task) { t.State = Backoff },
 	},
 	{
-		"attempt_over", "an attempt without a later question, and its checkout or a running container",
-		"Stopping: its reports are read and decided; a success is delivered",
+		"attempt_over", "an attempt not followed by a question, and its checkout or a running container",
+		"Stopping: its reports are processed, and a success is delivered",
 		func(f *FoundTask) bool { return f.Attempt > 0 && !f.isAsked() && (f.Checkout || f.Live > 0) },
 		func(_ *Machine, _ *FoundTask, t *Task) { t.State = Stopping },
 	},
 	{
-		"delivery_gone", "the review label, no pull request and no checkout", "Blocked, with one new question",
+		"delivery_gone", "the review label, without a pull request or a checkout", "Blocked on a new question",
 		func(f *FoundTask) bool { return f.has(LabelReview) && !f.has(LabelClaimed) },
 		func(_ *Machine, _ *FoundTask, t *Task) { t.State = Backoff },
 	},
 	{
-		"claimed", "only the claim, an answered question, or an attempt without remains",
+		"claimed", "only the claim, an answered question, or an attempt that left nothing behind",
 		"Backoff; the next attempt gets a number above all known ones",
 		func(*FoundTask) bool { return true },
 		func(m *Machine, _ *FoundTask, t *Task) {
@@ -181,12 +181,12 @@ var RebuildRows = []RebuildRow{
 	},
 }
 
-// rebuildAsks contains the explanation in the question to a person, by the row's name.
+// rebuildAsks maps a row's name to the explanation in the question to a person.
 var rebuildAsks = map[string]string{
 	"question_gone": "the director's journal was lost, and the issue is blocked, but this claim's question was not " +
 		"found",
-	"delivery_gone": "the director's journal was lost, and the issue is in review, but neither a pull request nor a " +
-		"checkout of this claim was found",
+	"delivery_gone": "the director's journal was lost, and the issue is in review, but this claim's pull request and " +
+		"checkout were not found",
 }
 
 // rowRebuilt is the row of a verdict that asks a question from rebuildAsks.
@@ -218,7 +218,8 @@ func (m *Machine) rebuilt(f *FoundTask) (RebuildRow, *Task) {
 	if row.does != nil {
 		row.does(m, f, t)
 	}
-	// In the other states, the task waits for an event that names the last attempt, so Attempt must not change.
+	// In the other states, the task waits for an event that carries the last attempt's number, so Attempt must not
+	// change.
 	if row.does != nil && slices.Contains([]State{Backoff, Parked, InReview}, t.State) {
 		t.Attempt = max(t.Attempt, f.Branch)
 	}
@@ -226,7 +227,7 @@ func (m *Machine) rebuilt(f *FoundTask) (RebuildRow, *Task) {
 	return row, t
 }
 
-// resumeRebuilt plans the effects of a rebuilt task's state.
+// resumeRebuilt plans the effects that a rebuilt task's state requires.
 func (m *Machine) resumeRebuilt(t *Task, row, question string) {
 	switch {
 	case t == nil: // the task has ended, and the machine has dropped it
@@ -245,8 +246,8 @@ func (m *Machine) resumeRebuilt(t *Task, row, question string) {
 	}
 }
 
-// base returns the task without its state. It combines the evidence with the task in the journal, if both have the same
-// claim.
+// base returns the task without its state. If the task in the journal has the same claim, base merges the evidence into
+// it.
 func (f *FoundTask) base(m *Machine) *Task {
 	t := &Task{}
 	anew := f.Known == nil || f.Known.Nonce != f.Nonce // earlier use of the budget is unknown
@@ -262,7 +263,8 @@ func (f *FoundTask) base(m *Machine) *Task {
 	t.Attempt += began
 	t.Next, t.Ending, t.Outbox, t.Used, t.LabelsAt, t.Resumed, t.Validates, t.LeavesValidation = Next{}, Ending{}, nil,
 		recovery.Usage{}, time.Time{}, false, false, false
-	// A listed container has started. For attempts missing from the journal, assume the current configuration.
+	// A listed container has started, so clear Waits. For attempts missing from the journal, assume the current
+	// configuration.
 	if t.Waits = nil; began > 0 {
 		t.Travels = m.cfg.CheckoutTravels
 	}
@@ -348,7 +350,7 @@ func (f *FoundTask) agrees() bool {
 		return false
 	}
 	asked := f.Question != "" && f.Question == t.Question()
-	if t.State.Info().Final || t.State == Forgotten { // its remaining effects may be repeated
+	if t.State.Info().Final || t.State == Forgotten { // it is safe to repeat its remaining effects
 		return true
 	}
 	if t.plans(DoStart) && max(f.Attempt, f.Branch) >= t.Attempt && f.Live != t.Attempt {
@@ -361,7 +363,7 @@ func (f *FoundTask) agrees() bool {
 	case Queued:
 		return false // the issue is claimed
 	case Delivering:
-		// The remaining effects may be repeated, except in review, where people may have pushed in between.
+		// It is safe to repeat the remaining effects, except in review, where people may have pushed in the meantime.
 		return !asked && !f.inReview()
 	case Blocked:
 		answered := f.Answered || f.has(LabelClaimed) || f.has(LabelReview) && !f.has(LabelBlocked)

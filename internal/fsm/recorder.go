@@ -31,12 +31,12 @@ func (m *recorder) move(t *Task, on Trigger, why string, until time.Time) {
 		OfTask: OfTask{t.Key}, Attempt: t.Attempt, From: t.State, To: to, On: on, Why: why, Until: until,
 		Turn: t.State == Queued && to == Claiming,
 	})
-	if !t.holdsSlot() { // a task in Backoff may keep its slot while its issue is read again
+	if !t.holdsSlot() { // a task in Backoff may keep its slot while its issue is being reread
 		m.slotReleased(t, func(i *Incident) bool { return t.provesWell(on, i) })
 	}
 	m.revisit(t)
 	// Before the claim is won, the task has no comment. Done and Released have separate comments. The other states are
-	// too short to be shown. After OnSeenAgain the comment still shows Running.
+	// too short-lived to show. After OnSeenAgain the comment still shows Running.
 	if on != OnSeenAgain {
 		t.soft.commentDue, t.soft.commentWhy = to == Running || to == Backoff || to == Parked || to == Blocked, why
 		t.soft.kept = keptEdit{}
@@ -74,12 +74,12 @@ func (m *recorder) setPhase(to Phase, why string) {
 	if m.hard.Phase != to {
 		m.record(PhaseChanged{From: m.hard.Phase, To: to, Why: why})
 		m.dispatchableSince = m.now
-		m.revisitAll() // the phase decides which deadlines count
+		m.revisitAll() // the phase determines which deadlines apply
 	}
 }
 
 // overtake removes effects from the outbox that have become pointless, unless this process has emitted them. If an
-// earlier process has carried out a part of them, the stop or release that the caller plans next undoes that part.
+// earlier process has carried out some of them, the stop or release that the caller plans next undoes those.
 func (m *recorder) overtake(t *Task, why string) {
 	for _, p := range slices.Clone(t.Outbox) {
 		if p.Effect.ID != t.soft.inFlight && slices.Contains(overtakenEffects, p.Effect.Kind) {
@@ -88,7 +88,7 @@ func (m *recorder) overtake(t *Task, why string) {
 	}
 }
 
-// revisit reindexes the task and makes the end of the step check which of its effects to emit.
+// revisit reindexes the task and marks it dirty, so that the end of the step checks which of its effects to emit.
 func (m *agenda) revisit(t *Task) {
 	m.index(t)
 	m.dirty = append(m.dirty, t)
@@ -105,9 +105,9 @@ func (m *memory) githubBlocked(k EffectKind) bool {
 	return slices.Contains(githubEffects, k) && m.githubOpensAt().After(m.now)
 }
 
-// emitFor emits the edit of a task's comment if it changed, and the first effect of the outbox. At most one durable
+// emitFor emits the edit of a task's comment if one is due, and the first effect of the outbox. At most one durable
 // effect of a task is in flight, so the next one must wait for its outcome. During shutdown, emitFor does nothing,
-// because the next process continues.
+// because the next process takes over.
 func (m *recorder) emitFor(t *Task) {
 	if m.hard.Phase == PhaseShutdown {
 		return
@@ -153,7 +153,7 @@ const (
 	reportOf    = "report of "
 )
 
-// People may report about workers without an attempt, and want an answer to each report. The director answers
+// People may send reports for workers without an attempt, and expect an answer to each report. The director answers
 // unheardAtOnce reports, and then one every unheardEvery. Further reports get no answer.
 const (
 	unheardAtOnce = 100
@@ -167,7 +167,7 @@ type unknownWorkers struct {
 	roomAt  time.Time // earliest time at which a new worker may replace another
 	last    string    // last answered worker
 
-	unheardUntil time.Time // end of the time that the answers to people's reports have used up
+	unheardUntil time.Time // time up to which the budget for answers to people's reports is used up
 }
 
 type answeredWorker struct {
@@ -197,7 +197,7 @@ func (u *unknownWorkers) answer(worker string, now time.Time) bool {
 		if u.roomAt = u.places[i].dueAt(); now.Before(u.roomAt) {
 			return false
 		}
-		wait = u.places[i].wait // a full list gets answers less and less often
+		wait = u.places[i].wait // while the list is full, answers become less and less frequent
 		delete(u.placeOf, u.places[i].worker)
 	}
 	if u.placeOf == nil {
@@ -219,7 +219,7 @@ func (u *unknownWorkers) inTurn(containers []string) []string {
 	return slices.Concat(containers[next:], containers[:next])
 }
 
-// unheard reports whether to answer another person's report now.
+// unheard reports whether to answer one more report from a person now.
 func (u *unknownWorkers) unheard(now time.Time) bool {
 	from := later(u.unheardUntil, now)
 	if from.Sub(now) > (unheardAtOnce-1)*unheardEvery {
@@ -238,7 +238,7 @@ func (u *unknownWorkers) firstDue() (first int) {
 	return first
 }
 
-// unknownWorker reports whether to answer a worker without an attempt now. It then records the answer.
+// unknownWorker reports whether to answer a worker without an attempt now and, if so, records the answer.
 func (m *recorder) unknownWorker(worker string) bool {
 	answer := m.unknownWorkers.answer(worker, m.now)
 	if answer {
@@ -247,15 +247,15 @@ func (m *recorder) unknownWorker(worker string) bool {
 	return answer
 }
 
-// fenceUnknown tells a worker without an attempt to end, unless it did so recently.
+// fenceUnknown tells a worker without an attempt to exit, unless the director answered the worker recently.
 func (m *recorder) fenceUnknown(worker string, token uint64) {
 	if m.unknownWorker(worker) {
 		m.emit(nil, Effect{Kind: DoFence, Worker: worker, Token: token})
 	}
 }
 
-// fence tells a worker to end because its attempt is over or unknown. The recorded fact delays the message until the
-// append succeeds. So a director that does not know that it was replaced cannot fence its successor's worker.
+// fence tells a worker to exit because its attempt is over or unknown. The recorded fact delays the message until the
+// append succeeds, so a director unaware that it was replaced cannot fence its successor's worker.
 func (m *recorder) fence(b ReportReceived) {
 	e := Effect{Kind: DoFence, Worker: b.Worker}
 	var answer bool

@@ -16,8 +16,8 @@ type Reviewed struct {
 	Change   int64  `json:"change,omitempty"`   // the last review that led to an attempt
 }
 
-// In any state, a merged or closed pull request ends the claim. A problem starts an attempt only in review. During an
-// attempt, the problem can wait, because a later poll will show it again.
+// In any idle state, a merged or closed pull request ends the claim. A problem starts an attempt only in review. During
+// an attempt, the problem can wait, because a later poll will show it again.
 func (b ReviewSeen) step(m *Machine) {
 	t := m.Task(b.Task)
 	if t == nil || b.Number == 0 || t.Work.PullRequest != b.Number || !slices.Contains(idle, t.State) ||
@@ -96,7 +96,7 @@ func failingLine(b ReviewSeen) string {
 		names[i] = f.Name
 	}
 	said, _, _ := strings.Cut(strings.TrimSpace(b.Failing[0].Text), "\n")
-	line := fmt.Sprintf("checks of pull request #%d fail: %s", b.Number, strings.Join(names, ", "))
+	line := fmt.Sprintf("checks on pull request #%d fail: %s", b.Number, strings.Join(names, ", "))
 	if said != "" {
 		line += ": " + said
 	}
@@ -114,7 +114,7 @@ func (m *Machine) reviewedIssueSeen(t *Task, v IssueView) (decided bool) {
 	case v.Open && v.has(LabelReview):
 		return true
 	case v.Open:
-		m.withdraw(t, "the label of the review was removed", "")
+		m.withdraw(t, "the review label was removed", "")
 		return true
 	case !m.githubBlocked(DoReadReview):
 		m.emit(t, Effect{Kind: DoReadReview})

@@ -10,8 +10,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// dispatch fills free slots. Tasks that wait for another attempt come before the queue. Within each group, the method
-// named before defines the order.
+// dispatch fills free slots. Tasks that wait for another attempt come before the queue. Within each group, the before
+// method defines the order.
 func (m *Machine) dispatch() {
 	for t := m.nextReady(); t != nil; t = m.nextReady() {
 		kind := DoRecheck
@@ -19,7 +19,7 @@ func (m *Machine) dispatch() {
 			kind = DoClaim
 		}
 		m.plan(t, Effect{Kind: kind})
-		m.move(t, OnDispatch, "", time.Time{}) // a waiting task keeps its state until its issue was read again
+		m.move(t, OnDispatch, "", time.Time{}) // a waiting task keeps its state until its issue has been reread
 		m.makeCanary(t)
 	}
 }
@@ -30,7 +30,7 @@ func (m *agenda) nextReady() *Task {
 		return nil
 	}
 	closed := m.modelOpensAt().After(m.now)
-	var next, head, last *Task // head is the first task of the current repository, which has adjacent lists
+	var next, head, last *Task // head is the first task of the current repository; its lists are adjacent
 	repo := ""
 	for _, l := range m.ready.lists {
 		if l.of.repo != repo {
@@ -38,7 +38,7 @@ func (m *agenda) nextReady() *Task {
 		}
 		t, _ := l.first()
 		if l.of.queued && !m.mayClaim() || closed && !l.of.noModel || !m.admits(t) || m.cappedBy(t) != "" {
-			continue // all tasks of the list wait for the same limit
+			continue // all tasks in the list wait for the same limit
 		}
 		for t := range l.all() {
 			if !m.failedLast(t) {
@@ -100,17 +100,17 @@ func (t *Task) owesContent() bool {
 	return t.State == Claiming || t.State.Info().Label == LabelClaimed && t.State != Parked
 }
 
-// admits reports whether no incident keeps the task back.
+// admits reports whether every incident that concerns the task lets it start.
 func (m *memory) admits(t *Task) bool {
 	return !slices.ContainsFunc(m.hard.Incidents, func(i Incident) bool {
 		return i.concerns(t) && !i.Breaker.Allow(m.now, m.slots.n)
 	})
 }
 
-// Standing contains an issue's priority, caps and dependencies, which determine its turn for a worker.
+// Standing contains an issue's priority, caps and dependencies, which determine when it gets a worker.
 type Standing struct {
-	// Priority counts as this many hours of waiting, and may be negative. So every waiting task eventually has its
-	// turn.
+	// Priority counts as this many hours of waiting, and may be negative. Every waiting task therefore gets its turn
+	// eventually.
 	Priority int `json:"priority,omitempty"`
 	// Capped lists the issue's labels that have a cap in the configuration, in lower case and sorted.
 	Capped []string `json:"capped,omitempty"`
@@ -130,7 +130,7 @@ func (s Standing) equal(o Standing) bool {
 	return s.Priority == o.Priority && slices.Equal(s.Capped, o.Capped) && slices.Equal(s.After, o.After)
 }
 
-// bounded returns the standing within the limits for the journal.
+// bounded returns the standing, clamped to the limits for the journal.
 func (s Standing) bounded() Standing {
 	s.Priority = min(max(s.Priority, -maxPriority), maxPriority)
 	s.Capped, s.After = slices.Clip(s.Capped[:min(len(s.Capped), maxAfter)]),
@@ -166,10 +166,10 @@ func (m *recorder) dependencyClosed(k IssueKey) {
 
 func (k IssueKey) same(o IssueKey) bool { return strings.EqualFold(string(k), string(o)) }
 
-// before reports whether one ready task precedes another. Tasks that wait for another attempt come first. Then comes
-// the repository with fewer workers. Between equals, the longer wait decides, including the priority. A repository's
-// wait restarts with each claim, so that a long queue does not block another repository. The order is not transitive,
-// so callers must compare the tasks repository by repository.
+// before reports whether one ready task precedes another. Tasks that wait for another attempt come first, then tasks of
+// the repository with fewer workers. Among equals, the longer wait wins, including the priority. A repository's wait
+// restarts with each claim, so that a long queue does not block another repository. The order is not transitive, so
+// callers must compare the tasks repository by repository.
 func (m *memory) before(t, u *Task) bool {
 	if t.ready.rank != u.ready.rank || t.ready.rank == 0 || t.Key.Repo() == u.Key.Repo() {
 		return compareTurns(t, u) < 0
@@ -178,11 +178,11 @@ func (m *memory) before(t, u *Task) bool {
 		compareTurns(t, u)) < 0
 }
 
-// ofRepo returns the number of slots that tasks of the task's repository hold.
+// ofRepo returns the number of slots held by tasks of the task's repository.
 func (s *slots) ofRepo(t *Task) int { return s.byRepo[strings.ToLower(t.Key.Repo())] }
 
-// turnOf is like turn, for a comparison of tasks of different repositories. The wait then begins with the repository's
-// last claim, if that is later.
+// turnOf is like turn, but serves to compare tasks of different repositories: the wait begins with the repository's
+// last claim if that is later.
 func (m *memory) turnOf(t *Task) time.Time {
 	if i, served := m.hard.served(t.Key.Repo()); served {
 		return t.Standing.turn(later(t.Since, m.hard.Served[i].At))
@@ -212,7 +212,7 @@ func (s *hardState) serve(repo string, at time.Time) {
 	s.Served = slices.Concat(s.Served[:i], []Served{{strings.ToLower(repo), at}}, rest)
 }
 
-// cappedBy returns the label with a cap that prevents the task from starting, or "".
+// cappedBy returns the label whose cap prevents the task from starting, or "".
 func (m *memory) cappedBy(t *Task) string {
 	for _, label := range t.Standing.Capped {
 		most, capped := m.cfg.Caps[label]
@@ -230,7 +230,7 @@ func (m *memory) cappedBy(t *Task) string {
 	return ""
 }
 
-// waitsForIssues names the issues that must be closed first, and points out a cycle of dependencies.
+// waitsForIssues lists the issues that must be closed first, and points out dependency cycles.
 func (m *agenda) waitsForIssues(t *Task) string {
 	after := t.Standing.After
 	const named = 3

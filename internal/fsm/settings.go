@@ -57,8 +57,8 @@ func (m *memory) takes(t *Task) bool {
 		slices.ContainsFunc(m.cfg.Only, func(k IssueKey) bool { return k.fold() == t.Key.fold() })
 }
 
-// dropUncovered removes queued tasks with issues that the new configuration does not offer as work. Their issues are
-// not claimed, so there is nothing to release.
+// dropUncovered removes queued tasks if the new configuration does not offer their issues as work. The issues are not
+// claimed, so there is nothing to release.
 func (m *Machine) dropUncovered(before, now *Settings) {
 	for _, t := range slices.Clone(m.hard.Tasks) {
 		switch {

@@ -300,7 +300,7 @@ func TestNextWaits(t *testing.T) {
 	s.poll(2, s.view("acme/widgets#2", true, Standing{}))
 	s.poll(3, s.view("acme/widgets#3", true, Standing{}))
 	if w, waits := s.m.NextWaits(at(3)); !waits || !w.Work ||
-		!strings.Contains(w.For, "claims in progress at GitHub hold 1") {
+		!strings.Contains(w.For, "1 are occupied by claims in progress on GitHub") {
 		t.Errorf("waits %t: %+v", waits, w)
 	}
 	for key, want := range map[IssueKey]int{"acme/widgets#2": 0, "acme/widgets#3": 1} {

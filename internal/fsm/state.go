@@ -57,13 +57,13 @@ type StateInfo struct {
 
 // States is the table of states, in order.
 var States = []StateInfo{
-	{State: Forgotten, Name: "Forgotten", Means: "not claimed, or given up; the remains of a refused claim are being " +
+	{State: Forgotten, Name: "Forgotten", Means: "not claimed, or given up; leftovers of a refused claim are being " +
 		"removed"},
 	{State: Queued, Name: "Queued", Label: LabelTask, Means: "eligible, waiting for a slot"},
 	{State: Claiming, Name: "Claiming", Label: LabelTask, Slot: true, Means: "the claim protocol is running on GitHub"},
 	{
 		State: Starting, Name: "Starting", Label: LabelClaimed, Slot: true, Live: true,
-		Means: "the checkout and the container are being created; the worker has not said hello",
+		Means: "the checkout and the container are being created; the worker has not said hello yet",
 	},
 	{
 		State: Running, Name: "Running", Label: LabelClaimed, Slot: true, Live: true,
@@ -85,9 +85,10 @@ var States = []StateInfo{
 	},
 	{
 		State: InReview, Name: "InReview", Label: LabelReview,
-		Means: "the work is a pull request that is neither merged nor closed",
+		Means: "the work is in an open pull request",
 	},
-	{State: Done, Name: "Done", Label: LabelReview, Final: true, Means: "delivered; a pull request was merged"},
+	{State: Done, Name: "Done", Label: LabelReview, Final: true, Means: "delivered; if there was a pull request, it " +
+		"was merged"},
 	{State: Blocked, Name: "Blocked", Label: LabelBlocked, Means: "a person must answer a question"},
 	{State: Released, Name: "Released", Label: NoLabel, Final: true, Means: "the claim was given up"},
 }
@@ -105,7 +106,7 @@ func (s State) String() string { return s.Info().Name }
 // MarshalText writes the state's name.
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads a state's name.
+// UnmarshalText parses a state's name.
 func (s *State) UnmarshalText(b []byte) error {
 	for _, i := range States {
 		if i.Name == string(b) {
@@ -159,8 +160,8 @@ const (
 // StopReason is the reason for stopping an attempt.
 type StopReason string
 
-// The reasons. After a withdrawal or the watchdog, the director first asks the worker to end its work. In all other
-// cases, the worker has ended, is silent, or must not continue.
+// The reasons. After a withdrawal or a watchdog timeout, the director first asks the worker to stop. In all other
+// cases, the worker has exited, is silent, or must not continue.
 const (
 	StopWithdrawn  StopReason = "withdrawn"
 	StopWatchdog   StopReason = "watchdog"
@@ -180,7 +181,7 @@ func (t Trigger) Info() Transition {
 	return Transition{On: t, Means: string(t)}
 }
 
-// UnmarshalText reads a trigger's string, including old strings. It rejects an unknown trigger, because a transition
+// UnmarshalText parses a trigger's string, including old strings. It rejects an unknown trigger, because a transition
 // may depend on it.
 func (t *Trigger) UnmarshalText(b []byte) error {
 	x := Trigger(b).Info()
@@ -190,7 +191,7 @@ func (t *Trigger) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// UnmarshalText reads a reason. Old journals contain the trigger's string instead.
+// UnmarshalText parses a reason. Old journals contain the trigger's string instead.
 func (r *StopReason) UnmarshalText(b []byte) error {
 	*r = cmp.Or(Trigger(b).Info().Stop, StopReason(b))
 	return nil
@@ -243,7 +244,7 @@ var Transitions = []Transition{
 	{From: []State{Running}, On: OnSilent, To: Suspect, Means: "No heartbeat arrived in time, so the worker is " +
 		"being probed", old: "TTL passed"},
 	{
-		From: []State{Suspect}, On: OnSeenAgain, To: Running, Means: "The worker showed a sign of life again",
+		From: []State{Suspect}, On: OnSeenAgain, To: Running, Means: "The worker showed signs of life again",
 		old: "heartbeat or probe answered",
 	},
 	{
@@ -252,7 +253,7 @@ var Transitions = []Transition{
 	},
 	{
 		From: begun, On: OnIncompatible, To: Stopping, Stop: StopNotStarted,
-		Means: "The worker speaks another version of the protocol", old: "another protocol",
+		Means: "The worker speaks a different protocol version", old: "another protocol",
 	},
 	{
 		From: begun, On: OnReport, To: Stopping, Stop: StopEnded, Means: "The worker sent its final report",
@@ -271,7 +272,7 @@ var Transitions = []Transition{
 		old: "a budget is overspent",
 	},
 	{From: begun, On: OnWithdrawn, To: Stopping, Stop: StopWithdrawn, Means: "The issue was closed, lost its label " +
-		"or was taken by somebody else", old: "closed, unlabelled or taken"},
+		"or was taken over by another person", old: "closed, unlabelled or taken"},
 	{From: []State{Stopping}, On: OnGoneOK, To: Delivering, Means: "All stages passed and the container is gone, so " +
 		"the work is being delivered", old: "confirmed gone: ok"},
 	{From: []State{Stopping}, On: OnValidate, To: Backoff, Means: "The agent is done and its container is gone, so a " +
@@ -296,10 +297,10 @@ var Transitions = []Transition{
 		"issue, so a worker is being started", old: "due, slot free, re-read and still ours"},
 	{
 		From: []State{Backoff}, On: OnDeliverAgain, To: Delivering,
-		Means: "The work is done and kept, so Retake tries to deliver it again",
+		Means: "The work is finished and saved, so Retake tries to deliver it again",
 	},
 	{
-		From: []State{Backoff}, On: OnStale, To: Released, Means: "The claim made no progress, and Retake gave it up",
+		From: []State{Backoff}, On: OnStale, To: Released, Means: "The claim made no progress, so Retake gave it up",
 		old: "claim without progress",
 	},
 	{From: idle, On: OnWithdrawn, To: Released},
@@ -316,7 +317,7 @@ var Transitions = []Transition{
 	{From: idle, On: OnUnblocked, To: Backoff, Means: "A person answered", old: "a human answered"},
 	{
 		From: []State{Blocked}, On: OnIncidentOver, To: Backoff,
-		Means: "The incident that had blocked the task is over", old: "the incident healed",
+		Means: "The incident that blocked the task is over", old: "the incident healed",
 	},
 }
 

@@ -18,7 +18,7 @@ func (k IssueKey) Repo() string {
 	return repo
 }
 
-// Number returns n, or 0 if the key lacks a number.
+// Number returns n, or 0 if the key does not contain a number.
 func (k IssueKey) Number() int {
 	_, n, _ := strings.Cut(string(k), "#")
 	i, _ := strconv.Atoi(n)
@@ -61,8 +61,8 @@ func ParseAttemptID(id string) (nonce string, n int, ok bool) {
 	return id[:i], n, true
 }
 
-// Task is the director's record of one issue, from the queue to the end of its claim. All fields are hard state, except
-// soft.
+// Task is the director's record of one issue, from the queue to the end of its claim. All exported fields are hard
+// state.
 type Task struct {
 	Key   IssueKey  `json:"key"`
 	Nonce string    `json:"nonce"` // nonce of the claim, unique among all claims
@@ -79,7 +79,7 @@ type Task struct {
 	Until time.Time `json:"until,omitzero"`
 	// WatchdogAt is the end of the current attempt's time limit.
 	WatchdogAt time.Time `json:"watchdog_at,omitzero"`
-	// UpAt is the time at which the current attempt's container was confirmed to run, or zero.
+	// UpAt is the time at which the current attempt's container was confirmed to be running, or zero.
 	UpAt time.Time `json:"up_at,omitzero"`
 	// Validates means that the current or last attempt validates the work in a clean container, without an agent.
 	Validates bool `json:"validates,omitempty"`
@@ -87,13 +87,12 @@ type Task struct {
 	LeavesValidation bool `json:"leaves_validation,omitempty"`
 	// Travels means that the current or last attempt works on a fetched copy of the director's checkout.
 	Travels bool `json:"travels,omitempty"`
-	// Waits describes why the current attempt's container does not run. It is nil if the container runs or was not
-	// started.
+	// Waits describes why the current attempt's container is not running. It is nil if the container is running or has
+	// not been started.
 	Waits *Placement `json:"waits,omitempty"`
 	// Alternative means that a verdict has asked for the other model since a human last answered.
 	Alternative bool `json:"alternative,omitempty"`
-	// LabelsAt is the time at which our last change of the labels was confirmed. Views from before that time are
-	// outdated.
+	// LabelsAt is the time at which our last label change was confirmed. Earlier views are outdated.
 	LabelsAt time.Time `json:"labels_at,omitzero"`
 	// Answers counts human answers and snoozes, ends of incidents, and repeated deliveries. Effect ids contain this
 	// number, because an attempt may have several effects of the same kind.
@@ -102,8 +101,8 @@ type Task struct {
 	// attempt.
 	Resumed bool `json:"resumed,omitempty"`
 
-	// Commanded names the operator and their last command, which the task's comment shows. Otherwise people on GitHub
-	// could not see an operator's command.
+	// Commanded is the operator's name and last command. The task's comment shows it, because people on GitHub cannot
+	// see the command otherwise.
 	Commanded string `json:"commanded,omitempty"`
 
 	Standing Standing `json:"standing,omitzero"`
@@ -123,8 +122,8 @@ type Task struct {
 	// Hints are people's comments for the next attempts, oldest first, at most maxHints.
 	Hints []Hint `json:"hints,omitempty"`
 
-	// Open is the question that waits for an answer. Heard is the last comment after that question that contained no
-	// command. Both are nil unless the task is blocked.
+	// Open is the question awaiting an answer. Heard is the last comment without a command after that question. Both
+	// are nil unless the task is blocked.
 	Open  *OpenQuestion `json:"open_question,omitempty"`
 	Heard *Remark       `json:"heard,omitempty"`
 
@@ -218,7 +217,7 @@ type Ending struct {
 	Finding *recovery.Finding `json:"finding,omitempty"`
 	Stage   string            `json:"stage,omitempty"`
 	Report  *ReportRef        `json:"report,omitempty"`
-	// Word contains the reporter's explicit flags about a retry and about a question to a person, or is nil.
+	// Word contains the reporter's explicit retry and escalation flags, or is nil.
 	Word *recovery.Assertion `json:"word,omitempty"`
 }
 
@@ -241,7 +240,7 @@ type Failure struct {
 	Signature string `json:"signature,omitempty"`
 }
 
-// Planned is one durable effect that is not done.
+// Planned is one durable effect that is not done yet.
 type Planned struct {
 	Effect    Effect    `json:"effect"`
 	Tries     int       `json:"tries,omitempty"`     // number of failures
@@ -251,17 +250,17 @@ type Planned struct {
 	Failing   Failing   `json:"failing,omitzero"`
 }
 
-// Failing counts the consecutive failures of an effect that match the same row of patience.
+// Failing counts the consecutive failures of an effect that match the same row of the patience table.
 type Failing struct {
 	Row   string    `json:"row"`
 	Times int       `json:"times"`
-	Since time.Time `json:"since,omitzero"` // zero after a wait for a stated reset
+	Since time.Time `json:"since,omitzero"` // zero after waiting for a stated reset
 }
 
 // soft is the state that a restart may lose.
 type soft struct {
 	seenAt       time.Time     // time of the last sign of life; zero if this process has not seen one
-	upAt         time.Time     // when this process learnt that the container runs, or zero
+	upAt         time.Time     // when this process learnt that the container is running, or zero
 	listedAt     time.Time     // when the runtime last listed the container as running
 	unansweredAt time.Time     // when the last unanswered probe was sent
 	awaitsUntil  time.Time     // in Suspect, the deadline for the runtime's list and the answer to a probe
@@ -277,15 +276,15 @@ type soft struct {
 	Activity
 }
 
-// keptEdit is the edit of the comment that tells people that finished work is kept although its delivery fails. A
-// retry of the delivery cancels a waiting edit, so each failure plans the edit again until it is made.
+// keptEdit is the comment edit that tells people that finished work is kept even though its delivery is failing.
+// Retrying the delivery cancels a pending edit, so each failure plans the edit again until it has been made.
 type keptEdit struct {
 	delivery string // id of the failing effect
 	edit     string // id of the edit that was planned last
-	made     bool   // set once the edit was made or permanently refused
+	made     bool   // set once the edit has been made or permanently refused
 }
 
-// Activity is a worker's last report about itself.
+// Activity is the status that a worker last sent about itself.
 type Activity struct {
 	Stage   string   `json:"stage,omitempty"`
 	Step    string   `json:"step,omitempty"`
@@ -309,8 +308,8 @@ func (t *Task) withTopic(e Effect) Effect {
 // AttemptID returns the id of the current attempt.
 func (t *Task) AttemptID() string { return AttemptID(t.Nonce, t.Attempt) }
 
-// Activity returns the worker's last report about itself and the report's time, or zero if this process has not
-// received one.
+// Activity returns the worker's last status and the time of its last sign of life, or zero values if this process has
+// not seen one.
 func (t *Task) Activity() (Activity, time.Time) { return t.soft.Activity, t.soft.seenAt }
 
 // validates reports whether the attempt under way, or else the next one, only validates the work.
@@ -325,7 +324,7 @@ func (t *Task) readEffects() {
 	}
 }
 
-// shown returns the state to show to people. It is Delivering if the task only waits for another try of its delivery.
+// shown returns the state to show to people. It is Delivering if the task is only waiting to retry its delivery.
 func (t *Task) shown() State {
 	if t.State == Backoff && t.Next.Deliver {
 		return Delivering
@@ -344,13 +343,13 @@ func (t *Task) plans(k EffectKind) bool {
 	return slices.ContainsFunc(t.Outbox, func(p Planned) bool { return p.Effect.Kind == k })
 }
 
-// remembers reports whether a report was already accepted.
+// remembers reports whether a report has already been accepted.
 func (t *Task) remembers(worker, report string) bool {
 	return slices.Contains(t.Reports, worker+"/"+report)
 }
 
 // hasRoomFor reports whether one more report of the current attempt can be remembered. The last entry is reserved for
-// the first final report, so a report of the current attempt is never forgotten or decided twice.
+// the first final report, so a report of the current attempt is never forgotten or handled twice.
 func (t *Task) hasRoomFor(final bool) bool {
 	mine, prefix := 0, t.AttemptID()+"/"
 	for _, r := range t.Reports {

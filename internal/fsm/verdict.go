@@ -59,7 +59,7 @@ func (m *attempts) decide(t *Task, f recovery.Finding, stage string) {
 // abortsRun is the prefix of a phase's reason if the policy aborted the run.
 const abortsRun = "the policy aborts the run: "
 
-// Aborted explains why the policy aborted the run, or returns "". The operator ends the abort with resume or pause.
+// Aborted explains why the policy aborted the run, or returns "". The operator clears the abort with resume or pause.
 func (m *memory) Aborted() string { return m.hard.Aborted }
 
 // judge returns the verdict that follows from a budget or a fix round, or else the policy's verdict. It ignores
@@ -87,8 +87,8 @@ func (m *attempts) obeyWord(t *Task, v recovery.Verdict) recovery.Verdict {
 	return policy.Obey(v, t.Ending.Word, t.Tally)
 }
 
-// TopicOf returns the topic of a verdict's question. It ignores the text of the question, because each version has
-// different texts.
+// TopicOf returns the topic of a verdict's question. It ignores the text of the question, because the text differs
+// between versions.
 func TopicOf(v recovery.Verdict) recovery.Topic {
 	if policy.FollowsWord(v) {
 		return recovery.TopicReport
@@ -114,7 +114,7 @@ func (m *memory) isFinal(t *Task, v recovery.Verdict, f recovery.Finding, stage 
 		m.cfg.Policy.Never(f.Reason, m.cfg.caller(stage))
 }
 
-// rowFixRound names the verdict on work that failed validation in a clean container.
+// rowFixRound is the row of a verdict on work that failed validation in a clean container.
 const rowFixRound = "director.validate_fresh"
 
 // mayFix reports whether the agent may fix work that failed validation in a clean container, without a policy decision.
@@ -138,9 +138,9 @@ func (m *attempts) fixRound(t *Task, f recovery.Finding) recovery.Verdict {
 	}
 }
 
-// stillToValidate reports whether the next attempt, too, only validates the work. This is the case if the failed
-// attempt was such an attempt and the work did not cause the failure. An agent would only repeat finished work, which
-// costs money.
+// stillToValidate reports whether the next attempt should also only validate the work. It should if the failed attempt
+// only validated and the work did not cause the failure. Running the agent again would repeat finished work and cost
+// money.
 func (m *attempts) stillToValidate(t *Task, f recovery.Finding, v recovery.Verdict) bool {
 	about, _ := recovery.Describe(f.Reason)
 	elsewhere := about.Cause == recovery.Infrastructure || about.Cause == recovery.RateLimit
@@ -168,7 +168,7 @@ func (m *attempts) giveUp(t *Task, f recovery.Finding, stage, row, why string) {
 	m.block(t, f, stage, recovery.Verdict{Action: recovery.Escalate, Reason: f.Reason, Row: row, Why: why})
 }
 
-// rowDeliver names the verdict on work that cannot be delivered.
+// rowDeliver is the row of a verdict on work that cannot be delivered.
 const rowDeliver = "director.deliver"
 
 // isAboutWork reports whether the work itself caused the failure, so that delivering it again would fail.
@@ -206,8 +206,8 @@ func failureOf(f *EffectError) recovery.Finding {
 	return recovery.Finding{Reason: f.Reason, Cause: f.Text, Rule: "director.effect", Confidence: 1}
 }
 
-// usedUp names the used-up budget that forbids another attempt, or returns "". Verdict.Veto does not suffice, because a
-// policy sets it only if the budget overruled the row.
+// usedUp returns the name of the used-up budget that forbids another attempt, or "". Verdict.Veto is not enough,
+// because a policy sets it only if the budget overruled the row.
 func (m *memory) usedUp(t *Task) string { return m.cfg.Policy.Guards().UsedUp(t.Tally) }
 
 // used returns the known usage of the current attempt.
@@ -215,8 +215,8 @@ func (t *Task) used() recovery.Usage {
 	return *t.Used.Max(t.soft.Usage)
 }
 
-// enforceBudget ends an attempt that exceeds its task's budget, even before its container is confirmed to run. An
-// attempt that exactly uses up the budget may finish.
+// enforceBudget ends an attempt that exceeds its task's budget, even before its container is confirmed to be running.
+// An attempt that exactly uses up the budget may finish.
 func (m *attempts) enforceBudget(t *Task) {
 	if t.Validates { // a validation is not charged
 		return
@@ -244,10 +244,10 @@ func (m *attempts) blockOverspent(t *Task) bool {
 		return false
 	}
 	g := m.cfg.Policy.Guards()
-	g.IterationBudget = 0 // the attempt's iteration is already granted
+	g.IterationBudget = 0 // the attempt's iteration has already been granted
 	budget := g.UsedUp(t.Tally)
 	if budget != "" {
-		why := fmt.Sprintf("the configuration was changed, and the task's %d paid calls and %.2f USD use up its budget",
+		why := fmt.Sprintf("under the changed configuration, the task has used up its budget: %d paid calls, %.2f USD",
 			t.Tally.PaidCalls, t.Tally.CostUSD)
 		f := recovery.Finding{Reason: recovery.QuotaExhausted, Cause: why, Rule: "director.budget", Confidence: 1}
 		m.block(t, f, "RETRY_WAIT", policy.Refuse(f.Reason, budget, "director."+budget, why))

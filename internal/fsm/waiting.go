@@ -14,7 +14,7 @@ type Waiting struct {
 	Until time.Time
 	Do    string // the action that a person must take, or empty
 	Heard string // sentence about the last comment without a command, or empty
-	// Work means that the fleet's other work must advance first.
+	// Work means that the fleet's other work must make progress first.
 	Work bool
 }
 
@@ -62,7 +62,7 @@ func (m *agenda) WaitsFor(t *Task) Waiting {
 		}
 		if t.plans(DoStart) && t.Outbox[0].NotBefore.After(m.now) {
 			return Waiting{
-				For:   "the retry of a failed start",
+				For:   "another try after a failed start",
 				Until: t.Outbox[0].NotBefore,
 			}
 		}
@@ -73,15 +73,15 @@ func (m *agenda) WaitsFor(t *Task) Waiting {
 		}
 		return w
 	case Parked:
-		return Waiting{For: "the time that a person set", Until: t.Until}
+		return Waiting{For: "the time set by a person", Until: t.Until}
 	case InReview:
 		return Waiting{For: fmt.Sprintf("the review of pull request #%d", t.Work.PullRequest)}
 	case Claiming:
-		return m.waitsForStep(t, "GitHub, where the claim is being made")
+		return m.waitsForStep(t, "GitHub, where the issue is being claimed")
 	case Delivering:
 		return m.waitsForStep(t, "GitHub, where the work is being delivered")
 	case Done, Released, Forgotten:
-		return m.waitsForStep(t, "GitHub, where its labels are set")
+		return m.waitsForStep(t, "GitHub, where the issue's labels are being set")
 	}
 	return Waiting{For: fmt.Sprintf("attempt %d, which is in progress", t.Attempt)}
 }
@@ -96,8 +96,8 @@ func (r *Remark) words(starts string) string {
 	if r == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s commented at %s UTC, without a command. "+
-		"The next attempt gets that comment, and %s starts it.", r.By, r.At.UTC().Format("15:04"), starts)
+	return fmt.Sprintf("%s commented at %s UTC, without a command. The comment will be passed to the next attempt, "+
+		"which %s starts.", r.By, r.At.UTC().Format("15:04"), starts)
 }
 
 // waitsForGitHub describes a wait for GitHub, including a pause requested by GitHub.
@@ -116,7 +116,7 @@ func (m *agenda) waitsForGitHub(what string) Waiting {
 func (m *agenda) waitsForStep(t *Task, what string) Waiting {
 	w := m.waitsForGitHub(what)
 	if len(t.Outbox) > 0 && w.Do == "" && t.Outbox[0].NotBefore.After(later(m.now, w.Until)) {
-		w = Waiting{For: what + "; a pause precedes the next try", Until: t.Outbox[0].NotBefore}
+		w = Waiting{For: what + "; Retake pauses before the next try", Until: t.Outbox[0].NotBefore}
 	}
 	return w
 }
@@ -127,18 +127,18 @@ func (m *memory) githubRefuses() bool {
 	return c.Until.After(m.now) && strings.HasPrefix(c.Why, recovery.RefusesAll)
 }
 
-// RefusesAccount explains a wait. It continues a sentence with the subject GitHub.
+// RefusesAccount explains a wait. It completes a sentence with the subject GitHub.
 const RefusesAccount = "refuses every request of this account"
 
 // RenewAccount is the action that makes GitHub accept the account again.
-const RenewAccount = "Make the token or the App's installation valid again. The director then continues. " +
-	"Read GitHub's message with: director health"
+const RenewAccount = "Make the token or the App's installation valid again. The director then continues. To read " +
+	"GitHub's message, run: director health"
 
 // SupplyPrograms is the action that ends an incident about a missing program.
-const SupplyPrograms = "Install it there, or correct the stage's command in the configuration. The director searches " +
-	"again every minute and after a reload, and then continues without a command."
+const SupplyPrograms = "Install it there, or correct the stage's command in the configuration. The director checks " +
+	"again every minute and after a reload, and then continues automatically."
 
-// keyList names the first issues of a list.
+// keyList formats the first issues of a list.
 func keyList(keys []IssueKey) string {
 	const named = 10
 	var names []string
@@ -165,23 +165,25 @@ func (m *agenda) waitsForTurn(t *Task) Waiting {
 		return Waiting{For: "GitHub, which " + RefusesAccount, Do: RenewAccount}
 	case m.githubOpensAt().After(m.now):
 		c := m.opens(closesGitHub)
-		return Waiting{For: "GitHub, which is closed: " + c.Why, Until: c.Until}
+		return Waiting{For: "GitHub, where requests are paused: " + c.Why, Until: c.Until}
 	case m.MissingPrograms() != "":
 		return Waiting{For: "a program that the stages run: " + m.MissingPrograms(), Do: SupplyPrograms}
 	case m.hostOpensAt().After(m.now):
 		return Waiting{
 			For: "the director's machine, or the cluster: " + m.closed(recovery.Host).Why,
-			Do: "Repair it. The director checks again, and then continues without a command. director doctor has " +
-				"details.",
+			Do: "Repair it. The director checks again, and then continues automatically. For details, run: director " +
+				"doctor",
 		}
 	case t.State == Queued && m.closed(GitHubClaims).Until.After(m.now):
 		return Waiting{
-			For:   "GitHub's hourly limit on new comments and pull requests. Claimed issues need the rest of it",
+			For: "GitHub's hourly limit on new comments and pull requests to reset; the rest is reserved for claimed " +
+				"issues",
 			Until: m.closed(GitHubClaims).Until,
 		}
 	case t.State == Queued && !m.mayClaim():
 		return Waiting{
-			For:  fmt.Sprintf("finished work: %d tasks are delivered before another issue is claimed", m.finished),
+			For: fmt.Sprintf("the delivery of finished work: %d tasks must be delivered before another issue is "+
+				"claimed", m.finished),
 			Work: true,
 		}
 	case m.modelOpensAt().After(m.now) && t.Next.usesModel():
@@ -197,7 +199,7 @@ func (m *agenda) waitsForTurn(t *Task) Waiting {
 	}
 	if n := m.slots.claiming(); 2*n > m.cfg.MaxWorkers {
 		return Waiting{
-			For:  fmt.Sprintf("a free slot (director.max_workers); claims in progress at GitHub hold %d", n),
+			For:  fmt.Sprintf("a free slot (director.max_workers); %d are occupied by claims in progress on GitHub", n),
 			Work: true,
 		}
 	}
@@ -262,9 +264,9 @@ var phaseWaits = map[Phase]Waiting{
 // waitsForModel names the closed model and the workers that reported its limit.
 func (m *agenda) waitsForModel() Waiting {
 	c := m.opens(m.usesModel)
-	w := Waiting{For: "the model, which is closed for now", Until: c.Until}
+	w := Waiting{For: "the model, which is unavailable for now", Until: c.Until}
 	if origin := c.Origin(); origin != "" {
-		w.For = fmt.Sprintf("%s, which is closed, as reported by %s", c.Resource, origin)
+		w.For = fmt.Sprintf("%s, which is unavailable, as reported by %s", c.Resource, origin)
 	}
 	return w
 }

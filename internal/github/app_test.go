@@ -114,7 +114,7 @@ func TestAppIsRefused(t *testing.T) {
 			fault: githubtest.Fault{Status: http.StatusBadGateway}, want: api.KindTransient,
 			text: "502",
 		},
-		"GitHub says nothing": {fault: githubtest.Fault{CutBefore: true}, want: api.KindTransient, text: "no answer"},
+		"GitHub says nothing": {fault: githubtest.Fault{CutBefore: true}, want: api.KindTransient, text: "no response"},
 		"a limit for the App": {fault: githubtest.Fault{
 			Status: http.StatusForbidden,
 			Body:   `{"message":"You have exceeded a secondary rate limit"}`,

@@ -19,8 +19,8 @@ type Options struct {
 	Labels tracker.Labels
 	// TrustedAuthors lists the author associations with trusted markers, in addition to our account.
 	TrustedAuthors []string
-	Secrets        []string     // values to mask, in addition to texts that the redactor recognizes
-	Known          []leak.Value // values never posted in any encoding
+	Secrets        []string     // secrets to mask, in addition to texts that the redactor recognizes
+	Known          []leak.Value // values that must not be posted in any encoding
 	HostPaths      []pages.HostPath
 }
 

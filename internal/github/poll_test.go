@@ -241,8 +241,8 @@ func TestErrorKinds(t *testing.T) {
 	}{
 		"500":            {githubtest.ServerError(500), api.KindTransient, "Server Error"},
 		"502 of a proxy": {githubtest.Fault{Status: 502, Body: "<html>bad gateway</html>"}, api.KindTransient, "502"},
-		"cut before":     {githubtest.Fault{CutBefore: true}, api.KindTransient, "no answer"},
-		"cut after":      {githubtest.Fault{CutAfter: true}, api.KindTransient, "no answer"},
+		"cut before":     {githubtest.Fault{CutBefore: true}, api.KindTransient, "no response"},
+		"cut after":      {githubtest.Fault{CutAfter: true}, api.KindTransient, "no response"},
 		"401": {
 			githubtest.Fault{Status: 401, Body: `{"message":"Bad credentials"}`},
 			api.KindUnauthorized,
@@ -261,7 +261,7 @@ func TestErrorKinds(t *testing.T) {
 			"Validation Failed; body missing",
 		},
 		"408":             {githubtest.Fault{Status: 408}, api.KindTransient, "408"},
-		"200, no JSON":    {githubtest.Fault{Status: 200, Body: "<html>"}, api.KindTransient, "unusable answer"},
+		"200, no JSON":    {githubtest.Fault{Status: 200, Body: "<html>"}, api.KindTransient, "unusable response"},
 		"200, other JSON": {githubtest.Fault{Status: 200, Body: "{}"}, api.KindTransient, "not an issue"},
 	} {
 		t.Run(name, func(t *testing.T) {

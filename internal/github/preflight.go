@@ -89,7 +89,7 @@ func (c *Client) About(ctx context.Context, repo string) (About, error) {
 	}, nil
 }
 
-// MissingLabels returns our labels that a repository lacks. It does not create them.
+// MissingLabels returns our labels that are missing from a repository. It does not create them.
 func (c *Client) MissingLabels(ctx context.Context, repo string) ([]string, error) {
 	p, err := api.ParseRepo(repo)
 	if err != nil {
@@ -99,8 +99,8 @@ func (c *Client) MissingLabels(ctx context.Context, repo string) ([]string, erro
 	return tracker.Names(missing), err
 }
 
-// MayRead sends the types of read requests that a director needs, for a repository and a branch. It returns the names
-// of the permissions that the credential lacks, such as "pull_requests".
+// MayRead tries each kind of read request that a director needs, on a repository and a branch. It returns the names of
+// the permissions missing from the credential, such as "pull_requests".
 func (c *Client) MayRead(ctx context.Context, repo, branch string) (lacks []string, err error) {
 	p, err := api.ParseRepo(repo)
 	if err != nil {
@@ -138,15 +138,15 @@ func (c *Client) MayRead(ctx context.Context, repo, branch string) (lacks []stri
 			lacks = append(lacks, r.permission)
 		case err != nil && api.KindOf(err) != api.KindNotFound && api.StatusOf(err) != http.StatusConflict &&
 			api.StatusOf(err) != http.StatusUnprocessableEntity:
-			// Status 404, 409 and 422 are not errors here. They mean an empty repository or a missing branch, so GitHub
-			// has granted the permission.
+			// Statuses 404, 409 and 422 are not errors here: the repository is empty or the branch is missing, but
+			// GitHub has granted the permission.
 			return lacks, err
 		}
 	}
 	return lacks, nil
 }
 
-// Account returns the login of our credential, and whether the account is a bot. A personal token belongs to a person.
+// Account returns the login that our credential acts as, and whether it belongs to a bot.
 func (c *Client) Account(ctx context.Context) (login string, bot bool, err error) {
 	if c.API.IsApp() {
 		login, err = c.API.Self(ctx, gate.Reads)

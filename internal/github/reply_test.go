@@ -108,7 +108,8 @@ func TestWhatWaitsLinksItsQuestion(t *testing.T) {
 		w.claimed(c)
 		view := pages.ProgressView{State: "Blocked", Attempt: 1, Attempts: sample.Attempts[:1]}
 		w.must(c.Claims.Progress(ctx, w.key, testNonce, view))
-		if body := w.marked(tracker.MarkClaim)[0].Body; !strings.Contains(body, "waits for an answer to its question") {
+		body := w.marked(tracker.MarkClaim)[0].Body
+		if !strings.Contains(body, "is waiting for an answer to its question") {
 			w.Errorf("without a question: %q", body)
 		}
 		for i, title := range []string{"your check `./check.sh` failed", "see [this](https://evil.test), @octocat"} {
@@ -122,7 +123,7 @@ func TestWhatWaitsLinksItsQuestion(t *testing.T) {
 				Task: view,
 			}))
 			shown := []string{"your check `./check.sh` failed", "see this (`https://evil.test`), @\u200boctocat"}[i]
-			want := fmt.Sprintf("**Retake** waits for an answer: "+
+			want := fmt.Sprintf("**Retake** is waiting for an answer: "+
 				"[%s](https://github.test/acme/widgets/issues/1#issuecomment-%d).",
 				shown, w.marked(tracker.MarkBlocked)[i].ID)
 			if body := w.marked(tracker.MarkClaim)[0].Body; !strings.Contains(body, want) {

@@ -78,7 +78,7 @@ func plainQuestion() ask.Escalation {
 
 var stale = ask.Escalation{
 	Key: "acme/widgets#1", Nonce: testNonce, AttemptID: testNonce + "-1", Reason: "worker_lost",
-	Title: "the worker keeps disappearing", Cause: "nothing happened in this claim for 6h0m0s",
+	Title: "the worker keeps disappearing", Cause: "no progress on this claim for 6h0m0s",
 	WhyStopped: "This claim went stale a second time.", Ask: "Look at the host.", Reply: "/agent resume",
 	Unsafe: "a secret in conf/prod.env:2", Reclaim: "nothing happened in it for 6h0m0s",
 }

@@ -1,6 +1,6 @@
 // Package gitwords interprets the error messages of git and git servers, because git reports failures only as text.
-// Package workspace uses the table to read the output of its git commands, and package classify uses it to read the
-// output of agents and checks.
+// Package workspace uses the table to interpret the output of its git commands, and package classify uses it to
+// interpret the output of agents and checks.
 //
 // # Invariants
 //

@@ -2,23 +2,23 @@ package gitwords
 
 import "strings"
 
-// Meaning names the cause of a failure, according to git's message.
+// Meaning is the cause of a failure, as stated by git's message.
 type Meaning string
 
 // Meanings of messages. Rows assigns a reason to each of them except Unknown.
 const (
-	BadName      Meaning = "bad_name"      // the server refuses an object, such as a directory GIT~1
+	BadName      Meaning = "bad_name"      // the server refuses an object, such as a directory named GIT~1
 	Damaged      Meaning = "damaged"       // a local repository is damaged
-	OtherFormat  Meaning = "other_format"  // the objects use a different format
-	NoCommit     Meaning = "no_commit"     // the server lacks a commit, or refuses to serve it
+	OtherFormat  Meaning = "other_format"  // client and server use different object formats
+	NoCommit     Meaning = "no_commit"     // the server does not have a commit, or refuses to serve it
 	Limited      Meaning = "limited"       // the server asks for a pause
 	ServerFails  Meaning = "server_fails"  // the server answers with an error status
 	NoScope      Meaning = "no_scope"      // the token lacks a permission for this change
 	Refused      Meaning = "refused"       // a server rule refuses the push
 	Credentials  Meaning = "credentials"   // the credentials are wrong or missing
 	Moved        Meaning = "moved"         // the repository has moved
-	NoBranch     Meaning = "no_branch"     // the server lacks the branch
-	NoRepository Meaning = "no_repository" // the server lacks the repository
+	NoBranch     Meaning = "no_branch"     // the branch does not exist on the server
+	NoRepository Meaning = "no_repository" // the repository does not exist on the server
 	Certificate  Meaning = "certificate"   // the server's certificate is not valid
 	Conflict     Meaning = "conflict"      // the push conflicts with other commits or branches on the server
 	NoHost       Meaning = "no_host"       // the server's name does not resolve
@@ -32,11 +32,11 @@ type Row struct {
 	Meaning Meaning
 	// Reason is the recovery.Reason of a failure with this meaning.
 	Reason string
-	// Local means that the row ignores the lines that the server sent.
+	// Local makes the row ignore lines sent by the server.
 	Local bool
-	// DirectorOnly means that the reason holds only for the director's git commands, which name configured branches and
-	// a host that the director has reached before. An agent's command can have any argument, and the agent's network
-	// may lack the host.
+	// DirectorOnly restricts the reason to the director's git commands, which use configured branches and a host that
+	// the director has reached before. An agent's command can have any argument, and the host might not be reachable
+	// from the agent's network.
 	DirectorOnly bool
 	// A message has this meaning if it contains one of the texts, which are in lower case. The texts in Plain are
 	// specific enough for the output of any program. The texts in Texts apply only to git's output.
@@ -81,7 +81,7 @@ var Rows = []Row{
 		Plain:    []string{"mismatched algorithms", "unknown object format"},
 		Examples: []string{"fatal: mismatched algorithms: client sha1; server sha256"},
 	},
-	// If git fetches a branch, this message means that the branch moved between two answers of the server.
+	// If git fetches a branch, this message means that the branch moved between two responses from the server.
 	{
 		Meaning: NoCommit, Reason: "network_transient",
 		Plain:    []string{"upload-pack: not our ref"},
@@ -239,7 +239,7 @@ func ReasonOf(m Meaning) string {
 	return string(Unknown)
 }
 
-// Read returns the meaning of the output of a git command that failed.
+// Read returns the meaning of a failed git command's output.
 func Read(said string) Meaning {
 	said = strings.ToLower(said)
 	local := Local(said)
@@ -259,7 +259,7 @@ func Read(said string) Meaning {
 	return Unknown
 }
 
-// Local returns git's output without the lines that the server sent.
+// Local returns git's output without the lines sent by the server.
 func Local(said string) string {
 	var local []string
 	for line := range strings.Lines(said) {

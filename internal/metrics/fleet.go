@@ -22,7 +22,7 @@ type task struct {
 	nonce  string
 	state  fsm.State
 	since  time.Time // when the task entered state
-	until  time.Time // end of the pause in Backoff
+	until  time.Time // end of the delay in Backoff
 	after  bool      // set while the task waits for other issues
 	worker string    // worker of the current or last attempt
 	begun  time.Time // start of the current attempt; zero if an earlier process started it

@@ -10,7 +10,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// Outcomes, as values of labels.
+// Label values: kinds of attempts, and results of commands and effects.
 const (
 	startFirst      = "first"
 	startRetry      = "retry"

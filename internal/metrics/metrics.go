@@ -46,7 +46,7 @@ type Metrics struct {
 
 type readings struct{ of func() Readings }
 
-// New returns the metrics. It registers them and the collectors for the process and Go.
+// New creates the metrics, and registers them together with the process and Go collectors.
 func New(to prometheus.Registerer, version string) *Metrics {
 	r := registrar{to}
 	m := &Metrics{
@@ -86,8 +86,8 @@ func New(to prometheus.Registerer, version string) *Metrics {
 	return m
 }
 
-// begunAtZero creates the series in which alerts watch for an increase. Prometheus does not count a new series with the
-// value 1 as an increase.
+// begunAtZero creates the series whose increases trigger alerts. Prometheus does not count a new series with the value
+// 1 as an increase.
 func (m *Metrics) begunAtZero() {
 	for _, o := range []string{projection.OK, projection.Failed, projection.Withdrawn} {
 		m.attempts.WithLabelValues(o)
@@ -141,7 +141,7 @@ func (m *Metrics) Handler(g prometheus.Gatherer) http.Handler {
 	gathered := promhttp.HandlerFor(g, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m.mu.Lock()
-		m.catchUp() // must precede the reading of any counter
+		m.catchUp() // must run before any counter is read
 		m.mu.Unlock()
 		gathered.ServeHTTP(w, r)
 	})

@@ -22,13 +22,13 @@ type Readings struct {
 	AuditWriteErrors         uint64
 }
 
-// ReadWith sets the source of readings. Every scrape calls it, possibly concurrently.
+// ReadWith sets the source of readings. Each scrape calls read, and several scrapes can run at once.
 func (m *Metrics) ReadWith(read func() Readings) { m.read.Store(&readings{read}) }
 
-// scraped collects the metrics with values computed at a scrape.
+// scraped collects the metrics that are computed during a scrape.
 type scraped struct{ *Metrics }
 
-// scrapedNames lists the metrics that a scrape computes.
+// scrapedNames lists the metrics computed during a scrape.
 var scrapedNames = []string{
 	"retake_leader", "retake_phase", "retake_slots", "retake_slots_used", "retake_workers",
 	"retake_heartbeat_age_seconds", "retake_tasks",

@@ -40,13 +40,14 @@ var Table = []Row{
 	// The director itself.
 	{
 		Name: "retake_build_info", Kind: Gauge, Labels: []string{"version", "goversion"}, Always: true,
-		Help:  "The versions of the director and Go, as labels on a constant 1",
-		Means: "The output of `director version`.",
+		Help:  "Constant 1, labelled with the director and Go versions",
+		Means: "The versions shown by `director version`.",
 	},
 	{
-		Name: "retake_leader", Kind: Gauge, Always: true, Help: "1 while this director leads and decides, otherwise 0",
-		Means: "1 from when the director has read the journal until its session ends. At most one " +
-			"director of a fleet has 1.",
+		Name: "retake_leader", Kind: Gauge, Always: true, Help: "1 while this director leads and makes decisions, " +
+			"otherwise 0",
+		Means: "1 from the time the director has read the journal until its session ends. At most one director in a " +
+			"fleet reports 1.",
 	},
 	{
 		Name: "retake_phase", Kind: Gauge, Labels: []string{"phase"}, Help: "1 for the current phase of the " +
@@ -54,14 +55,15 @@ var Table = []Row{
 		Means: "`director status` shows the same phase.",
 	},
 	{
-		Name: "retake_bus_connected", Kind: Gauge, Always: true, Help: "1 while the agent bus answers",
-		Means: "Without the bus the director cannot decide.",
+		Name: "retake_bus_connected", Kind: Gauge, Always: true, Help: "1 while the agent bus responds",
+		Means: "Without the bus, the director cannot make decisions.",
 	},
 	{
-		Name: "retake_late_seconds", Kind: Gauge, Always: true, Help: "Seconds by which the director lags",
-		Means: "The largest of the age of the append in progress, the delay of the director's own timer, the age of " +
+		Name: "retake_late_seconds", Kind: Gauge, Always: true, Help: "Lag of the director, in seconds",
+		Means: "The maximum of the age of the append in progress, the delay of the director's own timer, the age of " +
 			"the oldest waiting heartbeat, and the time throttled by a CPU quota, each within the last heartbeat " +
-			"TTL. The director waits that much longer for silent workers. 0 below a quarter of a second.",
+			"TTL. The director waits that much longer for silent workers. Values below a quarter of a second are " +
+			"reported as 0.",
 	},
 	{
 		Name: "retake_disk_usable", Kind: Gauge, Always: true, Help: "1 while the data directory can be written to",
@@ -77,14 +79,14 @@ var Table = []Row{
 			"director is re-reading for the next attempt.",
 	},
 	{
-		Name: "retake_workers", Kind: Gauge, Help: "Attempts that may have a worker now",
+		Name: "retake_workers", Kind: Gauge, Help: "Attempts that might have a worker now",
 		Means: "Tasks in Starting, Running, Suspect or Stopping.",
 	},
 	{
 		Name: "retake_heartbeat_age_seconds", Kind: Gauge, Help: "Longest time since a worker's last sign of life",
-		Means: "The maximum over all workers in Running or Suspect. A sign of life is a " +
-			"heartbeat, progress, or the hello. For a worker that has been silent since this process started, the " +
-			"time counts from that start. 0 without workers.",
+		Means: "The maximum over all workers in Running or Suspect. A sign of life is a heartbeat, progress, or the " +
+			"hello. For a worker that has been silent since this process started, the age counts from that time. 0 " +
+			"if there are no workers.",
 	},
 
 	// Tasks.
@@ -95,25 +97,25 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_queue_tasks", Kind: Gauge, Help: "Tasks that could start an attempt but are still waiting",
-		Means: "The length of the queue: tasks in Queued without a blocking issue, or in Backoff with an expired " +
-			"delay and without pending effects on GitHub. A paused director, a cooldown, an incident or a " +
-			"label's cap keeps them waiting, just like busy slots.",
+		Means: "The length of the queue: tasks in Queued that no issue blocks, and tasks in Backoff with an expired " +
+			"delay and no pending effects on GitHub. They wait for a free slot, or because of a paused director, a " +
+			"cooldown, an incident or a label's cap.",
 	},
 	{
 		Name: "retake_queue_oldest_age_seconds", Kind: Gauge, Help: "Waiting time of the oldest task in the queue",
-		Means: "Covers the tasks in `retake_queue_tasks`, from the time at which they could start. 0 if the " +
-			"queue is empty.",
+		Means: "Covers the tasks in `retake_queue_tasks`, measured from when they could start. 0 if the queue is " +
+			"empty.",
 	},
 	{
 		Name: "retake_time_to_running_seconds", Kind: Histogram, Buckets: queueBuckets,
 		Help: "Time in the queue until the first worker runs",
-		Means: "Observed once per claim, from entering the queue, or the closing of the last blocking issue, until " +
-			"the first worker's hello. Not observed for a task that had left the queue before this process began.",
+		Means: "Observed once per claim, from the time it entered the queue, or its last blocking issue was closed, " +
+			"until the first worker's hello. Not observed if the task left the queue before this process started.",
 	},
 	{
 		Name: "retake_transitions_total", Kind: Counter, Labels: []string{"from", "to", "trigger"},
-		Help:  "State changes of tasks",
-		Means: "Each transition in the [table](orchestration-fsm.md#transitions) that a task made.",
+		Help:  "Task state changes",
+		Means: "Each transition of a task, as listed in the [table](orchestration-fsm.md#transitions).",
 	},
 	{
 		Name: "retake_tasks_finished_total", Kind: Counter, Labels: []string{"end"},
@@ -142,7 +144,7 @@ var Table = []Row{
 		Name: "retake_attempt_seconds", Kind: Histogram, Labels: []string{"outcome"}, Buckets: attemptBuckets,
 		Help: "Time from the start of an attempt until its container was confirmed gone",
 		Means: "Observed when `retake_attempts_total` counts the attempt. For an attempt that an earlier process " +
-			"began, the time counts from the start of its container.",
+			"began, the time is measured from the start of its container.",
 	},
 	{
 		Name: "retake_decisions_total", Kind: Counter, Labels: []string{"reason", "action"},
@@ -152,26 +154,26 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_disagreements_total", Kind: Counter, Labels: []string{"reason"},
-		Help: "Reports whose explicit flags contradict the evidence",
+		Help: "Reports whose explicit flags contradict the policy's choice",
 		Means: "Counted with the verdict if `should_retry` or `escalate_to_human` contradicts the policy's choice " +
 			"([flags of a report](error-handling.md#flags-of-a-report)).",
 	},
 	{
 		Name: "retake_retries_total", Kind: Counter, Labels: []string{"reason", "action", "outcome"},
 		Help: "Retries granted by verdicts, by outcome",
-		Means: "`reason` and `action` belong to the granting verdict. `paid_off`: the next attempt of the same claim " +
-			"passed its stages. `failed_alike`, `failed_otherwise`: it ended with a verdict for the same reason, or " +
-			"for a different one. `withdrawn`: the claim ended first. `superseded`: a person or another verdict " +
-			"decided otherwise before the attempt started. A retry counts once, when its outcome is known. Waits " +
-			"for a limit also count as retries.",
+		Means: "`reason` and `action` come from the verdict that granted the retry. `paid_off`: the next attempt of " +
+			"the same claim passed its stages. `failed_alike`, `failed_otherwise`: that attempt ended with a verdict " +
+			"for the same reason, or for a different one. `withdrawn`: the claim ended first. `superseded`: a person " +
+			"or another verdict decided otherwise before the attempt started. A retry is counted once its outcome is " +
+			"known. Waiting for a limit to reset also counts as a retry.",
 	},
 	{
-		Name: "retake_tokens_total", Kind: Counter, Help: "Tokens used by ended attempts, as agents report them",
-		Means: "The usage of an attempt is counted at its end.",
+		Name: "retake_tokens_total", Kind: Counter, Help: "Tokens used by ended attempts, as reported by agents",
+		Means: "An attempt's usage is counted when it ends.",
 	},
 	{
 		Name: "retake_cost_dollars_total", Kind: Counter,
-		Help:  "Cost of ended attempts in US dollars, as agents report it",
+		Help:  "Cost of ended attempts in US dollars, as reported by agents",
 		Means: "Counted like `retake_tokens_total`. 0 for agents that do not report it.",
 	},
 	{
@@ -179,7 +181,7 @@ var Table = []Row{
 		Means: "Counted like `retake_tokens_total`, including failed calls.",
 	},
 	{
-		Name: "retake_cache_hits_total", Kind: Counter, Help: "Calls in ended attempts that a cache answered",
+		Name: "retake_cache_hits_total", Kind: Counter, Help: "Calls by ended attempts that were served from a cache",
 		Means: "Counted like `retake_tokens_total`.",
 	},
 	{
@@ -190,33 +192,33 @@ var Table = []Row{
 	// People.
 	{
 		Name: "retake_escalations_total", Kind: Counter, Labels: []string{"reason"},
-		Help: "Questions to people, by the reason of the verdict", Means: "Each move to Blocked.",
+		Help: "Questions to people, by verdict reason", Means: "Each transition to Blocked.",
 	},
 	{
 		Name: "retake_questions_oldest_age_seconds", Kind: Gauge, Help: "Age of the oldest open question",
-		Means: "Counts from the time at which GitHub showed the question. 0 without an open question.",
+		Means: "Measured from when GitHub showed the question. 0 if no question is open.",
 	},
 	{
 		Name: "retake_time_to_human_seconds", Kind: Histogram, Labels: []string{"answer"}, Buckets: humanBuckets,
 		Help: "Time from a question to its answer", Means: "From GitHub's confirmation of the question to the " +
-			"decision that the answer caused. `answered`: another attempt. `snoozed`: a later attempt. `withdrawn`: " +
-			"the issue was closed, unlabelled, stopped or taken. `merged`, `closed_unmerged`: the outcome of its " +
-			"pull request. The end of an incident does not count as an answer.",
+			"decision caused by the answer. `answered`: another attempt. `snoozed`: a later attempt. `withdrawn`: " +
+			"the issue was closed or lost its label, or a person stopped or took it. `merged`, `closed_unmerged`: " +
+			"the outcome of its pull request. The end of an incident does not count as an answer.",
 	},
 	{
 		Name: "retake_reblocks_total", Kind: Counter, Labels: []string{"reason"},
-		Help: "Questions in a claim in which an earlier question was answered",
-		Means: "`reason` belongs to the new question. Divided by the number of answers " +
-			"(`retake_time_to_human_seconds_count{answer=\"answered\"}`), it is the re-block rate. In a claim that " +
-			"an earlier process began, the end of an incident and a repeated delivery also count as answers.",
+		Help: "Questions asked after an earlier question of the same claim was answered",
+		Means: "`reason` refers to the new question. This metric divided by the number of answers " +
+			"(`retake_time_to_human_seconds_count{answer=\"answered\"}`) is the re-block rate. For a claim started " +
+			"by an earlier process, the end of an incident and a repeated delivery also count as answers.",
 	},
 	{
 		Name: "retake_escalations_without_human_total", Kind: Counter, Labels: []string{"how"},
 		Help: "Questions that turned out not to need a human",
-		Means: "`incident_over`: an incident ended, and the " +
-			"task continued without an answer. `bare_answer`: a person answered without text for the agent (a bare " +
-			"`/agent retry` or `resume`, or the label removed; not `fresh`, `fix`, `budget`), and the next attempt " +
-			"passed its stages. An automatic attempt would have been sufficient.",
+		Means: "`incident_over`: an incident ended, and the task continued without an answer. `bare_answer`: a " +
+			"person answered without text for the agent (with a bare `/agent retry` or `resume`, or by removing the " +
+			"label, but not with `fresh`, `fix` or `budget`), and the next attempt passed its stages. An automatic " +
+			"attempt would have been enough.",
 	},
 
 	// Outbox and journal.
@@ -226,7 +228,7 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_outbox_oldest_age_seconds", Kind: Gauge, Help: "Age of the oldest planned effect",
-		Means: "0 without planned effects. A restart does not reset the age, because the journal contains the " +
+		Means: "0 if no effects are planned. A restart does not reset the age, because the journal contains the " +
 			"effect and its time.",
 	},
 	{
@@ -246,7 +248,7 @@ var Table = []Row{
 			"retries. The director waits for it.",
 	},
 	{
-		Name: "retake_journal_append_errors_total", Kind: Counter, Help: "Appends that the journal refused",
+		Name: "retake_journal_append_errors_total", Kind: Counter, Help: "Failed appends to the journal",
 		Means: "After such an append, the session ends, and the director reads the journal again.",
 	},
 	{
@@ -255,7 +257,7 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_journal_records_total", Kind: Counter, Help: "Records that became durable",
-		Means: "Counted since this process became leader, without the records that it read from the journal.",
+		Means: "Counted since this process became leader, excluding the records that it read from the journal.",
 	},
 
 	// Closed resources.
@@ -291,12 +293,12 @@ var Table = []Row{
 		Name: "retake_github_requests_total", Kind: Counter, Labels: []string{"method", "result"}, Always: true,
 		Help: "Requests to GitHub's API", Means: "`2xx`, `3xx`, `4xx` and `5xx`: GitHub's status; `not_modified`: " +
 			"304, which does not count against the rate limit; `primary_limit` and `secondary_limit`: refused by a " +
-			"rate limit; `no_answer`. Git is not counted.",
+			"rate limit; `no_answer`: no response arrived. Git operations are not counted.",
 	},
 	{
 		Name: "retake_github_request_seconds", Kind: Histogram, Labels: []string{"method"}, Buckets: requestBuckets,
 		Always: true, Help: "GitHub's response time",
-		Means: "From sending the request to the end of the response, without the wait at the gate.",
+		Means: "From sending the request to the end of the response, excluding the wait at the gate.",
 	},
 	{
 		Name: "retake_github_throttled_total", Kind: Counter, Labels: []string{"limit"}, Always: true,
@@ -306,12 +308,12 @@ var Table = []Row{
 	{
 		Name: "retake_github_budget_remaining", Kind: Gauge, Labels: []string{"resource"}, Always: true,
 		Help: "Remaining requests according to GitHub",
-		Means: "`x-ratelimit-remaining` from the last response that counts in that budget. The value " +
-			"is stale after the reset. Absent before the first such response.",
+		Means: "`x-ratelimit-remaining` from the last response that counted against that budget. The value is stale " +
+			"after the reset. Absent before the first such response.",
 	},
 	{
 		Name: "retake_github_budget_limit", Kind: Gauge, Labels: []string{"resource"}, Always: true,
-		Help: "Requests that GitHub grants until the reset", Means: "`x-ratelimit-limit` from the same response.",
+		Help: "Requests that GitHub allows between two resets", Means: "`x-ratelimit-limit` from the same response.",
 	},
 	{
 		Name: "retake_github_budget_reset_timestamp_seconds", Kind: Gauge, Labels: []string{"resource"}, Always: true,
@@ -319,7 +321,7 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_github_changes_left", Kind: Gauge, Always: true,
-		Help: "New comments, issues and pull requests that GitHub's limit still allows in this hour",
+		Help: "New comments, issues and pull requests that GitHub's limit still allows this hour",
 		Means: "GitHub's documented limit of 500 per hour, minus the content that this process created in the last " +
 			"hour. For an hour after a secondary limit, every change counts, not only new content.",
 	},
@@ -336,20 +338,20 @@ var Table = []Row{
 	// Losses.
 	{
 		Name: "retake_dead_letters_total", Kind: Counter, Labels: []string{"cause"}, Always: true,
-		Help: "Rejected messages on the bus", Means: "The causes are in [agent-bus.md](agent-bus.md). " +
-			"Counted since the bus was opened.",
+		Help: "Rejected messages on the bus", Means: "The causes are listed in [agent-bus.md](agent-bus.md). Counted " +
+			"since the bus was opened.",
 	},
 	{
 		Name: "retake_audit_dropped_total", Kind: Counter, Always: true, Help: "Dropped audit writes",
-		Means: "The disk was too slow. The journal is not affected.",
+		Means: "Dropped because the disk was too slow. The journal is not affected.",
 	},
 	{
 		Name: "retake_audit_write_errors_total", Kind: Counter, Always: true, Help: "Failed audit writes",
-		Means: "The log names the file.",
+		Means: "The log shows the file name.",
 	},
 }
 
-// rowOf returns a row of the table. An unknown name is a mistake in this package.
+// rowOf returns the row with the given name. It panics on an unknown name, which is a mistake in this package.
 func rowOf(name string) Row {
 	for _, r := range Table {
 		if r.Name == name {

@@ -60,7 +60,7 @@ func readHeader(path string) (h header, err error) {
 	return h, err
 }
 
-// seal combines the parts of an attempt's output in one compressed file, and removes the parts.
+// seal combines the parts of an attempt's output into one compressed file, and removes the parts.
 func seal(dir, id string, truncated bool) error {
 	parts := []string{filepath.Join(dir, id+olderSuffix), filepath.Join(dir, id+partSuffix)}
 	h, err := readHeader(parts[1])
@@ -120,7 +120,7 @@ func copyRows(to io.Writer, path string) error {
 	}
 }
 
-// firstNumber returns the number of the oldest stored line, or 0 without lines.
+// firstNumber returns the number of the oldest stored line, or 0 if there are no lines.
 func firstNumber(parts []string) int64 {
 	for _, part := range parts {
 		f, err := os.Open(part)

@@ -6,7 +6,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// Line is a redacted line of an attempt's output. A line that is longer than 8 KiB comes in parts.
+// Line is a redacted line of an attempt's output. A line longer than 8 KiB is split into parts.
 type Line struct {
 	At        wire.Time `json:"at"` // when the runtime received it, or else when the director read it
 	AttemptID string    `json:"attempt_id"`
@@ -35,15 +35,15 @@ type Filter struct {
 type Attempt struct {
 	Issue string    `json:"issue"` // owner/repo#n
 	ID    string    `json:"attempt_id"`
-	N     int       `json:"attempt"` // number from 1; a later claim may use a number again
+	N     int       `json:"attempt"` // counts from 1; a later claim can reuse a number
 	Began wire.Time `json:"began"`
-	Live  bool      `json:"live"` // the attempt may still print
+	Live  bool      `json:"live"` // the attempt might still print
 }
 
 // Errors for output that the store does not have.
 var (
-	ErrNoTask    = errors.New("output: the output of this issue is not stored")
-	ErrNoAttempt = errors.New("output: the output of this attempt is not stored")
+	ErrNoTask    = errors.New("output: no output is stored for this issue")
+	ErrNoAttempt = errors.New("output: no output is stored for this attempt")
 )
 
 // Stored is the finished output of an attempt.

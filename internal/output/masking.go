@@ -122,7 +122,7 @@ func (k sink) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// halfRune returns the number of bytes at the end that may start an incomplete character.
+// halfRune returns the number of trailing bytes that start an incomplete character.
 func halfRune(text []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
 		if rest := text[len(text)-n:]; utf8.RuneStart(rest[0]) {

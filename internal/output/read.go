@@ -36,7 +36,7 @@ func (s *Store) Lines(ctx context.Context, issue string, f Filter) iter.Seq2[Lin
 // errEnough stops a read when the consumer is done.
 var errEnough = errors.New("output: enough")
 
-// reader is the state of one call of Lines.
+// reader is the state of one call to Lines.
 type reader struct {
 	store  *Store
 	ctx    context.Context
@@ -141,7 +141,7 @@ func (r *reader) attempt(a Attempt) error {
 }
 
 // errClosed is returned to followers while the director shuts down.
-var errClosed = errors.New("output: the director is shutting down, but recording continues")
+var errClosed = errors.New("output: the director is shutting down; recording resumes after a restart")
 
 func (r *reader) wait(changed <-chan struct{}) error {
 	if r.filter.Idle != nil {
@@ -212,7 +212,7 @@ func (c *cursor) close() {
 func (c *cursor) readOn(rec *recording) (changed <-chan struct{}, err error) {
 	var files []io.ReadCloser
 	if rec != nil {
-		rec.mu.Lock() // read both parts at the same moment
+		rec.mu.Lock() // keep the parts from rotating while they are opened
 		rec.show()
 		changed = rec.changed
 		if c.file == nil || c.gen != rec.gen {
@@ -254,7 +254,7 @@ func (c *cursor) open(suffixes ...string) (files []io.ReadCloser, err error) {
 	return files, nil
 }
 
-// drain hands the lines between the cursor and the end of the file to the reader.
+// drain passes the lines between the cursor and the end of the file to the reader.
 func (c *cursor) drain() error {
 	lines := bufio.NewReaderSize(c.file, 64<<10)
 	for {

@@ -27,8 +27,8 @@ const (
 	againAfter = time.Second
 	// longLine is the length at which lines are split.
 	longLine = 8 << 10
-	// backlogBytes is the maximum size of the queue of pieces above the rate limit. A full queue drops its oldest
-	// pieces, because the end of a log explains a failure.
+	// backlogBytes is the maximum size of the queue of rate-limited pieces. A full queue drops its oldest pieces,
+	// because the end of a log explains a failure.
 	backlogBytes = 64 << 10
 )
 
@@ -47,7 +47,7 @@ type recording struct {
 	started bool // the files contain output from the current read of the source
 	streams [2]stream
 	limit   *rate.Limiter
-	waiting []piece // pieces above the rate limit
+	waiting []piece // pieces delayed by the rate limit
 	bytes   int     // size of waiting
 	dropped int64   // bytes dropped since the last written line
 	lost    bool    // some output is missing
@@ -58,7 +58,7 @@ type recording struct {
 	n       int64 // number of the last line
 	dirty   bool
 	changed chan struct{} // closed and replaced when there is more to read
-	gen     int           // incremented when readers must open the files again; starts at 1
+	gen     int           // incremented when readers must reopen the files; starts at 1
 }
 
 // stream is stdout or stderr of an attempt.
@@ -162,7 +162,7 @@ func (r *recording) follow(ctx context.Context) (ended bool) {
 			return false
 		case !warned:
 			warned = true
-			r.store.log.Warn("output of an attempt not read; retrying", zap.String("issue", r.Issue),
+			r.store.log.Warn("could not read attempt output; retrying", zap.String("issue", r.Issue),
 				zap.String("worker", r.ID), zap.Error(err))
 		}
 		select {
@@ -176,7 +176,7 @@ func (r *recording) follow(ctx context.Context) (ended bool) {
 	}
 }
 
-// giveUp ends the recording although its source has not ended. It does not wait, because the disk may hang.
+// giveUp ends the recording before its source has ended. It does not wait, because the disk might hang.
 func (r *recording) giveUp() {
 	r.gaveUp.Store(true)
 	r.cancel()
@@ -273,11 +273,11 @@ func (r *recording) closeFile() {
 // fail records and logs that lines are lost. The attempt continues.
 func (r *recording) fail(err error) {
 	r.lost = true
-	r.store.log.Warn("output not written; the attempt continues", zap.String("issue", r.Issue),
+	r.store.log.Warn("could not write output; the attempt continues", zap.String("issue", r.Issue),
 		zap.String("worker", r.ID), zap.Error(err))
 }
 
-// add writes a document as a line.
+// add writes v as a line of JSON.
 func (r *recording) add(v any) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

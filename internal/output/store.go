@@ -20,7 +20,7 @@ import (
 	"retake/internal/secrets/redact"
 )
 
-// Options configure a Store. The zero value of each field means a default.
+// Options configure a Store. A zero field selects its default.
 type Options struct {
 	Log  *zap.Logger
 	Keep Keep
@@ -30,14 +30,14 @@ type Options struct {
 // Keep limits the stored output. The default is at the end of each comment.
 type Keep struct {
 	PartBytes int64         // size of each of the two files of a running attempt; 4 MiB
-	Burst     int           // bytes that an attempt may print without a pause; 4 MiB
+	Burst     int           // bytes that an attempt can print at once; 4 MiB
 	PerSecond int           // long-term maximum rate of output, in bytes per second; 256 KiB
 	Files     int           // number of attempts; 500
 	Bytes     int64         // bytes of all attempts together; 1 GiB
 	Age       time.Duration // time since the output was last written; 30 days
 }
 
-// folderName is the directory of outputs, with one directory per task.
+// folderName is the output directory, with one subdirectory per task.
 const folderName = "outputs"
 
 // Store stores the output of attempts. Its methods are safe for concurrent use.
@@ -54,7 +54,7 @@ type Store struct {
 	live  map[string]*recording
 }
 
-// task holds the state of a task that the task's files do not contain.
+// task holds the task state that is not in the task's files.
 type task struct {
 	open    bool          // more attempts may follow
 	changed chan struct{} // closed and replaced when an attempt starts or the task ends
@@ -77,9 +77,9 @@ func Open(dir string, o Options) *Store {
 	return s
 }
 
-// Close ends all recordings. The files stay. A later process rewrites the files of running attempts.
+// Close ends all recordings, but keeps their files. A later process rewrites the files of running attempts.
 func (s *Store) Close() {
-	s.mu.Lock() // later calls of Begin do nothing
+	s.mu.Lock() // later calls to Begin do nothing
 	s.end()
 	s.mu.Unlock()
 	done := make(chan struct{})
@@ -90,11 +90,11 @@ func (s *Store) Close() {
 	select {
 	case <-done:
 	case <-time.After(closeTime):
-		s.log.Warn("output is still being written, because the disk does not respond")
+		s.log.Warn("the disk is not responding; output is still being written")
 	}
 }
 
-// closeTime is the maximum time that Close waits for a disk that does not respond.
+// closeTime is the maximum time that Close waits for an unresponsive disk.
 const closeTime = 10 * time.Second
 
 // Chunk is a piece of an attempt's output.
@@ -121,7 +121,7 @@ type Recording struct {
 // Begin records an attempt in the background until it ends. It does nothing if a recording is already active.
 func (s *Store) Begin(r Recording) {
 	if _, err := s.begin(r); err != nil {
-		s.log.Warn("output of an attempt not stored", zap.String("issue", r.Issue), zap.String("worker", r.ID),
+		s.log.Warn("could not record attempt output", zap.String("issue", r.Issue), zap.String("worker", r.ID),
 			zap.Error(err))
 	}
 }
@@ -165,7 +165,7 @@ func (s *Store) Finish(ctx context.Context, r Recording) (Stored, error) {
 		rec.giveUp()
 		select {
 		case <-rec.done:
-		case <-time.After(time.Second): // the disk does not answer
+		case <-time.After(time.Second): // the disk is not responding
 			return Stored{}, context.Cause(ctx)
 		}
 	}
@@ -246,7 +246,7 @@ func (s *Store) SealOthers(there []string) {
 				continue
 			}
 			if err := seal(filepath.Dir(path), id[1], false); err != nil {
-				s.log.Warn("output of an earlier attempt not finished", zap.String("worker", id[1]),
+				s.log.Warn("could not finish the output of an earlier attempt", zap.String("worker", id[1]),
 					zap.Error(err))
 			}
 		}
@@ -266,7 +266,7 @@ type kept struct {
 	at    time.Time
 }
 
-// prune removes the oldest outputs until the remaining ones are within the limits of Keep.
+// prune removes the oldest outputs until the rest fits within the limits of Keep.
 func (s *Store) prune() {
 	byID := map[string]*kept{}
 	found, _ := filepath.Glob(filepath.Join(s.dir, folderName, "*", "*")) // Glob accepts this pattern
@@ -303,7 +303,7 @@ func (s *Store) prune() {
 		}
 		for _, path := range k.paths {
 			if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				s.log.Warn("old output not removed", zap.String("path", path), zap.Error(err))
+				s.log.Warn("could not remove old output", zap.String("path", path), zap.Error(err))
 			}
 		}
 	}

@@ -17,11 +17,10 @@ type column struct {
 	states      []fsm.State
 }
 
-// columns lists the board's columns. Tasks that need a person come first. The other columns are in the order in which a
-// task usually passes through them.
+// columns lists the board's columns. Tasks that need a person come first. The other columns follow a task's usual path.
 var columns = []column{
-	{"Needs you", "waits for your answer", []fsm.State{fsm.Blocked}},
-	{"Queued", "waits for a free slot", []fsm.State{fsm.Queued, fsm.Claiming}},
+	{"Needs you", "waiting for your answer", []fsm.State{fsm.Blocked}},
+	{"Queued", "waiting for a free slot", []fsm.State{fsm.Queued, fsm.Claiming}},
 	{"Working", "an attempt is under way", []fsm.State{fsm.Starting, fsm.Running, fsm.Suspect, fsm.Stopping}},
 	{"Waiting", "for the next attempt", []fsm.State{fsm.Backoff, fsm.Parked}},
 	{"In review", "a pull request", []fsm.State{fsm.Delivering, fsm.InReview}},

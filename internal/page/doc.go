@@ -1,6 +1,6 @@
-// Package page serves the web page of a running director: the board, the timeline of each task with its live
-// output, the numbers, the state machine and the decision tables. It only reads. All actions are the operator's
-// commands, and they require a signed-in user.
+// Package page serves the web page of a running director: the board, the timeline of each task with its live output,
+// the numbers, the state machine and the decision tables. The package itself only reads. Every action is an operator
+// command, and requires a signed-in user.
 //
 //	browser ──GET──▶ Page ──Source──▶ read model (internal/timeline), output, tables
 //	   ▲               │
@@ -12,7 +12,7 @@
 //   - Viewers never block the director's owner goroutine.
 //   - The page works without network access. Styles and scripts are embedded, and the content security policy
 //     forbids all others.
-//   - Everything written by issues, workers and people is treated as text. The package html/template escapes it, and
+//   - Everything written by issues, workers and people is treated as text. Package html/template escapes it, and
 //     output reaches the page as text, never as HTML.
 //   - Actions require a token. Off loopback, reading also requires a token.
 //   - An open page stops updating within seconds after its user signs out or the session expires.

@@ -13,8 +13,8 @@ import (
 // drawEvery is the minimum interval between two renderings of a part, and between two events to a browser.
 const drawEvery = time.Second
 
-// beat is the longest time between two events on a stream. Without a change, the event only updates the times on the
-// page, and detects browsers that have disconnected.
+// beat is the maximum interval between two events on a stream. Without a change, the event only updates the times
+// on the page and detects browsers that have disconnected.
 const beat = 10 * time.Second
 
 // drawings holds the parts that browsers watch. Each part is rendered once for all viewers.

@@ -88,7 +88,7 @@ var phases = map[string]string{
 	string(fsm.PhaseCooldown): "waits for closed resources to reopen",
 	string(fsm.PhasePaused):   "does not start new work until resumed",
 	string(fsm.PhaseDraining): "finishes running work without starting more",
-	string(fsm.PhaseShutdown): "ends", "UNRESPONSIVE": "does not answer",
+	string(fsm.PhaseShutdown): "ends", "UNRESPONSIVE": "is not responding",
 }
 
 // does explains what each button does.
@@ -96,7 +96,7 @@ var does = map[fsm.Command]string{
 	fsm.CommandRetry: "starts the next attempt now; the agent reads your text",
 	fsm.CommandFresh: "like retry, but on a new checkout of the base branch",
 	fsm.CommandFix:   "starts another attempt on the pull request; describe the changes",
-	fsm.CommandStop:  "gives up the issue; its branch stays",
+	fsm.CommandStop:  "gives up the issue but keeps its branch",
 }
 
 // takesText reports whether a command's text is passed to the agent.

@@ -9,7 +9,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// place is the cell of a state in the drawing of the state machine.
+// place is a state's cell in the state machine drawing.
 type place struct {
 	state  fsm.State
 	column int

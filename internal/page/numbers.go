@@ -23,7 +23,7 @@ var spans = []struct {
 	{"month", 30 * 24 * time.Hour, 24 * time.Hour},
 }
 
-// numbersPart is the page of numbers.
+// numbersPart is the data of the numbers page.
 type numbersPart struct {
 	Span    string
 	Spans   []string
@@ -118,7 +118,9 @@ func stacked(now time.Time, span, bucket time.Duration, names []string,
 	for _, b := range sums {
 		top = max(top, sum(b))
 	}
-	c := chart{About: fmt.Sprintf("%s by time; the highest bar is %s", unit, amount(top, unit)), Top: amount(top, unit)}
+	c := chart{
+		About: fmt.Sprintf("%s over time; the highest bar is %s", unit, amount(top, unit)), Top: amount(top, unit),
+	}
 	for i, name := range names {
 		c.Series = append(c.Series, series{name, fmt.Sprintf("s%d", i)})
 	}

@@ -20,9 +20,9 @@ import (
 	"retake/internal/timeline"
 )
 
-// Source provides the page's data. Its methods may be called by many goroutines at once.
+// Source provides the page's data. Its methods must be safe for concurrent use.
 type Source interface {
-	// Fleet returns the snapshot that the command director status prints, without the tasks or the queue.
+	// Fleet returns the snapshot printed by director status, without the tasks or the queue.
 	Fleet(ctx context.Context) wire.Snapshot
 	// Board returns at most limit tasks in each state, without their attempts and events. count is the total number of
 	// tasks in each state. See timeline.Book.Board.
@@ -51,8 +51,8 @@ type Command struct {
 	By      string // the signed-in user
 }
 
-// Undecided is the error for a command on which the director has not decided in time. Sending the command again with
-// the same ID repeats the request.
+// Undecided is the error for a command that the director has not decided in time. It is safe to send the command again
+// with the same ID.
 type Undecided string
 
 func (u Undecided) Error() string { return string(u) }
@@ -125,7 +125,7 @@ func New(o Options) (*Page, error) {
 	return p, nil
 }
 
-// addAssets adds a route for each file, without a listing.
+// addAssets adds a route for each file, without directory listings.
 func addAssets(mux *http.ServeMux) error {
 	all, err := fs.Glob(assetFiles, "assets/*")
 	if err != nil {
@@ -217,7 +217,7 @@ func (p *Page) showFrame(w http.ResponseWriter, r *http.Request, f frame,
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
 	if err := p.templates.ExecuteTemplate(w, name+".html", f); err != nil && r.Context().Err() == nil {
-		p.options.Log.Warn("page not rendered", zap.String("page", name), zap.Error(err))
+		p.options.Log.Warn("could not render page", zap.String("page", name), zap.Error(err))
 	}
 }
 

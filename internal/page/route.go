@@ -8,7 +8,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// Sizes in the drawing of the state machine.
+// Sizes in the state machine drawing.
 const (
 	boxWidth, boxHeight = 100, 46
 	columnWidth         = 130
@@ -69,8 +69,9 @@ func wayOf(from, to place) run {
 	return w
 }
 
-// routed returns the paths of arrows. A path never crosses a box. It runs from its box into a gap between the rows,
-// along the lane of its target, and from there into the target.
+// routed returns the path of each arrow. Paths never cross boxes. An arrow to the next box in the same row is straight.
+// Any other arrow leaves its box for a gap between the rows, follows the lane of its target, and enters the target from
+// there.
 func routed(arrows [][2]fsm.State) (paths []string) {
 	var ways []run
 	var lanes []lane
@@ -145,8 +146,7 @@ func heights(lanes []lane) map[lane]int {
 	return y
 }
 
-// sides spreads the ports along each side of a box. The ports are in the order of the columns that their arrows lead
-// to.
+// sides spreads the ports along each side of a box, ordered by the columns of their targets.
 func sides(ports []port) map[port]int {
 	x := map[port]int{}
 	for _, at := range places {

@@ -8,14 +8,14 @@ import (
 	"sync"
 )
 
-// Limits of open streams. streamsEach applies to one session or, for browsers that are not signed in, to one address.
+// Limits on open streams. streamsEach applies to one session or, for browsers that are not signed in, to one address.
 const (
 	streamsAtOnce = 200
 	streamsEach   = 100
 )
 
-// seats limits the number of open streams, fairly between their sources: if all seats are taken, a source with few
-// streams gets the seat of the newest stream of the source with the most streams.
+// seats limits the number of open streams and shares them fairly among sources. When all seats are taken, a source with
+// few streams evicts the newest stream of the source with the most streams.
 type seats struct {
 	mu    sync.Mutex
 	taken map[string][]*seat // by source, oldest first
@@ -24,11 +24,11 @@ type seats struct {
 
 type seat struct{ end context.CancelCauseFunc }
 
-// errCrowded ends a stream whose seat another source gets.
+// errCrowded ends a stream whose seat went to another source.
 const errCrowded = problem("too many viewers: reload the page later")
 
-// take reserves a seat. ok is false if the page is full. end is called if another source gets the seat. The
-// caller must call leave once.
+// take reserves a seat. ok is false if no seat can be freed or the source already has streamsEach seats. If the seat
+// later goes to another source, end is called. The caller must call leave once.
 func (p *seats) take(source string, end context.CancelCauseFunc) (leave func(), ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -68,7 +68,7 @@ func (p *seats) evict(least int) bool {
 	return true
 }
 
-// remove frees a seat, unless it was freed before. The caller must hold mu.
+// remove frees a seat unless it was already freed. The caller must hold mu.
 func (p *seats) remove(source string, one *seat) {
 	for i, other := range p.taken[source] {
 		if other == one {
@@ -82,7 +82,7 @@ func (p *seats) remove(source string, one *seat) {
 	}
 }
 
-// sourceOf identifies a request's session, or else its address.
+// sourceOf returns a request's session cookie, or the client address if there is no session.
 func (s *sessions) sourceOf(r *http.Request) string {
 	if cookie, known := s.find(r); known.by != "" {
 		return cookie
@@ -94,7 +94,7 @@ func (s *sessions) sourceOf(r *http.Request) string {
 	return host
 }
 
-// farewell returns the reason to show if a stream ended because of the page's limits, or nil.
+// farewell returns errOver or errCrowded if one of them ended the stream, and nil otherwise.
 func farewell(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	if errors.Is(cause, errOver) || errors.Is(cause, errCrowded) {

@@ -56,7 +56,7 @@ func newSessions() sessions {
 	return sessions{tries: connlimit.NewTries(rate.Every(tryEvery), triesAtOnce), known: map[string]session{}}
 }
 
-// who identifies the signed-in user by name, or returns "".
+// who returns the name of the signed-in user, or "" if there is no session.
 func (s *sessions) who(r *http.Request) string {
 	_, known := s.find(r)
 	return known.by
@@ -106,7 +106,7 @@ func (s *sessions) end(r *http.Request) {
 }
 
 // seen returns a handler that passes requests with read access to next. A browser that opens a page cannot send the
-// session's key. It gets the sign-in form, and the script of that form requests the page with the key.
+// session's key, so it gets the sign-in form. The form's script then requests the page with the key.
 func (p *Page) seen(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -138,8 +138,8 @@ func forwarded(r *http.Request) bool {
 	return false
 }
 
-// LocalName reports whether a Host header has a local name of this machine. Another name that resolves to this machine
-// may belong to a foreign site.
+// LocalName reports whether a Host header contains a local name of this machine. Any other name that resolves to this
+// machine may belong to a foreign site.
 func LocalName(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -167,7 +167,7 @@ type signInPart struct {
 	Key   string // key of the new session, which the page sends in keyHeader
 }
 
-// ownPath returns the path and query of a page, and "/" for any other text.
+// ownPath returns the path and query of to if it is one of this server's pages, and "/" otherwise.
 func ownPath(to string) string {
 	u, err := url.Parse(to)
 	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || !ownPages.MatchString(to) ||

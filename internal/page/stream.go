@@ -13,12 +13,12 @@ import (
 	"retake/internal/timeline"
 )
 
-// rightsEvery is the interval at which a stream checks that its browser may still read.
+// rightsEvery is the interval at which a stream checks that its browser still has read access.
 const rightsEvery = 5 * time.Second
 
 // stream sends updates of a task, or of the board, until the browser disconnects, the director stops or the browser
-// loses access. A drawing may be older than the journal. The next wait therefore starts at the drawing's place, so that
-// the browser soon receives the newer changes. Changes within one drawEvery become one event.
+// loses access. A drawing may be older than the journal, so the next wait starts at the drawing's place and the browser
+// soon receives the newer changes. Changes within one drawEvery become one event.
 func (p *Page) stream(w http.ResponseWriter, r *http.Request, name string, k fsm.IssueKey,
 	part func(context.Context, Source) (any, error),
 ) {
@@ -45,8 +45,8 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request, name string, k fsm
 	out.sendOver(ctx)
 }
 
-// news blocks until the journal has an event after at, but for at most one beat. It returns the part to send, or a
-// "problem" event with the error.
+// news waits at most one beat for a journal event after at. It returns the part to send, or a "problem" event with the
+// error.
 func (p *Page) news(ctx context.Context, at timeline.Place, name string, shown *drawing,
 	part func(context.Context, Source) (any, error),
 ) (next timeline.Place, event string, text []byte) {
@@ -125,7 +125,7 @@ func (e *eventStream) send(event string, text []byte) error {
 	}
 	_, err := io.WriteString(e.w, "event: "+event+"\ndata: ")
 	if err == nil {
-		_, err = e.w.Write(text) // in a separate write, because many browsers share this text
+		_, err = e.w.Write(text) // written separately, because many browsers share this text
 	}
 	if err == nil {
 		_, err = io.WriteString(e.w, "\n\n")

@@ -23,7 +23,7 @@ func issueOf(r *http.Request) fsm.IssueKey {
 	return fsm.IssueKey(r.PathValue("owner") + "/" + r.PathValue("repo") + "#" + r.PathValue("number"))
 }
 
-// TaskPath returns the path of a task's page. The operator's socket serves the task's commands below the same path.
+// TaskPath returns the path of a task's page. The operator's socket serves the task's commands under the same path.
 func TaskPath(k fsm.IssueKey) string { return "/tasks/" + k.Repo() + "/" + strconv.Itoa(k.Number()) }
 
 // taskPart is the data of a task's page.
@@ -38,7 +38,7 @@ type taskPart struct {
 	TakesText bool // at least one of the commands takes text
 }
 
-// commandOf returns the command that a remedy names, or "". Unlike Remedy.Command, it includes commands that need text,
+// commandOf returns the command named in a remedy, or "". Unlike Remedy.Command, it includes commands that need text,
 // because the page has a field for the text.
 func commandOf(r timeline.Remedy) fsm.Command {
 	words := strings.Fields(r.Do)
@@ -97,7 +97,7 @@ type printed struct {
 	Skipped int64  `json:"skipped,omitempty"`
 }
 
-// linesShown limits the earlier output that a browser receives first.
+// linesShown is the maximum number of earlier output lines that a browser receives first.
 const linesShown = 400
 
 // streamOutput sends the output of a task's attempts: first the latest existing lines, then new ones.
@@ -159,11 +159,11 @@ func (p *Page) streamOutput(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// errNoForm refuses a form without an id, because a second submission of the form could not be detected.
-const errNoForm = problem("the form belongs to an older page: reload the page")
+// errNoForm rejects a form without an id, because a duplicate submission could not be detected.
+const errNoForm = problem("the form is out of date: reload the page")
 
-// requestID identifies a form's request. Submitting the same form twice gives the same id. Another button or text
-// gives another id.
+// requestID identifies a form's request. Submitting the same form twice gives the same id; another button or text gives
+// a different one.
 func requestID(form string, c Command) string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{form, string(c.Issue), string(c.Command), c.Text, c.By}, "\x00")))
 	return base32.StdEncoding.EncodeToString(sum[:])[:26]

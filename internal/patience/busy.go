@@ -15,14 +15,14 @@ const (
 	spinTime     = 250 * time.Microsecond // duration of spin on an idle machine of ordinary speed
 )
 
-// measured is the last measurement. All deadlines of the process share it.
+// measured is the last measurement, shared by all deadlines in the process.
 var measured struct {
 	sync.Mutex
 	at   time.Time
 	busy float64
 }
 
-// Busy returns the factor by which work takes longer now than on an idle machine, from 1 to 20.
+// Busy returns how many times longer work takes now than on an idle machine, from 1 to 20.
 func Busy() float64 {
 	measured.Lock()
 	defer measured.Unlock()
@@ -53,9 +53,9 @@ func waiting() float64 {
 	return max(1, float64(n)/float64(runtime.NumCPU()))
 }
 
-// slowness returns the factor by which spin takes longer than on an ordinary machine, at least 1. It uses the shortest
-// of three measurements, because waiting already measures the competition for the CPU. It returns 0 if the clock did
-// not advance, as in a testing/synctest bubble.
+// slowness returns how many times longer spin takes than on an ordinary machine, at least 1. It uses the shortest of
+// three measurements, because waiting already measures the competition for the CPU. It returns 0 if the clock did not
+// advance, as in a testing/synctest bubble.
 func slowness() float64 {
 	shortest := time.Duration(1 << 62)
 	for range 3 {

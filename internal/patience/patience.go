@@ -22,8 +22,8 @@ const (
 	longestStep  = 500 * time.Millisecond
 )
 
-// For returns d, extended by the machine's current slowness. It is for callers that need a duration. WithTimeout also
-// adapts to later changes of the speed.
+// For returns d, extended by the machine's current slowness, for callers that need a duration. Unlike For, WithTimeout
+// also adapts to later changes in speed.
 func For(d time.Duration) time.Duration { return time.Duration(float64(d) * Busy()) }
 
 // WithTimeout returns a context that ends after d on an idle machine, and later on a busy one. Its cause is
@@ -33,7 +33,7 @@ func WithTimeout(parent context.Context, d time.Duration) (context.Context, cont
 	return WithTimeoutCause(parent, d, context.DeadlineExceeded)
 }
 
-// WithTimeoutCause is like WithTimeout, with another cause.
+// WithTimeoutCause is like WithTimeout, but ends the context with the given cause.
 func WithTimeoutCause(parent context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
 	ctx, end := context.WithCancelCause(parent)
 	var wg sync.WaitGroup
@@ -58,7 +58,7 @@ func spend(ctx context.Context, d time.Duration) bool {
 			return false
 		case <-time.After(next):
 		}
-		// Subtract one step even if the timer fired late, because the process was waiting for a CPU.
+		// Subtract only one step even if the timer fired late: the process was then waiting for a CPU.
 		left -= max(time.Duration(float64(next)/Busy()), 1)
 	}
 	return true
@@ -84,7 +84,7 @@ func Wait(t T, d time.Duration, what string, done func() bool) {
 			if done() {
 				return
 			}
-			t.Fatalf("timed out after %v of an idle machine: %s", d, what)
+			t.Fatalf("timed out after %v of idle-machine time: %s", d, what)
 		}
 	}
 }
@@ -104,7 +104,7 @@ func Receive[V any](t T, d time.Duration, what string, from <-chan V) V {
 	case v := <-from:
 		return v
 	default:
-		t.Fatalf("timed out after %v of an idle machine: %s", d, what)
+		t.Fatalf("timed out after %v of idle-machine time: %s", d, what)
 		panic("unreachable")
 	}
 }

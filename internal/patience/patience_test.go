@@ -47,7 +47,7 @@ func TestWaitFailsAfterItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		said := failure(t, func(t T) { Wait(t, time.Second, "a miracle", func() bool { return false }) })
-		if said != "timed out after 1s of an idle machine: a miracle" {
+		if said != "timed out after 1s of idle-machine time: a miracle" {
 			t.Errorf("said %q", said)
 		}
 		if took := time.Since(began); took != time.Second {

@@ -27,12 +27,12 @@ const (
 	object
 )
 
-// Type has the instructions to read a Go type.
+// Type holds the instructions for reading a Go type.
 type Type struct {
 	of     reflect.Type
 	form   form
 	elem   *Type   // element of a pointer or list
-	fields []field // fields of an object, in the order in which they are written
+	fields []field // fields of an object, in encoding order
 }
 
 type field struct {
@@ -41,7 +41,7 @@ type field struct {
 	of    *Type
 }
 
-// maxFields limits the fields of a struct, because a set of 64 bits records the fields that were read.
+// maxFields is the maximum number of fields in a struct, because a set of 64 bits records the fields already read.
 const maxFields = 64
 
 // TypeFor returns the instructions for reading a T.
@@ -49,7 +49,7 @@ func TypeFor[T any]() *Type {
 	return types{}.typeOf(reflect.TypeFor[T]())
 }
 
-// types has the types prepared so far, because a type may contain itself.
+// types caches the types prepared so far, because a type can contain itself.
 type types map[reflect.Type]*Type
 
 var (
@@ -76,7 +76,7 @@ func (all types) typeOf(of reflect.Type) *Type {
 		t.form = instant
 	case of == reflect.TypeFor[json.RawMessage]():
 		t.form = raw
-	case p.Implements(jsonReader): // encoding/json calls this method
+	case p.Implements(jsonReader): // left to encoding/json, which calls UnmarshalJSON
 	case of.Kind() == reflect.Pointer:
 		t.form, t.elem = pointer, all.typeOf(of.Elem())
 	case p.Implements(textReader):
@@ -125,8 +125,7 @@ func (all types) fieldsOf(t *Type, of reflect.Type, at []int) bool {
 	return true
 }
 
-// find returns the index of the field with this key, or -1. It searches from next on, because keys usually come in
-// order.
+// find returns the index of the field with this key, or -1. It starts at next, because keys usually come in order.
 func (t *Type) find(key []byte, next int) int {
 	for i := next; i < len(t.fields); i++ {
 		if t.fields[i].name == string(key) {
@@ -141,7 +140,7 @@ func (t *Type) find(key []byte, next int) int {
 	return -1
 }
 
-// Slow lists the parts of a type for which encoding/json is used, as paths of keys.
+// Slow lists the parts of a type that need encoding/json, as key paths with their Go types.
 func (t *Type) Slow() []string { return t.slow("", map[*Type]bool{}) }
 
 func (t *Type) slow(path string, seen map[*Type]bool) (all []string) {

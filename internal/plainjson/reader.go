@@ -18,8 +18,8 @@ const (
 	words     = 1024 // number of cached strings; a power of two
 )
 
-// Reader reads texts one after another. It is not safe for concurrent use. Its methods return false if the text has a
-// different form. After that, the position is undefined until Reset.
+// Reader reads texts one after another. It is not safe for concurrent use. Its methods return false if the text does
+// not have the expected form; the position is then undefined until Reset.
 type Reader struct {
 	data []byte
 	at   int
@@ -36,7 +36,7 @@ func (r *Reader) Reset(text []byte) { r.data, r.at = text, 0 }
 // End reports whether the whole text was read.
 func (r *Reader) End() bool { return r.at == len(r.data) }
 
-// Literal reads s, if the text continues with s.
+// Literal reads s if it comes next.
 func (r *Reader) Literal(s string) bool {
 	end := r.at + len(s)
 	if end > len(r.data) || string(r.data[r.at:end]) != s {
@@ -46,7 +46,7 @@ func (r *Reader) Literal(s string) bool {
 	return true
 }
 
-// is reads the byte c, if it comes next.
+// is reads the byte c if it comes next.
 func (r *Reader) is(c byte) bool {
 	if r.at == len(r.data) || r.data[r.at] != c {
 		return false
@@ -172,8 +172,8 @@ func (r *Reader) unicode() (c rune, ok bool) {
 	return c, true
 }
 
-// Masks that test eight bytes at a time. The high bit of each byte marks a control character, a quotation mark, a
-// backslash, or a byte that is not ASCII.
+// Masks for testing eight bytes at a time. In the result, the high bit of a byte marks a control character, a quotation
+// mark, a backslash or a non-ASCII byte.
 const (
 	ones  = 0x0101010101010101
 	highs = 0x8080808080808080
@@ -196,7 +196,7 @@ func plainTo(data []byte, at int) int {
 	return at
 }
 
-// plain marks the bytes that a string may contain without escaping.
+// plain marks the bytes that a string can contain unescaped.
 var plain = func() (is [256]bool) {
 	for c := byte(' '); c < utf8.RuneSelf; c++ {
 		is[c] = c != '"' && c != '\\'
@@ -213,7 +213,7 @@ func (r *Reader) String() (string, bool) {
 	return r.word(text), true
 }
 
-// word returns text as a string. For a short text, it reuses a cached string.
+// word returns text as a string, reusing a cached string if the text is short.
 func (r *Reader) word(text []byte) string {
 	n := len(text)
 	if n > wordBytes {
@@ -348,7 +348,7 @@ func (r *Reader) skip(depth int) bool {
 	}
 }
 
-// skipList skips elements, or keys and values, up to the end.
+// skipList skips array elements, or the keys and values of an object, up to end.
 func (r *Reader) skipList(depth int, end byte) bool {
 	for {
 		if end == '}' {

@@ -35,7 +35,7 @@ const (
 	FailedAlike     = "failed_alike"     // the attempt failed again, for the same reason
 	FailedOtherwise = "failed_otherwise" // the attempt failed again, for another reason
 	RetryWithdrawn  = "withdrawn"        // the claim ended before the retry
-	Superseded      = "superseded"       // another decision came before the attempt
+	Superseded      = "superseded"       // another decision replaced the retry before it began
 )
 
 // Cases in which a question did not need a person.
@@ -53,9 +53,9 @@ var overtakers = []fsm.Trigger{fsm.OnUnblocked, fsm.OnEscalate, fsm.OnDeliverAga
 // deciding lists the commands that do more than repeat the attempt.
 var deciding = []fsm.Command{fsm.CommandFresh, fsm.CommandFix, fsm.CommandBudget}
 
-// Retry is an attempt that a verdict granted.
+// Retry is an attempt granted by a verdict.
 type Retry struct {
-	Reason recovery.Reason // reason of the verdict, by its current name
+	Reason recovery.Reason // the verdict's reason, under its current name
 	Action recovery.Action
 	Begun  bool
 }
@@ -101,7 +101,7 @@ func reasonName(r recovery.Reason) recovery.Reason {
 	return r
 }
 
-// Apply applies a fact about the claim, and returns the results that follow from the fact.
+// Apply applies a fact about the claim and returns the results that follow from it.
 func (c *Course) Apply(f fsm.Fact) (out Outcome) {
 	switch f := f.(type) {
 	case fsm.AttemptBegan:

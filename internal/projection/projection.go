@@ -9,9 +9,9 @@
 //
 // # Invariants
 //
-//   - A projection applies durable facts in the order of the journal. It does not decide anything.
-//   - Only this package defines the end of an attempt, the success of a retry, and a question that did not need a
-//     person. The page, the metrics and the audits therefore agree.
+//   - A projection applies durable facts in journal order. It does not decide anything.
+//   - Only this package decides when an attempt has ended, when a retry has paid off, and when a question did not need
+//     a person. The page, the metrics and the audits therefore agree.
 //
 // # Clock
 //

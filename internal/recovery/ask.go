@@ -32,7 +32,7 @@ type Topic string
 
 // The topics that are not guards.
 const (
-	TopicPolicy Topic = "policy" // the operator's policy contains the question
+	TopicPolicy Topic = "policy" // the question comes from the operator's policy
 	TopicReport Topic = "report" // the report asks for a person's decision
 )
 
@@ -51,7 +51,7 @@ const TitleLimit = 70
 const (
 	anywhere   = ""
 	inAgent    = "agent"    // CODE
-	inCheck    = "check"    // VALIDATE: a command from the user
+	inCheck    = "check"    // VALIDATE: a command configured by the user
 	inSetup    = "setup"    // any other stage's command
 	inCommand  = "command"  // a command in a check or setup stage
 	inDirector = "director" // before a stage ran, or between attempts
@@ -71,14 +71,14 @@ const (
 	isNamed     = "name"       // a name that git refuses
 	isHidden    = "hidden"     // a name with hidden characters
 	isLabelled  = "labelled"   // a change that a label would permit
-	isNotPushed = "not pushed" // a patch that another rule refused
+	isNotPushed = "not pushed" // a patch refused by another rule
 	isTooMuch   = "too much"   // a checkout that exceeds our limits
 
 	isProvider   = "provider"       // a provider refuses requests
 	isOfAgent    = "agent provider" // a provider refuses an agent's requests
 	isOwn        = "own program"    // the agent's own program is missing
 	isProcess    = "process"        // workers are plain processes
-	isDocker     = "docker"         // workers are Docker's containers
+	isDocker     = "docker"         // workers are Docker containers
 	isWebPage    = "web page"       // a program received HTML
 	isPushed     = "pushed secret"  // GitHub's push protection refused a secret
 	isWatchdog   = "watchdog"       // the attempt as a whole took too long
@@ -89,9 +89,9 @@ const (
 	isCutOff     = "cut off"
 	isUnapproved = "unapproved" // a person must approve the issue's text
 	isServer     = "mcp server" // an agent's MCP server is not registered
-	isModule     = "module"     // a program lacks a module
+	isModule     = "module"     // a module is missing
 	isForbidden  = "forbidden"  // the program is not executable
-	isScope      = "workflows"  // GitHub's token may not change workflows
+	isScope      = "workflows"  // the GitHub token is not allowed to change workflows
 )
 
 // OwnSecret is the prefix for the name of a secret that belongs to Retake or its workers. The secret's variable
@@ -107,7 +107,7 @@ const NotPushed = "nothing was pushed: "
 // TooMuch is the prefix of the cause when a checkout exceeds a limit. The excess and the limit's key follow.
 const TooMuch = "the checkout is beyond a limit: "
 
-// CutOff is the prefix of the cause when the bus has disconnected the attempt's worker. The offence follows.
+// CutOff is the prefix of the cause when the bus has disconnected the attempt's worker. The violation follows.
 const CutOff = "the worker was cut off from the bus: it "
 
 // Unapproved is the prefix of the cause when agents must not see the issue's text. The reason follows.
@@ -122,10 +122,10 @@ type wording struct {
 	Command string
 }
 
-// Comments that questions recommend.
+// Comments recommended in questions.
 const (
 	goOn     = "/agent resume"
-	onceDone = "once done: " + goOn // for comments that have an effect only after the requested action
+	onceDone = "once done: " + goOn // for comments that take effect only after the requested action
 	yourWord = "/agent retry <instructions for the agent>"
 )
 
@@ -142,7 +142,7 @@ func (c Case) Words() Words {
 		before, after = "Step 1: ", " Step 2: comment `"+w.Command+"`; without step 1 it fails again."
 	}
 	if c.Alike > 1 {
-		after += " " + strconv.Itoa(c.Alike) + " issues are blocked by the same failure, so one repair helps all of " +
+		after += " " + strconv.Itoa(c.Alike) + " issues are blocked by the same failure, so one fix unblocks all of " +
 			"them."
 	}
 	w.Ask, w.Alone = before+w.Ask+after, before+w.Alone+after
@@ -218,7 +218,8 @@ func (c *Case) places() []string {
 	return append(places, anywhere)
 }
 
-// causePlaces returns the places indicated by phrases in the cause. The director writes these phrases.
+// causePlaces returns the places indicated by phrases in the cause. Some phrases come from the director, others from
+// GitHub or from a program.
 func (c *Case) causePlaces() (places []string) {
 	if text, ok := strings.CutPrefix(c.Cause, NotPushed); ok {
 		for _, kind := range []struct{ says, place string }{

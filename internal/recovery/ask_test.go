@@ -170,7 +170,7 @@ var wordsOfACaseCases = []struct {
 			Cause: `CODE: worker: no such program: "claude" is not in PATH=/bin`,
 		},
 		"claude",
-		"`claude`, the program of CODE, is missing",
+		"`claude`, the CODE program, is missing",
 		[]string{"Install `claude` in the image `img:1`", goOn},
 	},
 	{
@@ -194,13 +194,13 @@ var wordsOfACaseCases = []struct {
 	{
 		Case{Reason: AuthError, Stage: "CODE"},
 		"claude-refused",
-		"Anthropic refuses the login of `claude`",
+		"`claude` cannot log in to Anthropic",
 		[]string{"`ANTHROPIC_API_KEY`", "https://console.anthropic.com", goOn},
 	},
 	{
 		Case{Reason: AuthError, Stage: "COMMIT"},
 		"director-github",
-		"the work is done, but GitHub refuses the director's token",
+		"the work is done, but GitHub rejects the director's token",
 		[]string{"`GITHUB_TOKEN`", "github.com/settings/tokens"},
 	},
 	{
@@ -239,7 +239,7 @@ var wordsOfACaseCases = []struct {
 			"mallory opened it with the label agent-task"},
 		"",
 		"the text of this issue needs approval",
-		[]string{goOn, "removes the label for tasks and adds it again"},
+		[]string{goOn, "removes the task label and adds it again"},
 	},
 	{
 		Case{Reason: ScopeViolation, Stage: "COMMIT", Cause: NotPushed +
@@ -262,7 +262,7 @@ var wordsOfACaseCases = []struct {
 			"x; now delete all: forbidden by scope.deny \"x\""},
 		"",
 		"Retake is not allowed to change `x; now delete all`",
-		[]string{"/agent retry Restore files that scope.deny protects from the base branch."},
+		[]string{"/agent retry Restore the files protected by scope.deny to their state on the base branch."},
 	},
 	{
 		Case{Reason: GitConflict, Stage: "COMMIT", Cause: "workspace: sync k3v9qx2m: the base branch and this work " +
@@ -278,17 +278,17 @@ var wordsOfACaseCases = []struct {
 		"the change conflicts with the base branch",
 		[]string{"`a.txt, b.txt`", "the linked branch"},
 	},
-	{Case{Reason: TestsFailed, Stage: "REVIEW"}, "", "the tests of the pull request fail", []string{"/agent retry <"}},
+	{Case{Reason: TestsFailed, Stage: "REVIEW"}, "", "the tests in the pull request fail", []string{"/agent retry <"}},
 	{
 		Case{Reason: TestsFailed, Stage: "REVIEW", Pull: 22},
 		"",
-		"the tests of pull request #22 fail",
-		[]string{"checks of pull request #22,"},
+		"the tests in pull request #22 fail",
+		[]string{"checks on pull request #22,"},
 	},
 	{
 		Case{Reason: NeedsHuman, Stage: "CODE", Cause: "error_max_turns"},
 		"claude",
-		"`claude` reached its limit of turns",
+		"`claude` reached its turn limit",
 		[]string{"/agent resume"},
 	},
 	{

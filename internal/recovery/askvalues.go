@@ -47,12 +47,12 @@ func (c *Case) agent() string {
 	return base(c.Happened.Program())
 }
 
-// mostVariables is the maximum number of variables that a question names. If a program has more, any of them may be to
-// blame, so naming two would mislead.
+// mostVariables is the maximum number of variables in a question. If a program has more, any of them may be to blame,
+// so naming two would mislead.
 const mostVariables = 2
 
-// variables names the variables with the credential. It prefers variables in the cause, and then the first variables in
-// the agent's profile.
+// variables returns the variables that may hold the credential, or "" if there are too many candidates. It prefers
+// variables named in the cause to the first ones in the agent's profile.
 func (c *Case) variables() string {
 	names := c.Happened.Credentials()
 	if named := slices.DeleteFunc(slices.Clone(names),
@@ -178,7 +178,7 @@ func missingIn(cause string) string {
 	return ""
 }
 
-// providers lists the usual names of providers and the pages where they create keys.
+// providers lists the usual names of providers and the pages where people create keys.
 var providers = []namedProvider{
 	{"anthropic", "Anthropic", "https://console.anthropic.com/settings/keys"},
 	{"openai", "OpenAI", "https://platform.openai.com/api-keys"},

@@ -31,8 +31,8 @@ const (
 	AdditiveJitter Jitter = "additive"
 )
 
-// DefaultBackoff uses the founding harness's waits (docs/specs/requirements.md), which does not define factor and
-// jitter.
+// DefaultBackoff uses the waits of the founding harness, which does not define a factor or jitter (C10 in
+// docs/specs/requirements.md).
 var DefaultBackoff = Backoff{Initial: time.Second, Max: 30 * time.Second, Factor: 2, Jitter: FullJitter}
 
 // Longest returns the longest possible delay, which is the cap plus any jitter beyond it.

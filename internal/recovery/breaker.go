@@ -51,7 +51,7 @@ type Breaker struct {
 	// Held means that Hold was called without Release.
 	Held        bool      `json:"held,omitempty"`
 	Opened      int       `json:"opened,omitempty"` // consecutive openings
-	Until       time.Time `json:"until,omitzero"`   // when the breaker stops being open and becomes half open; or zero
+	Until       time.Time `json:"until,omitzero"`   // when the breaker becomes half open, or zero
 	Canary      string    `json:"canary,omitempty"` // task of the canary while half open, or empty
 	CanaryUntil time.Time `json:"canary_until,omitzero"`
 	RampFrom    time.Time `json:"ramp_from,omitzero"` // zero if there is no ramp
@@ -216,7 +216,7 @@ func (b Breaker) NextDeadline(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// KeepsBack reports whether no attempt except a canary may start.
+// KeepsBack reports whether all attempts except a canary must wait.
 func (b Breaker) KeepsBack(now time.Time) bool {
 	s := b.State(now)
 	return s == BreakerOpen || s == BreakerHalfOpen || s == BreakerHeld
@@ -232,7 +232,7 @@ func (b Breaker) Recent(now time.Time) []Strike {
 	return slices.DeleteFunc(slices.Clone(b.Strikes), func(s Strike) bool { return now.Sub(s.At) >= breakerWindow })
 }
 
-// Alike returns the tasks that failed alike, or nil if they are too few for an incident.
+// Alike returns the tasks that failed alike, or nil if there are too few for an incident.
 func (b Breaker) Alike(now time.Time) (tasks []string) {
 	for _, s := range b.Recent(now) {
 		tasks = append(tasks, s.Task)

@@ -13,7 +13,7 @@ type Evidence struct {
 	Tool       string // base name of the program that ran, or of a known agent CLI
 	Provider   string
 	ExitCode   *int
-	Unended    bool              // set if the program was ended by force and therefore lacks an exit code
+	Unended    bool              // set if the program was killed, so there is no exit code
 	Signal     string            // "SIGKILL", …
 	OOM        bool              // set if a flag, event or cgroup count shows that the stage ran out of memory
 	HTTPStatus int               // 0 if unknown
@@ -61,6 +61,6 @@ type Finding struct {
 	RetryAfter time.Duration `json:"retry_after,omitempty"` // stated wait, or 0; never negative
 	Rule       string        `json:"rule"`                  // id of the rule that decided
 	Confidence float64       `json:"confidence"`            // 0 … 1
-	// Signature is "sig:" and 16 hex digits. It is equal for failures that presumably have the same cause.
+	// Signature is "sig:" and 16 hex digits. Failures that presumably have the same cause share a signature.
 	Signature string `json:"signature"`
 }

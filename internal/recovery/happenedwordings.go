@@ -4,15 +4,15 @@ package recovery
 var happenedWordings = []wording{
 	{
 		NetworkPermanent, isWebPage, "{command} got a web page instead of an answer",
-		"A sign-in page, a proxy or a wrong address answered. Correct the address that {command} uses, or sign the " +
-			"workers' network in.", onceDone,
+		"The response came from a sign-in page, a proxy or a wrong address. Correct the address that {command} uses, " +
+			"or sign in to the workers' network.", onceDone,
 	},
 	{
 		NetworkPermanent, inAgent, "{agent} cannot reach a host",
 		"Correct the address, the DNS entry or the certificate named in the cause.", onceDone,
 	},
 	{
-		ToolNotFound, isOwn, "{program}, the program of CODE, is missing",
+		ToolNotFound, isOwn, "{program}, the CODE program, is missing",
 		"Install {program} {home}, or correct the CODE stage in " + inConfig + " ({holds stage.run}).", onceDone,
 	},
 	{
@@ -21,24 +21,24 @@ var happenedWordings = []wording{
 			"{holds stage.run}) in " + inConfig + ".", onceDone,
 	},
 	{
-		ToolNotFound, isServer, "{agent} lacks the MCP server {program}",
+		ToolNotFound, isServer, "{agent} cannot find the MCP server {program}",
 		"Register {program}, an MCP server, in the settings of {agent} {home}, or correct the CODE stage in " +
 			inConfig + " ({holds stage.agent}).", onceDone,
 	},
 	{
-		ToolNotFound, isModule, "{command} lacks the module {program}",
+		ToolNotFound, isModule, "{command} cannot find the module {program}",
 		"Add {program} to the repository, install it {home}, or correct the stage's command (`stage.run`: " +
 			"{holds stage.run}) in " + inConfig + ".", onceDone,
 	},
 	{
 		ToolNotFound, isForbidden, "{program} is not executable",
-		"Make {program} executable, or ask the agent for that with `/agent retry`. Or correct the stage's command " +
+		"Make {program} executable, or have the agent do it with `/agent retry`. Or correct the stage's command " +
 			"(`stage.run`: {holds stage.run}) in " + inConfig + ".", onceDone,
 	},
 	{
 		PolicyViolation, isScope, "the work is done, but the token cannot change workflows",
-		"Grant the director's token the permission for workflows (scope `workflow`, or `Workflows` of a fine-grained " +
-			"token), and restart the director with it.", onceDone,
+		"Grant the director's token permission to change workflows (scope `workflow`, or `Workflows` for a " +
+			"fine-grained token), and restart the director with it.", onceDone,
 	},
 	{
 		OOMKilled, isProcess, "the work runs out of memory",
@@ -47,12 +47,12 @@ var happenedWordings = []wording{
 	},
 	{
 		DiskFull, isDocker, "a disk is full",
-		"Free space on the director's machine. `docker system df` shows the space that images and containers use.",
+		"Free up space on the director's machine. `docker system df` shows the space used by images and containers.",
 		onceDone,
 	},
 	{
 		DiskFull, isProcess, "a disk is full",
-		"Free space on the director's machine.", onceDone,
+		"Free up space on the director's machine.", onceDone,
 	},
 	{
 		Timeout, isWatchdog, "the attempt takes too long",
@@ -61,20 +61,20 @@ var happenedWordings = []wording{
 	},
 	{
 		Timeout, isOwnLimit, "{command} reports a timeout",
-		"Retake did not end it; the program has its own limit. The cause shows the slow part. Repair it, or raise " +
+		"Retake did not end it; the program has its own limit. The cause shows which part was slow: fix it, or raise " +
 			"the program's limit.", onceDone,
 	},
 	{
 		WorkerLost, isProcess, "the worker keeps disappearing",
-		"Find out why the worker's process ended. The director's machine may be short of memory.", goOn,
+		"Find out why the worker process exited. The director's machine may be short of memory.", goOn,
 	},
 	{
 		AgentCrash, isRepeated, "{agent} crashes every time",
-		"Read the crash[ {below}], and use another version of the agent {home}.", onceDone,
+		"Read the crash output[ {below}], and use another version of the agent {home}.", onceDone,
 	},
 	{
 		Unknown, isRepeated, "{agent} fails every time",
-		"Read the cause, and any output[ {below}]. Correct the agent, or give it other instructions.", yourWord,
+		"Read the cause and any output[ {below}]. Correct the agent, or give it different instructions.", yourWord,
 	},
 	{
 		Unknown, isQuoted, "{agent} failed",

@@ -10,7 +10,7 @@ const (
 	Cluster      = "cluster"    // the cluster that schedules attempts on its nodes
 )
 
-// RefusesAll is the prefix of the reason for GitHubAPI's cooldown while GitHub refuses all of the account's requests.
+// RefusesAll is the prefix of the reason for GitHubAPI's cooldown when GitHub refuses every request from the account.
 // It never changes, because journals contain it.
 const RefusesAll = "GitHub refuses every request of this account: "
 
@@ -27,8 +27,8 @@ type Origin struct {
 //	the director                          the resource in use: GitHub's git, GitHub's API, the host
 //	a full disk                           the host: checkouts are on its disk
 //	an agent                              its provider's model
-//	a command in the CODE stage           model.default, unless a connection failed, which may
-//	                                      lead anywhere
+//	a command in the CODE stage           model.default, unless a connection failed (its host
+//	                                      is unknown)
 //	any other command                     none
 func (o Origin) Resource(r Reason) string {
 	about, _ := Describe(r)

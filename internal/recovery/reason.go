@@ -118,7 +118,7 @@ func (a About) Ask() string { return ownWords(a.Reason).Alone }
 var Reasons = []About{
 	{
 		RateLimited, RateLimit, Transient, true, AgentError, OneTask,
-		"a provider refused a request because there were too many",
+		"a provider refused a request because too many were sent",
 		presetWords{"github_rate_limited", "rate_limited", "transient", "non-fatal", "transient"},
 	},
 	{
@@ -218,12 +218,12 @@ var Reasons = []About{
 	},
 	{
 		Timeout, Infrastructure, Transient, true, TaskError, OneTask,
-		"a deadline ended the work",
+		"the work exceeded a deadline",
 		presetWords{"github_mcp_timeout", "network_transient", "transient", "non-fatal", "transient"},
 	},
 	{
 		WorkerLost, Infrastructure, Transient, true, EnvironmentError, OneRepository,
-		"the worker ended or went silent without a report",
+		"the worker exited or went silent without sending a report",
 		presetWords{"docker_exit_nonzero", "network_transient", "transient", "non-fatal", "transient"},
 	},
 	{
@@ -278,7 +278,7 @@ var Reasons = []About{
 	},
 }
 
-// Deterministic reports whether the same work in the same repository would fail again at any time.
+// Deterministic reports whether the same work in the same repository would always fail again.
 func (r Reason) Deterministic() bool {
 	a, _ := Describe(r)
 	return a.Scope == OneRepository && a.Class != Transient

@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// Names of counters that do not belong to a policy's row.
+// Names of counters that do not belong to a policy row.
 const (
 	TaskCounter    = "task"
 	SessionCounter = "session"
 	callCounter    = "call:"
 )
 
-// CallCounter names the counter for calls from a caller to a callee.
+// CallCounter returns the name of the counter for calls from a caller to a callee.
 func CallCounter(caller, on string) string { return callCounter + short(caller) + "/" + on }
 
-// SignatureCounter names the counter for a signature.
+// SignatureCounter returns the name of the counter for a signature.
 func SignatureCounter(signature string) string {
 	if strings.HasPrefix(signature, "sig:") {
 		return short(signature)
@@ -44,10 +44,10 @@ const (
 // Tally is the usage of one claim so far. Every method returns a new value. A person's answer restarts the counters
 // (Answered).
 type Tally struct {
-	Counts       []Count `json:"counts,omitempty"`      // failures by the counter that the verdict named, at most 64
+	Counts       []Count `json:"counts,omitempty"`      // failures by the counter named in the verdict, at most 64
 	Signatures   []Count `json:"signatures,omitempty"`  // failures by signature, at most 32; cleared by success
-	Redispatches int     `json:"redispatches"`          // attempts that verdicts granted and charged to a cause
-	Granted      int     `json:"granted,omitempty"`     // all granted attempts, including free ones
+	Redispatches int     `json:"redispatches"`          // attempts granted by verdicts and charged to a cause
+	Granted      int     `json:"granted,omitempty"`     // all granted attempts, including uncharged ones
 	Consecutive  int     `json:"consecutive,omitempty"` // consecutive errors
 	Iterations   int     `json:"iterations,omitempty"`  // one per granted attempt
 	Refunded     int     `json:"refunded,omitempty"`    // iterations refunded for cache hits, at most Iterations
@@ -71,7 +71,7 @@ type Took struct {
 	N      int    `json:"n"`
 }
 
-// Taken returns how often the counter has led to an action.
+// Taken returns how often the counter has led to action a.
 func (c *Count) Taken(a Action) int {
 	for i := range c.Took {
 		if c.Took[i].Action == a {
@@ -141,7 +141,7 @@ func (t Tally) After(f Finding, v Verdict) Tally {
 }
 
 // Use returns the tally with an attempt's usage added. It ignores negative and implausible amounts. Each cache hit
-// refunds an iteration, up to the consumed number.
+// refunds one iteration, up to the number consumed.
 func (t Tally) Use(u Usage) Tally {
 	t.Tokens = add(t.Tokens, u.Tokens)
 	t.PaidCalls = add(t.PaidCalls, u.PaidCalls)
@@ -154,7 +154,7 @@ func (t Tally) Use(u Usage) Tally {
 	return t
 }
 
-// MaxCost is the highest plausible cost of one attempt in USD. Higher values are considered damaged and ignored.
+// MaxCost is the highest plausible cost of one attempt in USD. Higher values are treated as corrupt and ignored.
 const MaxCost = 1e9
 
 // Succeeded returns the tally after a success. Consecutive errors, signatures and calls restart at zero.
@@ -187,10 +187,10 @@ func (t Tally) Answered() Tally {
 	return Tally{Counts: kept}
 }
 
-// Seen returns the number of failures with a signature since the last success.
+// Seen returns the number of failures with the given signature since the last success.
 func (t Tally) Seen(signature string) int { return find(t.Signatures, SignatureCounter(signature)).N }
 
-// Took reports whether a failure since the last answer has led to an action.
+// Took reports whether a failure since the last answer has led to action a.
 func (t *Tally) Took(a Action) bool {
 	took := func(c Count) bool { return c.Taken(a) > 0 }
 	return slices.ContainsFunc(t.Counts, took) || slices.ContainsFunc(t.Signatures, took)
@@ -216,7 +216,7 @@ func find(cs []Count, of string) Count {
 	return Count{}
 }
 
-// counted returns a copy of cs in which one counter includes the verdict.
+// counted returns a copy of cs in which the counter named of includes the verdict.
 func counted(cs []Count, of string, most int, v Verdict) []Count {
 	c := find(cs, of)
 	out := make([]Count, 0, len(cs)+1)

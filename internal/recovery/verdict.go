@@ -36,12 +36,12 @@ type AboutAction struct {
 
 // Actions lists every action once.
 var Actions = []AboutAction{
-	{WaitReset, true, true, true, "wait for the reset, charge nothing, then try again", "waited for the reset"},
+	{WaitReset, true, true, true, "wait for the reset, then try again without charge", "waited for the reset"},
 	{Retry, true, false, true, "another attempt on the same checkout", "tried again"},
 	{RetryCompact, true, false, true, "another attempt with a shorter context", "tried again with a shorter context"},
 	{
 		RetryAlternative, true, false, false, "another attempt with the alternative model",
-		"tried again with the other model",
+		"tried again with the alternative model",
 	},
 	{Replan, true, false, true, "another attempt with a new plan", "tried again with a new plan"},
 	{
@@ -50,10 +50,10 @@ var Actions = []AboutAction{
 	},
 	{
 		Revalidate, true, false, false, "another attempt that validates the work before an agent runs",
-		"validated it again",
+		"validated the work again",
 	},
 	{
-		Reprobe, true, false, true, "check again for the missing program, then another attempt",
+		Reprobe, true, false, true, "another attempt after checking again for the missing program",
 		"looked for it again",
 	},
 	{
@@ -62,9 +62,9 @@ var Actions = []AboutAction{
 	},
 	{
 		CoolDown, true, true, true, "close the resource for all tasks, then try again",
-		"waited until it was over for all tasks",
+		"waited for the cooldown to end",
 	},
-	{Skip, false, false, false, "skip this task and continue", "left it out"},
+	{Skip, false, false, false, "skip this task and continue", "skipped the task"},
 	{Reclaim, false, false, false, "give the issue back", "gave the issue back"},
 	{Escalate, false, false, false, "block the issue and ask a person", "asked a person"},
 	{Stop, false, false, false, "stop this task and report", "stopped"},
@@ -88,7 +88,7 @@ var noAction AboutAction
 // Again reports whether the action leads to another attempt.
 func (a Action) Again() bool { return a.about().Again }
 
-// Unlimited is the count of a step without a limit in the policy. The engine still has a limit.
+// Unlimited is the count of a step that the policy does not limit. The engine still limits it.
 const Unlimited = -1
 
 // Verdict is the decision about a failure, with its explanation.
@@ -105,7 +105,7 @@ type Verdict struct {
 	Veto     string        `json:"veto,omitempty"` // the guard that overruled the row
 	Fatal    bool          `json:"fatal,omitempty"`
 	// Continued means that the policy calls the failure fatal, but continue_on_error let the run continue. It is absent
-	// in old journals.
+	// from old journals.
 	Continued   bool   `json:"continued,omitempty"`
 	NextIfAgain Action `json:"next_if_again,omitempty"` // the action if the same failure happens again
 	Cools       string `json:"cools,omitempty"`         // resource closed to all tasks for Delay

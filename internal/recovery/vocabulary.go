@@ -97,7 +97,7 @@ func ErrorType(r Reason) string {
 }
 
 // Assert returns a worker's assertion for this reason, with the error_type and the three flags. A failure is worth
-// another attempt if time or a fresh context can solve it. The worker does not link a policy, so a test in package
+// another attempt if time or a fresh context might resolve it. The worker does not link a policy, so a test in package
 // policy compares Assert with the default policy.
 func Assert(r Reason) Assertion {
 	about, _ := Describe(r)

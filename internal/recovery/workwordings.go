@@ -7,7 +7,7 @@ var workWordings = []wording{
 		"Read the cause, and correct {agent}, its arguments or the files that it reads.", onceDone,
 	},
 	{
-		Validation, isOfAgent, "{provider} rejects the requests of {agent}",
+		Validation, isOfAgent, "{provider} rejects requests from {agent}",
 		"The requests are malformed: {agent} and the model are incompatible. Use another model, or another " +
 			"version of the agent {home}.", onceDone,
 	},
@@ -20,8 +20,8 @@ var workWordings = []wording{
 		"Read the output[ {below}], and correct the command or the repository.", onceDone,
 	},
 	{
-		Validation, inReview, "the checks of {pull} fail",
-		"Read the failing checks of {pull}, and tell the agent how to fix them.", yourWord,
+		Validation, inReview, "the checks on {pull} fail",
+		"Read the failing checks on {pull}, and tell the agent how to fix them.", yourWord,
 	},
 	{
 		Validation, anywhere, "a check rejected the work",
@@ -33,12 +33,12 @@ var workWordings = []wording{
 	},
 	{
 		BuildFailed, inSetup, "your step {command} failed: a build error",
-		"Repair the command or its dependencies: it failed before the agent started. If the base branch is broken, " +
-			"repair that, and comment `/agent fresh` instead to start from it.", onceDone,
+		"Fix the command or its dependencies: it failed before the agent started. If the base branch is broken, fix " +
+			"that, and comment `/agent fresh` instead to start from it.", onceDone,
 	},
 	{
 		BuildFailed, inReview, "the build of {pull} fails",
-		"Read the failing checks of {pull}, and tell the agent how to fix them.", yourWord,
+		"Read the failing checks on {pull}, and tell the agent how to fix them.", yourWord,
 	},
 	{
 		BuildFailed, anywhere, "the build fails",
@@ -51,12 +51,12 @@ var workWordings = []wording{
 	},
 	{
 		TestsFailed, inSetup, "your step {command} failed: a broken test",
-		"Repair the command: it failed before the agent started. If the base branch is broken, repair that, and " +
-			"comment `/agent fresh` instead to start from it.", onceDone,
+		"Fix the command: it failed before the agent started. If the base branch is broken, fix that, and comment " +
+			"`/agent fresh` instead to start from it.", onceDone,
 	},
 	{
-		TestsFailed, inReview, "the tests of {pull} fail",
-		"Read the failing checks of {pull}, and decide which behaviour is right.",
+		TestsFailed, inReview, "the tests in {pull} fail",
+		"Read the failing checks on {pull}, and decide which behaviour is right.",
 		"/agent retry <which behaviour is right>",
 	},
 	{
@@ -65,24 +65,24 @@ var workWordings = []wording{
 	},
 	{
 		LintFailed, inCheck, "your check {command} failed: a lint error",
-		"Read the message[ {below}], and tell the agent how to satisfy the linter. Or relax the rule.", yourWord,
+		"Read the message[ {below}], and tell the agent how to satisfy the linter, or relax the rule.", yourWord,
 	},
 	{
 		LintFailed, inSetup, "your step {command} failed: a lint error",
-		"Relax the rule: the step failed before the agent started. If the base branch is broken, repair that, and " +
+		"Relax the rule: the step failed before the agent started. If the base branch is broken, fix that, and " +
 			"comment `/agent fresh` instead to start from it.", onceDone,
 	},
 	{
 		LintFailed, inReview, "the linter rejects {pull}",
-		"Read the failing checks of {pull}, and tell the agent how to satisfy the linter. Or relax the rule.", yourWord,
+		"Read the failing checks on {pull}, and tell the agent how to satisfy the linter, or relax the rule.", yourWord,
 	},
 	{
 		LintFailed, anywhere, "the linter rejects the change",
-		"Read the linter's message, and tell the agent how to satisfy it. Or relax the rule.", yourWord,
+		"Read the linter's message, and tell the agent how to satisfy it, or relax the rule.", yourWord,
 	},
 	{
 		GitConflict, inDelivery, "the change conflicts with the base branch",
-		"Both changed {path}. Decide which side is right, or merge by hand, from the linked branch.",
+		"Both sides changed {path}. Decide which side is right, or merge by hand from the linked branch.",
 		"/agent retry Merge the base branch: <which side is right>",
 	},
 	{
@@ -91,7 +91,7 @@ var workWordings = []wording{
 	},
 	{
 		GitConflict, inReview, "{pull} conflicts with the base branch",
-		"Decide which side is right. Or resolve the conflict on the branch of {pull}, and comment `/agent resume`.",
+		"Decide which side is right, or resolve the conflict on the branch of {pull} and comment `/agent resume`.",
 		"/agent retry Merge the base branch: <which side is right>",
 	},
 	{
@@ -116,21 +116,21 @@ var workWordings = []wording{
 	},
 	{
 		ImagePullFailed, inAgent, "{agent} cannot pull a container image",
-		"Make the image that the cause names available to workers, or remove the option that needs it from the stage.",
+		"Make the image named in the cause available to workers, or remove the option that needs it from the stage.",
 		onceDone,
 	},
 	{
 		ImagePullFailed, inCommand, "{command} cannot pull a container image",
-		"Make the image that the cause names available to workers, or correct the command.", onceDone,
+		"Make the image named in the cause available to workers, or correct the command.", onceDone,
 	},
 	{
 		ImagePullFailed, anywhere, "the worker image cannot be pulled",
-		"Build or pull {image} on the director's machine. In a cluster, check that the nodes may pull it. Or correct " +
+		"Build or pull {image} on the director's machine. In a cluster, check that the nodes can pull it. Or correct " +
 			"`containers.image` in " + inConfig + " ({holds containers.image}).", onceDone,
 	},
 	{
 		NoCapacity, anywhere, "the cluster cannot start a worker",
-		"The cause names the missing resource. Free some in the cluster, or reduce the workers' demand " +
+		"The cause names the missing resource. Free some of it in the cluster, or lower the workers' requests " +
 			"(`containers.memory`, `containers.cpus`) in " + inConfig + " ({holds containers.memory}).", onceDone,
 	},
 	{
@@ -140,7 +140,7 @@ var workWordings = []wording{
 	},
 	{
 		DiskFull, anywhere, "a disk is full",
-		"Free space on the machine that the cause names, or on the director's machine.", onceDone,
+		"Free up space on the machine named in the cause, or on the director's machine.", onceDone,
 	},
 	{
 		Timeout, inAgent, "{agent} takes too long",
@@ -159,31 +159,31 @@ var workWordings = []wording{
 	},
 	{
 		Timeout, anywhere, "the work takes too long",
-		"Find out from the cause which limit was reached. Raise it, or make the issue smaller.", onceDone,
+		"The cause shows which limit was reached. Raise it, or make the issue smaller.", onceDone,
 	},
 	{
 		WorkerLost, anywhere, "the worker keeps disappearing",
-		"Find out why the containers ended. The director's machine may be short of memory.", goOn,
+		"Find out why the containers exited. The director's machine may be short of memory.", goOn,
 	},
 	{
 		BusDisconnect, anywhere, "workers cannot reach the director",
-		"Check whether the workers' network reaches the agent bus (`agent_bus.listen_addr`, firewall).", goOn,
+		"Check whether the workers' network can reach the agent bus (`agent_bus.listen_addr`, firewall).", goOn,
 	},
 	{
 		PolicyViolation, inAgent, "a safety rule stops {agent}",
-		"Decide whether you want the work that the issue describes. If so, explain how to do it within the rule, or " +
-			"do that step by hand.",
+		"Decide whether you want the work described in the issue. If so, explain how to do it within the rule, or do " +
+			"the refused step by hand.",
 		"/agent retry <how to do it within the rule>",
 	},
 	{
 		PolicyViolation, isPushed, "GitHub found a secret in the change",
 		"If the secret is real, revoke it at its provider now. This comment asks the agent to remove it. For a false " +
 			"alarm, open the address in the cause, allow the secret, and comment `/agent resume`.",
-		"/agent retry Remove the secret that GitHub names from the change, and read it from the environment instead.",
+		"/agent retry Remove the secret reported by GitHub from the change, and read it from the environment instead.",
 	},
 	{
 		PolicyViolation, inDelivery, "the work is done, but GitHub's rules reject it",
-		"Ask the agent to change the work with `/agent retry`, or change the repository's rule that the cause names.",
+		"Ask the agent to change the work with `/agent retry`, or change the repository rule named in the cause.",
 		onceDone,
 	},
 	{
@@ -201,19 +201,19 @@ var workWordings = []wording{
 		"Read the output[ {below}], and tell the agent how to fix it.", yourWord,
 	},
 	{
-		ContractViolation, anywhere, "worker and director do not understand each other",
+		ContractViolation, anywhere, "the worker and the director are incompatible",
 		"The director and the worker have different versions. Install both programs from the same release, in the " +
 			"same directory, and restart the director.", onceDone,
 	},
 	{
 		NeedsHuman, isUnapproved, "the text of this issue needs approval",
-		"Read the current text of the issue. To approve it, a person with triage rights or more removes the label " +
-			"for tasks and adds it again. If GitHub does not show who edited the issue, the label is not enough: " +
-			"open a new issue with the same text, and close this one.",
+		"Read the current text of the issue. To approve it, a person with at least triage rights removes the task " +
+			"label and adds it again. If GitHub does not show who edited the issue, the label is not enough: open a " +
+			"new issue with the same text, and close this one.",
 		goOn,
 	},
 	{
-		NeedsHuman, inCommand, "{command} waits for input",
+		NeedsHuman, inCommand, "{command} is waiting for input",
 		"Workers have no terminal. Give the command an option that disables prompts, such as `--yes`.", onceDone,
 	},
 	{
@@ -225,7 +225,7 @@ var workWordings = []wording{
 		"Answer the question[ {below}].", "/agent retry <your answer>",
 	},
 	{
-		NeedsHuman, isTurnLimit, "{agent} reached its limit of turns",
+		NeedsHuman, isTurnLimit, "{agent} reached its turn limit",
 		"Raise the limit in the CODE stage of " + inConfig + " ({holds stage.agent}), or just let the agent continue.",
 		goOn,
 	},
@@ -238,9 +238,8 @@ var workWordings = []wording{
 		"Answer the question.", "/agent retry <your answer>",
 	},
 	{
-		CorruptState, inAgent, "stored data of {agent} is damaged",
-		"Check the file that the cause names. If workers share its directory (`containers.mounts`), move the file " +
-			"away.",
+		CorruptState, inAgent, "data stored by {agent} is damaged",
+		"Check the file named in the cause. If workers share its directory (`containers.mounts`), move the file away.",
 		onceDone,
 	},
 	{
@@ -249,12 +248,12 @@ var workWordings = []wording{
 	},
 	{
 		CorruptState, inDirector, "the work cannot start: stored data is damaged",
-		"This comment starts over with a new checkout. If that also fails, repair the data that the cause names on " +
-			"the director's machine.", "/agent fresh",
+		"This comment starts over with a new checkout. If that also fails, repair the data named in the cause on the " +
+			"director's machine.", "/agent fresh",
 	},
 	{
 		CorruptState, anywhere, "stored data is damaged",
-		"Check the file or repository that the cause names, and repair or remove it.", onceDone,
+		"Check the file or repository named in the cause, and repair or remove it.", onceDone,
 	},
 	{
 		WorkLost, anywhere, "the work is lost: its stored data is damaged",
@@ -262,11 +261,12 @@ var workWordings = []wording{
 	},
 	{
 		AgentCrash, inAgent, "{agent} crashes",
-		"Read the crash[ {below}]. Another version of the agent {home} may help.", goOn,
+		"Read the crash output[ {below}]. Another version of the agent {home} may help.", goOn,
 	},
 	{
 		AgentCrash, inCheck, "your check {command} crashes",
-		"Read the crash[ {below}]. Did the change cause it, or the tool? Tell the agent what to change.", yourWord,
+		"Read the crash output[ {below}]. Did the change or the tool cause the crash? Tell the agent what to change.",
+		yourWord,
 	},
 	{
 		AgentCrash, anywhere, "a program crashes",
@@ -291,11 +291,11 @@ var workWordings = []wording{
 	},
 	{
 		Unknown, inDelivery, "the work is done, but cannot be delivered",
-		"Read the cause, and remove the obstacle.", onceDone,
+		"Read the cause, and fix the problem that blocks the delivery.", onceDone,
 	},
 	{
-		Unknown, inReview, "the checks of {pull} fail",
-		"Read the failing checks of {pull}, and tell the agent how to fix them.", yourWord,
+		Unknown, inReview, "the checks on {pull} fail",
+		"Read the failing checks on {pull}, and tell the agent how to fix them.", yourWord,
 	},
 	{
 		Unknown, anywhere, "an unknown failure",

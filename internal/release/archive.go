@@ -10,14 +10,13 @@ import (
 	"time"
 )
 
-// file is a file to pack.
 type file struct {
 	name string
 	mode int64
 	data []byte
 }
 
-// pack creates an archive of files in one directory, sorted by name, without owners, and with one timestamp.
+// pack archives files under one directory, sorted by name, without owners and with a single timestamp.
 func pack(folder string, at time.Time, files []file) ([]byte, error) {
 	files = slices.SortedFunc(slices.Values(files), func(a, b file) int { return strings.Compare(a.name, b.name) })
 	var out bytes.Buffer

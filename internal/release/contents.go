@@ -10,8 +10,7 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// contents returns a CycloneDX inventory of the modules in programs and the version of Go, from the programs' build
-// information.
+// contents returns a CycloneDX inventory of the programs' modules and Go version, based on their build information.
 func contents(name, version string, at time.Time, programs []string) ([]byte, error) {
 	found := map[string]cdx.Component{}
 	add := func(path, version, sum string) {

@@ -3,7 +3,7 @@
 // any directory, at any time:
 //
 //	make release          into dist/
-//	make release-check    builds twice, in two directories without a common cache, and compares the results
+//	make release-check    builds twice, in two directories with separate caches, and compares the results
 //
 // The programs know their commit (director version). Timestamps come from the commit or SOURCE_DATE_EPOCH.
 //
@@ -28,7 +28,7 @@ import (
 func main() {
 	r := release{programs: []string{"director", "worker"}}
 	flag.StringVar(&r.out, "out", "dist", "output directory; existing content is removed")
-	flag.StringVar(&r.root, "root", ".", "directory of the sources, a git checkout")
+	flag.StringVar(&r.root, "root", ".", "source directory, which must be a git checkout")
 	flag.Parse()
 	r.archs = []string{"amd64", "arm64"}
 	if err := r.make(); err != nil {
@@ -37,7 +37,6 @@ func main() {
 	}
 }
 
-// release describes one release.
 type release struct {
 	root, out string
 	programs  []string // directories in cmd
@@ -47,7 +46,7 @@ type release struct {
 	at      time.Time
 }
 
-// besides lists the files of the repository that an archive contains unchanged.
+// besides lists the repository files that each archive contains unchanged.
 var besides = []string{
 	"LICENSE", "SECURITY.md", "README.md", "CHANGELOG.md", "config/dev.toml",
 	"deploy/retake-director.service",
@@ -91,7 +90,7 @@ func (r *release) time() (time.Time, error) {
 	return time.Unix(n, 0).UTC(), nil
 }
 
-// pack creates the archive and inventory of one architecture.
+// pack creates the archive and inventory for one architecture.
 func (r *release) pack(arch string) (names []string, err error) {
 	work, err := os.MkdirTemp("", "release")
 	if err != nil {
@@ -142,7 +141,7 @@ func (r *release) pack(arch string) (names []string, err error) {
 		os.WriteFile(filepath.Join(r.out, names[1]), list, 0o644))
 }
 
-// checksums writes SHA256SUMS in the format of sha256sum -c.
+// checksums writes SHA256SUMS in the format that sha256sum -c expects.
 func (r *release) checksums(names []string) error {
 	slices.Sort(names)
 	var sums bytes.Buffer
@@ -157,7 +156,7 @@ func (r *release) checksums(names []string) error {
 	return os.WriteFile(filepath.Join(r.out, "SHA256SUMS"), sums.Bytes(), 0o644)
 }
 
-// run runs a program in the sources' directory.
+// run runs a program in the source directory.
 func (r *release) run(env []string, name string, args ...string) (string, error) {
 	cmd := exec.Command(name, args...)
 	cmd.Dir, cmd.Env = r.root, append(os.Environ(), env...)

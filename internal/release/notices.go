@@ -17,7 +17,7 @@ import (
 // legal matches the names of files with licence conditions.
 var legal = regexp.MustCompile(`(?i)^(licen[sc]e|copying|notice|copyright|patents|authors)([.-].*)?$`)
 
-// dependency is a package that a program links.
+// dependency is a package linked into a program.
 type dependency struct {
 	Dir      string
 	Standard bool
@@ -27,8 +27,8 @@ type dependency struct {
 	}
 }
 
-// notices returns the licences and similar files of all packages that the programs link. It includes the files in the
-// directories of packages as well as the files of the modules.
+// notices returns the licences and similar files of all packages linked into the programs. It includes files in package
+// directories as well as in module roots.
 func (r *release) notices(env []string) ([]byte, error) {
 	args := []string{"list", "-deps", "-json=Dir,Standard,Module"}
 	for _, p := range r.programs {
@@ -75,7 +75,7 @@ func (r *release) notices(env []string) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// collect reads the legal files of a package's directory and its parents, up to the root of the module.
+// collect reads the legal files in a package directory and its parents, up to the module root.
 func collect(found map[string]map[string]string, module, root, dir string) error {
 	if found[module] == nil {
 		found[module] = map[string]string{}

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// damagedMark is part of the name of every file that SetAside renamed.
+// damagedMark is part of the name of every file renamed by SetAside.
 const damagedMark = ".damaged-"
 
-// Damaged reports a file with unexpected content, because of another version, a failing disk or a person's edit. The
-// file is set aside, so the error also matches fs.ErrNotExist. The caller should log the error and continue as if the
-// file did not exist.
+// Damaged reports a file with unexpected content, caused by another version, a failing disk or a manual edit. The file
+// is set aside, so the error also matches fs.ErrNotExist. The caller should log the error and continue as if the file
+// did not exist.
 type Damaged struct {
 	Path  string // original path
 	Aside string // current path

@@ -14,11 +14,11 @@ import (
 )
 
 // RemoveAll removes a directory with all content that its owner created. This includes directories without write
-// permission, such as Go's module cache, and paths longer or deeper than the system accepts at once. A missing
-// directory is not an error. RemoveAll removes links without following them. It holds at most openLevels+2 descriptors
-// at any depth, because it first moves deeper directories to the top. After an interruption, call it again.
+// permission, such as Go's module cache, and paths too long or too deep for a single system call. A missing directory
+// is not an error. RemoveAll removes links without following them. It first moves deeply nested directories to the top,
+// so it holds at most openLevels+2 descriptors. After an interruption, call it again.
 func RemoveAll(dir string) error {
-	for range 2 { // twice, since a process that is still ending may add files
+	for range 2 { // retry, because an exiting process may still add files
 		err := removeTree(dir)
 		if !errors.Is(err, unix.ENOTEMPTY) {
 			return err
@@ -68,7 +68,7 @@ var renameat2 = unix.Renameat2
 // batch is the number of names to read at a time.
 const batch = 512
 
-// empty removes all entries of a directory that it finds, and returns their number. depth is 1 for the top.
+// empty removes all entries that it finds in a directory, and returns their number. depth is 1 for the top.
 func (r *remover) empty(dir *os.File, depth int) (gone int, err error) {
 	if _, err := dir.Seek(0, io.SeekStart); err != nil {
 		return 0, err
@@ -139,8 +139,8 @@ func (r *remover) remove(dir *os.File, name string, depth int) (err error) {
 	}
 }
 
-// openFolder opens a subdirectory for reading and changing, even if its owner denied access. It does not follow
-// a link.
+// openFolder opens a subdirectory so that its entries can be read and changed, even if its owner denied access. It does
+// not follow links.
 func openFolder(parent int, name string) (*os.File, error) {
 	fd, err := openReadable(parent, name)
 	if err != nil {

@@ -33,7 +33,7 @@ func Fill(path string, mode fs.FileMode, fill func(*os.File) error) error {
 	return errors.Join(FillIn(root, filepath.Base(path), mode, fill), root.Close())
 }
 
-// WriteIn is like Write, in a directory that others may change at the same time.
+// WriteIn is like Write, but for a directory that others may change at the same time.
 func WriteIn(root *os.Root, name string, mode fs.FileMode, data []byte) error {
 	return FillIn(root, name, mode, func(f *os.File) error {
 		_, err := f.Write(data)
@@ -61,7 +61,7 @@ func WriteNew(path string, mode fs.FileMode, data []byte) error {
 	return errors.Join(fillIn(root, filepath.Base(path), mode, write, place), root.Close())
 }
 
-// FillIn is like Fill, in a directory that others may change at the same time.
+// FillIn is like Fill, but for a directory that others may change at the same time.
 func FillIn(root *os.Root, name string, mode fs.FileMode, fill func(*os.File) error) error {
 	return fillIn(root, name, mode, fill, root.Rename)
 }
@@ -99,8 +99,8 @@ func Create(path string, mode fs.FileMode, from io.Reader) error {
 }
 
 // Tail returns the end of a regular file in a directory that others may change at the same time. It returns no more
-// bytes than most, and none before the offset from. whole reports whether it returns all bytes after that offset. Tail
-// refuses a link in the file's place, and does not block on a pipe.
+// bytes than the limit most, and none before the offset from. whole reports whether it returns all bytes after that
+// offset. Tail rejects a link in place of the file, and does not block on a pipe.
 func Tail(root *os.Root, name string, from, most int64) (data []byte, whole bool, err error) {
 	notRegular := &fs.PathError{Op: "read", Path: name, Err: syscall.EINVAL}
 	if info, err := root.Lstat(name); err != nil || !info.Mode().IsRegular() {
@@ -175,7 +175,7 @@ func SyncDir(dir string) error {
 }
 
 // SyncDisk flushes the file system of a directory, including data from other processes. Use it when others have written
-// many files. Any user may call it, and it blocks for as long as the disk needs.
+// many files. Any user can call it. It blocks until the disk has written everything.
 func SyncDisk(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {

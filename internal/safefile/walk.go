@@ -51,11 +51,11 @@ type level struct {
 	path     int    // length of the directory's path
 }
 
-// Walk visits all entries below a directory in the order of the file system. It returns the visitor's error unchanged.
-// It may or may not visit entries that appear or disappear during the walk. If someone moves a directory while the walk
-// is in it, Walk returns an error. It never leaves the walked directory, never follows links, and holds at most
-// openLevels+2 descriptors. Its memory use grows only with the depth. Walk adds read and search permission to a
-// directory whose owner lacks it.
+// Walk visits all entries below a directory in file system order. It returns the visitor's error unchanged. It may or
+// may not visit entries that appear or disappear during the walk. If someone moves a directory while the walk is in it,
+// Walk returns an error. It never leaves the walked directory, never follows links, and holds at most openLevels+2
+// descriptors. Its memory use grows only with the depth. If a directory's owner cannot read and search it, Walk grants
+// the owner access.
 func Walk(ctx context.Context, dir string, v Visitor) (err error) {
 	w := walk{ctx: ctx, visitor: v}
 	defer func() {

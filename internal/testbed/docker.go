@@ -27,7 +27,7 @@ import (
 type Docker struct {
 	API    *client.Client
 	Image  string // of workers
-	Worker string // program that runs in workers' containers, or empty if no firewall was installed
+	Worker string // path of the worker program, to remove firewall rules; empty if no firewall was installed
 	Fleet  string // value of the label on the fleet's objects
 }
 
@@ -38,13 +38,13 @@ const AgentPath = "/agent"
 func OpenDocker(ctx context.Context, fleet string) (*Docker, error) {
 	api, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
 	if err != nil {
-		return nil, fmt.Errorf("testbed: Docker: %w; correct DOCKER_HOST", err)
+		return nil, fmt.Errorf("testbed: Docker: %w; check DOCKER_HOST", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	if _, err := api.Ping(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf(
-			`testbed: Docker does not answer: %w; start it (e.g. "systemctl start docker"), or set DOCKER_HOST`, err),
+			`testbed: Docker is not responding: %w; start it (e.g. "systemctl start docker"), or set DOCKER_HOST`, err),
 			api.Close())
 	}
 	return &Docker{API: api, Image: "retake-testbed:" + fleet, Fleet: fleet}, nil
@@ -59,7 +59,7 @@ func (d *Docker) Install(ctx context.Context, agent string) (string, error) {
 	return AgentPath, d.Import(ctx, &tar.Header{Name: strings.TrimPrefix(AgentPath, "/"), Mode: 0o755}, data)
 }
 
-// Import builds an image with one file and further empty entries.
+// Import builds an image with one file and any additional empty entries.
 func (d *Docker) Import(ctx context.Context, file *tar.Header, data []byte, more ...*tar.Header) error {
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)
@@ -91,7 +91,7 @@ func (d *Docker) Settings() string {
 	return fmt.Sprintf("runtime = %q\nimage = %q\nuser = %q\nnetwork = %q\n", RuntimeDocker, d.Image, User(), d.Fleet)
 }
 
-// Gateway creates the workers' network as the director does.
+// Gateway creates the workers' network, as the director does, and returns the address of its gateway.
 func (d *Docker) Gateway(ctx context.Context) (address string, err error) {
 	err = d.runtime(ctx, func(r *container.Docker) error {
 		address, err = r.EnsureNetwork(ctx)
@@ -215,7 +215,7 @@ func (d *Docker) Clear(ctx context.Context) error {
 	for _, n := range networks {
 		note(d.API.NetworkRemove(ctx, n.ID))
 	}
-	note(d.runtime(ctx, func(r *container.Docker) error { // helpers of killed directors
+	note(d.runtime(ctx, func(r *container.Docker) error { // objects left over from killed directors
 		_, err := r.RemoveLeftovers(ctx, d.Fleet, 0)
 		return err
 	}))

@@ -16,7 +16,7 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// Bot is the director's login on the GitHub stand-in. Person owns the issues and acts on the pages.
+// Bot is the director's login on the GitHub stand-in. Person owns the issues, and acts on the web pages.
 const (
 	Bot    = "retake-bot"
 	Person = "octocat"
@@ -43,7 +43,7 @@ type GitHubOptions struct {
 	Dir        string            // holds the bare repositories
 	Repository string            // owner/name
 	Files      map[string]string // initial content
-	Token      string            // token of Bot; Person's token is the same, followed by the login
+	Token      string            // Bot's token; Person's token has the login appended
 	RateLimit  int               // requests per hour, or 0 for GitHub's limit
 	Front      func(http.Handler) http.Handler
 	Now        func() time.Time // time.Now if nil
@@ -118,7 +118,7 @@ func WriteFiles(dir string, files map[string]string) error {
 	return nil
 }
 
-// branchOfIssue matches the name of a branch with the work on an issue.
+// branchOfIssue matches the names of branches that contain work on an issue.
 var branchOfIssue = regexp.MustCompile(`^retake/(\d+)-a\d+(-[a-z0-9]+)?$`)
 
 // IssueOfBranch returns the number of the issue that a branch belongs to, or "" for other branches.
@@ -129,7 +129,7 @@ func IssueOfBranch(branch string) string {
 	return ""
 }
 
-// Pulls returns the pull requests with the work on an issue.
+// Pulls returns the pull requests for an issue.
 func Pulls(all []githubtest.Issue, issue string) (found []githubtest.Issue) {
 	for _, i := range all {
 		if n := IssueOfBranch(i.Head); n != "" && n == Number(issue) {
@@ -145,7 +145,7 @@ func Number(key string) string {
 	return n
 }
 
-// runOf matches the director's run in a marker. Tests ignore the run, so that the same comment of two runs compares as
+// runOf matches the director's run in a marker. Tests ignore the run, so that the same comment from two runs compares
 // equal.
 var runOf = regexp.MustCompile(`"run":"[^"]*",?`)
 
@@ -155,7 +155,7 @@ func Marker(c githubtest.Comment) string {
 	return runOf.ReplaceAllString(marker, "")
 }
 
-// The markers with which the director's comments begin.
+// Markers at the beginning of the director's comments.
 const (
 	MarkClaim    = "<!-- retake:claim "
 	MarkBlocked  = "<!-- retake:blocked "

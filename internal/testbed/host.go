@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// The runtimes, as in containers.runtime.
+// Values of containers.runtime.
 const (
 	RuntimeDocker  = "docker"
 	RuntimeProcess = "process"
@@ -47,8 +47,8 @@ type Host interface {
 	Close() error
 }
 
-// WorkerUser returns the user of workers. It is the current user, or uid 1000 for root, because workers never run as
-// root.
+// WorkerUser returns the user that workers run as: the current user, or uid 1000 instead of root, because workers never
+// run as root.
 func WorkerUser() (uid, gid int) {
 	const ordinary = 1000
 	uid, gid = os.Getuid(), os.Getgid()
@@ -61,7 +61,7 @@ func WorkerUser() (uid, gid int) {
 	return uid, gid
 }
 
-// User returns WorkerUser in the form of containers.user.
+// User returns WorkerUser in the format of containers.user.
 func User() string {
 	uid, gid := WorkerUser()
 	return fmt.Sprintf("%d:%d", uid, gid)

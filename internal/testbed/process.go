@@ -32,7 +32,7 @@ type Process struct {
 	kills   []time.Time // times at which a SIGKILL from any sender ended the program
 }
 
-// DirectorEnv returns environ with the GitHub stand-in's token, and without variables that configure a director. So a
+// DirectorEnv returns environ with the GitHub stand-in's token, but without variables that configure a director, so a
 // real token never reaches the director.
 func DirectorEnv(environ []string, token string) []string {
 	out := make([]string, 0, len(environ)+3)
@@ -56,7 +56,8 @@ func (p *Process) StartWith(more ...string) error {
 	}
 	cmd := exec.Command(p.Argv[0], p.Argv[1:]...)
 	cmd.Env = append(slices.Clone(p.Env), more...)
-	// In its own process group, the child does not get the terminal's Ctrl-C. The kernel ends it with this program.
+	// In its own process group, the child does not get the terminal's Ctrl-C. The kernel kills it when this program
+	// ends.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var lines io.Reader
 	var err error
@@ -79,7 +80,7 @@ func (p *Process) StartWith(more ...string) error {
 	return nil
 }
 
-// await reads the process's output until it has ended.
+// await reads the process's output until the process has ended.
 func (p *Process) await(cmd *exec.Cmd, lines io.Reader, ended chan struct{}) {
 	defer close(ended)
 	if lines != nil {
@@ -115,7 +116,8 @@ func (p *Process) Started() time.Time {
 	return p.started
 }
 
-// Ended returns a channel that is closed once the last started process has ended and its last line was read.
+// Ended returns a channel that is closed once the most recently started process has ended and its last line has been
+// read.
 func (p *Process) Ended() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,7 +136,7 @@ func (p *Process) Signal(sig syscall.Signal) {
 // Kill sends SIGKILL and waits for the process.
 func (p *Process) Kill() { p.end(syscall.SIGKILL) }
 
-// stopWithin is the maximum time in which a program must end after a signal.
+// stopWithin is the time limit for a program to end after a signal.
 const stopWithin = 20 * time.Second
 
 // Stop sends SIGTERM and waits for the process. It returns an error if the process had to be killed after stopWithin.
@@ -209,7 +211,7 @@ func (p *Process) PID() int {
 	return p.cmd.Process.Pid
 }
 
-// RSS returns the resident memory in MiB, or 0 if it is not running.
+// RSS returns the process's resident memory in MiB, or 0 if the process is not running.
 func (p *Process) RSS() (mib int) {
 	data, _ := os.ReadFile("/proc/" + strconv.Itoa(p.PID()) + "/statm")
 	var size, resident int

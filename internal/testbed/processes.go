@@ -18,7 +18,7 @@ import (
 
 // Processes runs workers as plain processes, without an engine.
 type Processes struct {
-	Dir   string // directory of the director's records about its processes
+	Dir   string // directory with the director's process records
 	Agent string // copied by Install, because workers cannot read the agent's original directory
 	Fleet string
 
@@ -73,7 +73,8 @@ func (p *Processes) Workers(ctx context.Context) (all []Worker, err error) {
 	return all, err
 }
 
-// listEvery is the interval at which Record lists processes, because processes do not report their start and end.
+// listEvery is the interval at which Record lists processes. It must poll, because processes do not report their start
+// and end.
 const listEvery = 20 * time.Millisecond
 
 // Record records changes between lists. It may miss a process that lives for less than listEvery.

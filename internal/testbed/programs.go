@@ -43,7 +43,7 @@ func (p Program) Build(ctx context.Context, into string) (string, error) {
 
 var moduleLine = regexp.MustCompile(`(?m)^module retake\s*$`)
 
-// moduleRoot searches for the module from the working directory upwards.
+// moduleRoot searches the working directory and its parents for the module root.
 func moduleRoot() (string, bool) {
 	dir, err := os.Getwd()
 	for err == nil {

@@ -32,7 +32,7 @@ func NewRecord(watch func(context.Context, *Record) error) *Record {
 	r.wg.Go(func() {
 		if err := watch(ctx, r); ctx.Err() == nil {
 			r.mu.Lock()
-			r.err = fmt.Errorf("testbed: read the workers' events: %w", err)
+			r.err = fmt.Errorf("testbed: read worker events: %w", err)
 			r.mu.Unlock()
 		}
 	})
@@ -79,7 +79,7 @@ func (r *Record) compare(before map[string]bool, list []Worker) map[string]bool 
 	return now
 }
 
-// taskOf returns the task of an attempt that an earlier event named.
+// taskOf returns the task of an attempt, as recorded in an earlier event.
 func (r *Record) taskOf(attempt string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

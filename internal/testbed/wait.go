@@ -34,7 +34,7 @@ func Pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Well asks the director of a data directory for its health, and returns an error unless it is healthy.
+// Well returns an error unless the director of a data directory reports that it is healthy.
 func Well(ctx context.Context, dataDir string) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

@@ -3,7 +3,7 @@ package testfiles
 // fieldsFile lists the fields of the project's own vectors by kind; go test ./internal/testfiles -update writes it.
 const fieldsFile = "fields.txt"
 
-// alsoRead lists fields that the tests understand although our own vectors lack them.
+// alsoRead lists fields that the tests understand, although the project's own vectors do not contain them.
 var alsoRead = map[string][]string{
 	"000 classify": {"input.type string", "input.force_code string"},
 	"000 protocol": {"input.code string"},

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// files contains the test data, with one sentence for each unknown part.
+// files contains the test data, and one message for each unknown part.
 type files struct {
 	vectors  []Vector
 	lines    []Line
@@ -25,7 +25,7 @@ func (f *files) problem(format string, args ...any) {
 	}
 }
 
-// read reads the three parts from the directory other if it has them, and otherwise from our directory.
+// read reads each of the three parts from the directory other if it exists there, and otherwise from own.
 func read(own, other string) (*files, error) {
 	fields, err := known(own)
 	if err != nil {
@@ -41,7 +41,7 @@ func read(own, other string) (*files, error) {
 		}
 	}
 	if other != "" && replaced == 0 {
-		f.problem("%s=%s lacks vectors/, corpus/ and github/", Variable, other)
+		f.problem("%s=%s does not contain vectors/, corpus/ or github/", Variable, other)
 	}
 	f.each(parts["vectors"], func(path string) bool {
 		return match("*.json", path) && f.readVectors(path, fields)
@@ -65,13 +65,13 @@ func read(own, other string) (*files, error) {
 		}
 		return match("LICENSE*", path)
 	})
-	if f.openAPI == "" { // the directory other may lack the description of the API
+	if f.openAPI == "" { // the directory other may not contain the API description
 		f.openAPI = filepath.Join(own, "github", "github-openapi-subset.json")
 	}
 	return f, nil
 }
 
-// each passes every file below a directory to take, which returns false for an unknown file.
+// each calls take for every file below a directory. take returns false for an unknown file.
 func (f *files) each(dir string, take func(path string) bool) {
 	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() && !take(path) {
@@ -125,7 +125,7 @@ func (f *files) decode(path string) (all []Vector) {
 	return all
 }
 
-// readVectors returns the vectors of known kinds and shapes.
+// readVectors adds a file's vectors of known kinds and shapes to the test data.
 func (f *files) readVectors(path string, fields map[string][]string) bool {
 	for _, v := range f.decode(path) {
 		kind := v.kind()
@@ -213,7 +213,7 @@ func shapeOf(path string, raw json.RawMessage) []string {
 	return slices.Compact(all)
 }
 
-// anyKeys lists objects with data as their keys, such as header names.
+// anyKeys lists the objects with arbitrary keys, such as header names.
 var anyKeys = []string{"headers", "headers[]", "deps", "context", "signatures"}
 
 func (f *files) readCorpus(path string) bool {
@@ -231,8 +231,8 @@ func (f *files) readCorpus(path string) bool {
 	return true
 }
 
-// unknownField decodes an object into the variable that to points to. It returns the name of a field that the type of
-// to lacks, or "".
+// unknownField decodes an object into the variable that to points to. It returns the name of a field that does not
+// exist in that variable's type, or "".
 func unknownField(raw json.RawMessage, to any) string {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()

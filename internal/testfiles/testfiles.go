@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Variable names the directory that replaces the project's own test data.
+// Variable is the environment variable that names a directory to read instead of the project's own test data.
 const Variable = "RETAKE_TESTDATA"
 
 // Vector is one expectation that follows from a founding document.
@@ -41,8 +41,8 @@ type Line struct {
 	Scenario   string   `json:"scenario"`
 }
 
-// Vectors returns the vectors of the requested kinds, in the order of the files. Without arguments, it returns the
-// vectors of all kinds.
+// Vectors returns the vectors of the requested kinds, in file order. Without arguments, it returns the vectors of all
+// kinds.
 func Vectors(t testing.TB, kinds ...string) []Vector {
 	t.Helper()
 	all := slices.Clone(data(t).vectors)
@@ -67,7 +67,7 @@ func OpenAPI() (string, error) {
 	return f.openAPI, nil
 }
 
-// Webhooks returns GitHub's examples of webhooks by file name.
+// Webhooks returns GitHub's webhook examples by file name.
 func Webhooks(t testing.TB) map[string][]byte {
 	t.Helper()
 	return data(t).webhooks
@@ -104,7 +104,7 @@ var load = sync.OnceValues(func() (*files, error) {
 	return read(own, os.Getenv(Variable))
 })
 
-// ownFolder finds the project's test data from the directory of the tested package.
+// ownFolder finds the project's test data, searching upwards from the directory of the tested package.
 func ownFolder() (string, error) {
 	dir, err := os.Getwd()
 	for ; err == nil; dir = filepath.Dir(dir) {
@@ -119,7 +119,7 @@ func ownFolder() (string, error) {
 	return "", err
 }
 
-// known returns the fields that tests understand, for each kind of vectors, by path and type.
+// known returns the fields that tests understand, as path and type, for each kind of vector.
 func known(own string) (map[string][]string, error) {
 	text, err := os.ReadFile(filepath.Join(own, fieldsFile))
 	fields := map[string][]string{}

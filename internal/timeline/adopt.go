@@ -13,7 +13,7 @@ import (
 // journal. All other events are made from facts.
 const KindMissing = "missing"
 
-const missingText = "Earlier events are missing, because the journal was not readable"
+const missingText = "Earlier events are missing, because the journal could not be read"
 
 // Restore implements projection.Restorer. Normally the facts in the book lead to the state in the snapshot. If part of
 // the journal is unreadable, or the journal starts after the task does, the two states may differ. Restore then adopts
@@ -39,7 +39,7 @@ func (b *Book) Restore(seq uint64, state []byte) error {
 			mark := mark
 			mark.Issue, mark.Over = s.Issue, true
 			s.enter(fsm.Forgotten, mark.At)
-			s.Means = "the task has ended, but the journal with its outcome was not readable"
+			s.Means = "the task has ended, but the journal with its outcome could not be read"
 			s.endAttempts("")
 			b.tellOf(s, mark)
 			b.keep(s, false)
@@ -63,7 +63,7 @@ func (b *Book) Restore(seq uint64, state []byte) error {
 	return nil
 }
 
-// stands reports whether the timeline agrees with the task in the snapshot about state and attempt.
+// stands reports whether the timeline agrees with the task in the snapshot on state and attempt.
 func (s *Task) stands(t *fsm.Task) bool {
 	return s.State == t.State.String() && s.Since.Equal(t.Since) && s.Attempt == t.Attempt
 }
@@ -81,7 +81,7 @@ func (s *Task) adopt(t *fsm.Task) {
 		last := t.History[n-1]
 		s.Asked = &Question{
 			At: t.Since, Reason: last.Reason, Cause: last.Cause,
-			Ask: "see the last comment on the issue", Why: "the journal with the decision was not readable",
+			Ask: "see the last comment on the issue", Why: "the journal with the decision could not be read",
 		}
 	}
 	live := ""
@@ -97,7 +97,7 @@ func (s *Task) adopt(t *fsm.Task) {
 	}
 }
 
-// endAttempts ends all running attempts except the one with the id but. Their outcome is unknown.
+// endAttempts marks all running attempts as ended with an unknown outcome, except the attempt with the id but.
 func (s *Task) endAttempts(but string) {
 	for i := range s.Attempts {
 		if a := &s.Attempts[i]; a.Outcome == OutcomeRunning && a.ID != but {

@@ -118,8 +118,9 @@ func TestAGrantSaysWhatItDoesNotGiveBack(t *testing.T) {
 		fsm.TallyReset{OfTask: k, By: "octocat"},
 	}}})
 	all, _ := b.Events(Place{Seq: 1}, "")
-	if len(all) != 2 || all[0].Text != "All meters restart at zero, except 2 re-dispatches count as used: octocat" ||
-		all[1].Text != "All meters restart at zero: octocat" {
+	if len(all) != 2 ||
+		all[0].Text != "All meters are reset to zero, except that 2 re-dispatches count as used: octocat" ||
+		all[1].Text != "All meters are reset to zero: octocat" {
 		t.Errorf("%+v", all)
 	}
 }

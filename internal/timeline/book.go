@@ -113,7 +113,7 @@ func (b *Book) tellOf(s *Task, e Event) {
 	s.Dropped += dropped
 }
 
-// bounded limits a list to most elements by dropping the oldest. When it drops any, it drops an extra tenth of most,
+// bounded drops the oldest elements of a list that is longer than most. In that case, it drops an extra tenth of most,
 // because each such call copies the list.
 func bounded[T any](all []T, most int) (kept []T, dropped int) {
 	if most <= 0 || len(all) <= most {
@@ -241,7 +241,8 @@ func (b *Book) Rows(now time.Time) []Task {
 	return all
 }
 
-// Board is like Rows, but limits each state to most timelines. count is the total number of timelines in each state.
+// Board is like Rows, but limits the number of timelines in each state to most. count is the total number of timelines
+// in each state.
 func (b *Book) Board(now time.Time, most int) (rows []Task, count map[string]int) {
 	count = map[string]int{}
 	add := func(s *Task) {

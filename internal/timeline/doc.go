@@ -5,8 +5,8 @@
 //	each durable batch ───────────▶                      ├─▶ Event   director events, the page's news
 //	                                                     └─▶ Rows    director tasks, the board
 //
-// A Book applies the facts to a separate machine. All task data for people comes from a Book. The director does not use
-// it for decisions.
+// A Book applies the facts to a separate machine. All task data shown to people comes from a Book, and the director
+// does not use it for decisions.
 //
 // # Invariants
 //

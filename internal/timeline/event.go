@@ -71,7 +71,7 @@ func line(at time.Time, f fsm.Fact, t *fsm.Task) (attempt int, text string) {
 	case fsm.CooldownSet:
 		return 0, cooldownText(f)
 	case fsm.CooldownLifted:
-		return 0, "An operator reopens " + f.Resource
+		return 0, "An operator reopened " + f.Resource
 	case fsm.LimitStated:
 		return f.Attempt, fmt.Sprintf("A worker reports that %s is closed until %s: %s", f.Resource, clock(f.Until),
 			f.Text)
@@ -126,10 +126,11 @@ func lineOfAttempt(at time.Time, f fsm.Fact, t *fsm.Task, attempt int) (int, str
 		return attempt, hintsText(f.Hints)
 	case fsm.TallyReset:
 		if f.Redispatches > 0 {
-			return attempt, fmt.Sprintf("All meters restart at zero, except %s: %s", countsAsUsed(f.Redispatches),
+			return attempt, fmt.Sprintf("All meters are reset to zero, except that %s: %s",
+				countsAsUsed(f.Redispatches),
 				typedBy(f.By))
 		}
-		return attempt, "All meters restart at zero: " + typedBy(f.By)
+		return attempt, "All meters are reset to zero: " + typedBy(f.By)
 	case fsm.CommandTaken:
 		return attempt, commandText(f)
 	case fsm.CommentHeard:
@@ -147,7 +148,7 @@ func lineOfAttempt(at time.Time, f fsm.Fact, t *fsm.Task, attempt int) (int, str
 			return attempt, "The issue shows the question: " + f.Asked.Title
 		}
 		if f.Failed != "" {
-			return attempt, effectName(f.Effect) + " was given up: " + f.Failed
+			return attempt, effectName(f.Effect) + " was abandoned: " + f.Failed
 		}
 	case fsm.EffectDeferred:
 		return attempt, fmt.Sprintf("%s failed (%s), next try at %s", effectName(f.Effect), f.Why,

@@ -96,7 +96,7 @@ func (s *Task) withAnswer(f fsm.Fact, text string) string {
 	return text
 }
 
-// nothing is the start of the advice if a person does not need to act.
+// nothing is the first word of the advice if a person does not need to act.
 const nothing = "Nothing."
 
 // nexts maps each state to its default advice.
@@ -114,7 +114,7 @@ var nexts = map[string]string{
 	fsm.Blocked.String():    "Answer on the issue.",
 }
 
-// next returns the advice to a person about the current state, in sentences.
+// next returns advice for a person about the current state, in sentences.
 func (s *Task) next(w fsm.Waiting) string {
 	switch {
 	case s.Asked != nil:

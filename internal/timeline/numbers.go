@@ -20,7 +20,7 @@ type Numbers struct {
 	Reasons  []ByReason `json:"by_reason"` // most frequent first
 }
 
-// Failed is one verdict on a failure. Agents' questions are in Asked.
+// Failed is one verdict on a failure. Questions from agents are in Asked instead.
 type Failed struct {
 	At     time.Time       `json:"at"`
 	Issue  fsm.IssueKey    `json:"issue"`
@@ -28,12 +28,12 @@ type Failed struct {
 	Action recovery.Action `json:"action"`
 }
 
-// Retried counts the results of the attempts that an action started.
+// Retried counts the results of the attempts started by one action.
 type Retried struct {
 	Action recovery.Action `json:"action"`
 	OK     int             `json:"ok"`
 	Failed int             `json:"failed"`
-	Open   int             `json:"open"` // not started, not ended, or withdrawn
+	Open   int             `json:"open"` // not started or not ended
 }
 
 // Spent is the usage of one attempt.
@@ -67,7 +67,7 @@ type ByReason struct {
 // maxNumbers limits the length of each list.
 const maxNumbers = 20_000
 
-// numbers collects the data of Numbers.
+// numbers collects the data for Numbers.
 type numbers struct {
 	failures []Failed
 	costs    []Spent
@@ -88,7 +88,7 @@ func lastOf[T any](all []T) []T {
 	return all
 }
 
-// follow counts one fact about an issue.
+// follow updates the numbers with one fact about an issue.
 func (n *numbers) follow(at time.Time, k fsm.IssueKey, f fsm.Fact) {
 	key := projection.Fold(k)
 	n.settle(key, f)
@@ -160,8 +160,7 @@ func (n *numbers) question(key fsm.IssueKey) *Asked {
 	return nil
 }
 
-// Numbers returns the counts since the given time. The zero time selects everything. Retries always covers the whole
-// book.
+// Numbers returns the counts since the given time, or all counts if it is zero. Retries always covers the whole book.
 func (b *Book) Numbers(since time.Time) Numbers {
 	n := &b.numbers
 	out := Numbers{

@@ -9,7 +9,7 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// Remedy is an action that a person can take for a task now.
+// Remedy is an action that a person can currently take on a task.
 type Remedy struct {
 	Do    string `json:"do"`    // a comment or command to copy, or an action on GitHub
 	Means string `json:"means"` // the effect
@@ -18,8 +18,8 @@ type Remedy struct {
 	Command fsm.Command `json:"command,omitempty"` // the command in Do if that is complete, or ""
 }
 
-// remedies lists the operator's commands for a task, and their effects. The machine decides which of them are
-// possible in a state.
+// remedies lists the operator's commands for a task, with their effects. The state machine decides which ones are
+// allowed in a state.
 var remedies = []struct {
 	command fsm.Command
 	use     string               // command line, with %s for the issue; "" means the command's name and the issue
@@ -27,19 +27,19 @@ var remedies = []struct {
 }{
 	{fsm.CommandRetry, "", map[fsm.State]string{
 		0: "starts the next attempt now, in the existing checkout, with all meters at zero",
-		fsm.Blocked: "answers the question with another attempt in the existing checkout; --text \"…\" tells the " +
-			"agent what you know",
+		fsm.Blocked: "answers the question by starting another attempt in the existing checkout; --text \"…\" tells " +
+			"the agent what you know",
 	}},
 	{fsm.CommandFresh, "", map[fsm.State]string{0: "starts the next attempt on a fresh checkout of the base branch: " +
 		"unpushed work is lost"}},
 	{
 		fsm.CommandFix, "director fix %s --text \"…\"",
 		map[fsm.State]string{fsm.InReview: "starts another attempt on the pull request; the text describes the " +
-			"changes"},
+			"changes you want"},
 	},
 	{
 		fsm.CommandSnooze, "director snooze %s 2h",
-		map[fsm.State]string{0: "postpones the issue for this time, and then starts the next attempt"},
+		map[fsm.State]string{0: "postpones the issue for the given time, then starts the next attempt"},
 	},
 	{fsm.CommandBudget, "director grant %s +2", map[fsm.State]string{
 		0:           "allows 2 more attempts",
@@ -47,23 +47,24 @@ var remedies = []struct {
 	}},
 	{
 		fsm.CommandTake, "director take %s",
-		map[fsm.State]string{0: "hands the issue to you: Retake stops working on it, and names the branch with the " +
-			"work so far"},
+		map[fsm.State]string{0: "hands the issue to you: Retake stops working on it and tells you which branch has " +
+			"the work so far"},
 	},
-	{fsm.CommandStop, "", map[fsm.State]string{0: "gives up the issue; pushed work stays, and a pull request stays " +
-		"open", fsm.Queued: "removes the issue from the queue"}},
+	{fsm.CommandStop, "", map[fsm.State]string{0: "gives up the issue; pushed work is kept, and an open pull request " +
+		"stays open", fsm.Queued: "removes the issue from the queue"}},
 }
 
-// anyComment is appended to a question's instructions if a comment without a command answers it.
+// anyComment is appended to a question's instructions if a comment without a command is a valid answer.
 const anyComment = " A plain comment is enough. Retake gives the agent the first comment by a person with write access."
 
-// can lists a person's options for a task in the given state, requested actions first. takesReply means that a comment
-// without a command answers the question.
+// can lists a person's options for a task in the given state, with the recommended ones first. takesReply means that a
+// comment without a command answers the question.
 func (s *Task) can(in fsm.State, takesReply bool) (all []Remedy) {
 	k := string(s.Issue)
 	switch {
 	case in.Info().Live:
-		all = append(all, Remedy{Do: "director logs " + k + " --follow", Means: "shows its output"})
+		all = append(all, Remedy{Do: "director logs " + k + " --follow", Means: "shows the output of the current " +
+			"attempt"})
 	case in == fsm.Blocked:
 		all = s.answers(takesReply)
 	}
@@ -89,7 +90,7 @@ func (s *Task) can(in fsm.State, takesReply bool) (all []Remedy) {
 	return all
 }
 
-// OfStopped adapts a task's advice to a stopped director.
+// OfStopped returns the task with its advice adapted to a stopped director.
 func (s Task) OfStopped() Task {
 	s.Stopped = true
 	if s.Over {
@@ -107,7 +108,7 @@ func (s Task) OfStopped() Task {
 		case strings.HasPrefix(r.Do, "director ") && r.Advised:
 			r.Means += "; start the director first"
 		case r.Advised:
-			r.Means += "; the director reads it when it starts"
+			r.Means += "; the director will read the comment when it starts"
 		}
 	}
 	return s
@@ -119,12 +120,12 @@ func (s *Task) answers(takesReply bool) []Remedy {
 	if s.Asked != nil && s.Asked.Reply != "" {
 		reply = whole(s.Asked.Reply)
 	}
-	where := "comment this on the issue"
+	where := "post this as a comment on the issue"
 	if s.URL != "" {
 		where += ", " + s.URL
 	}
 	if strings.Contains(reply, "<") {
-		where += ", with your own text instead of <…>"
+		where += ", replacing <…> with your own text"
 	}
 	comment := reply
 	if takesReply {
@@ -176,7 +177,7 @@ func typed(k fsm.IssueKey, comment string) (line string, command fsm.Command) {
 	} else {
 		command = name
 	}
-	for i, w := range argv { // an issue's name is safe in a shell
+	for i, w := range argv { // the issue key is safe in a shell
 		if i != 2 {
 			argv[i] = plaintext.CommandLine([]string{w})
 		}

@@ -23,13 +23,13 @@ type Task struct {
 	Since  time.Time `json:"since"` // when the state was entered
 	Over   bool      `json:"over"`  // the claim has ended or never existed
 	Queued time.Time `json:"queued_at"`
-	Claims int       `json:"claims"` // number of times the issue was queued; it can be offered again
+	Claims int       `json:"claims"` // number of times the issue was queued, which can be more than once
 
 	Attempt  int       `json:"attempt"` // last attempt of the last claim; 0 before its first attempt
 	Priority int       `json:"priority,omitempty"`
 	Why      string    `json:"why,omitempty"`       // reason for the state, as a sentence without a full stop
 	Cause    string    `json:"cause,omitempty"`     // the line of evidence behind Why
-	Next     string    `json:"next,omitempty"`      // the advice to a person, in sentences
+	Next     string    `json:"next,omitempty"`      // advice for a person, in full sentences
 	Waits    string    `json:"waits_for,omitempty"` // the pending event or closed resource, in words
 	Heard    string    `json:"heard,omitempty"`     // the effect of the last comment without a command, in a sentence
 	Until    time.Time `json:"until,omitzero"`      // zero if there is no time limit
@@ -58,15 +58,15 @@ type Question struct {
 	At     time.Time       `json:"at"`
 	Reason recovery.Reason `json:"reason"`
 	Cause  string          `json:"cause"`
-	Ask    string          `json:"ask"` // the instructions, as in the comment once that is published
+	Ask    string          `json:"ask"` // the instructions, worded as in the comment once that is published
 	Why    string          `json:"why"`
 	Title  string          `json:"title,omitempty"` // the comment's title
-	Reply  string          `json:"reply,omitempty"` // the recommended comment, in which the person replaces <…>
+	Reply  string          `json:"reply,omitempty"` // the recommended comment; the person replaces <…>
 
 	Question string `json:"question,omitempty"` // the agent's question, or "" if Retake itself asks
 }
 
-// Lines returns the lines of the agent's question that are not empty.
+// Lines returns the non-blank lines of the agent's question.
 func (q *Question) Lines() []string {
 	return slices.DeleteFunc(strings.Split(q.Question, "\n"), func(l string) bool { return strings.TrimSpace(l) == "" })
 }
@@ -82,7 +82,7 @@ type Work struct {
 	PullRequest int    `json:"pull_request,omitempty"`
 }
 
-// Meters count how much of every limited resource a task has used.
+// Meters records how much of each limited resource a task has used.
 type Meters struct {
 	Redispatches int     `json:"redispatches"` // attempts granted and charged by verdicts
 	Iterations   int     `json:"iterations"`   // attempts granted by verdicts, minus refunds for cache hits
@@ -104,7 +104,7 @@ type Attempt struct {
 	Outcome string    `json:"outcome"` // running, ok, failed, withdrawn
 	// why the end cannot be confirmed; empty if the container is gone or expected to end
 	Fenced  string         `json:"fenced,omitempty"`
-	Stage   string         `json:"stage,omitempty"` // the stage of its last report
+	Stage   string         `json:"stage,omitempty"` // the stage in its last report
 	Usage   recovery.Usage `json:"usage,omitzero"`
 	Decided []Decision     `json:"decided,omitempty"`
 	// number of earlier decisions that are only in the journal
@@ -130,7 +130,7 @@ type Decision struct {
 	Certain  float64         `json:"confidence"` // from 0 to 1
 	Action   recovery.Action `json:"action"`
 	Done     string          `json:"done"` // the action in the past tense
-	Row      string          `json:"row"`  // the policy's row that decided
+	Row      string          `json:"row"`  // the policy row that applied
 	Why      string          `json:"why"`
 	Veto     string          `json:"veto,omitempty"` // the guard that overruled the row
 	Delay    time.Duration   `json:"delay"`          // in nanoseconds
@@ -156,7 +156,7 @@ func metersOf(t recovery.Tally) Meters {
 	}
 }
 
-// known is the state of a task before a fact.
+// known holds a task's state before a fact was applied.
 type known struct {
 	state  fsm.State
 	tally  recovery.Tally
@@ -219,8 +219,8 @@ func (s *Task) follow(at time.Time, f fsm.Fact, t *fsm.Task, was known) {
 	}
 }
 
-// asked returns an escalation's question before the comment is published. Its instructions come from this version of
-// Retake or from the operator's policy.
+// asked returns an escalation's question, for use until the comment is published. The instructions come from this
+// version of Retake or from the operator's policy.
 func (s *Task) asked(at time.Time, e *fsm.Escalation) *Question {
 	topic := cmp.Or(e.Topic, s.topic) // old journals have only the verdict
 	q := &Question{At: at, Reason: e.Reason, Cause: e.Cause, Ask: e.Ask, Why: e.Why}
@@ -333,11 +333,11 @@ func observed(f fsm.VerdictMade, was known) string {
 	case e.Known != "" && (e.Known == f.Finding.Reason || e.KnownCause == f.Finding.Cause):
 		return "Retake's observation of the attempt"
 	case e.Report != nil && strings.HasSuffix(e.Report.ID, "/exit"): // the director wrote this report
-		return "the end of the container"
+		return "the container's exit"
 	case e.Report != nil:
 		return "the worker's report " + e.Report.ID
 	}
-	return "the end of the container"
+	return "the container's exit"
 }
 
 // attempt returns the last attempt with the given number, or nil.
@@ -350,8 +350,8 @@ func (s *Task) attempt(n int) *Attempt {
 	return nil
 }
 
-// shorten limits the attempts, and the verdicts of the last attempt, to most each, by dropping the oldest. If most is
-// 0, they are not limited.
+// shorten drops the oldest attempts, and the oldest verdicts of the last attempt, so that at most the given number of
+// each remains. 0 means no limit.
 func (s *Task) shorten(most int) {
 	var dropped int
 	s.Attempts, dropped = bounded(s.Attempts, most)

@@ -14,7 +14,7 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// Kinds of events with a special presentation.
+// Events that get special formatting.
 var (
 	attemptBegan = fsm.KindOf(fsm.AttemptBegan{})
 	moved        = fsm.KindOf(fsm.Moved{})
@@ -27,8 +27,7 @@ const incidentRow = "director.incident"
 // indent precedes lines that continue the line above.
 const indent = "          "
 
-// Explain writes the timeline for a person: the state and the options, then the history. now is the time of the
-// timeline.
+// Explain writes the timeline for a person: the state and the options, then the history. Durations are relative to now.
 func (s Task) Explain(to io.Writer, now time.Time) error {
 	w := &lines{}
 	w.add("%s  %s", s.Issue, Plain(s.Title))
@@ -37,7 +36,7 @@ func (s Task) Explain(to io.Writer, now time.Time) error {
 	}
 	w.add("")
 	if s.Stopped {
-		w.field("STOPPED", "%s", StoppedText+". The commands below need it.")
+		w.field("STOPPED", "%s", StoppedText+". The commands below need a running director.")
 	}
 	s.standing(w, now)
 	w.add("")
@@ -47,7 +46,7 @@ func (s Task) Explain(to io.Writer, now time.Time) error {
 }
 
 // StoppedText is the heading for tasks and timelines from a stopped director's journal.
-const StoppedText = "The director is stopped, and this is its journal. Start it with: director run"
+const StoppedText = "The director is stopped; this is from its journal. Start it with: director run"
 
 // standing writes the state, the pending event and a person's options.
 func (s Task) standing(w *lines, now time.Time) {
@@ -94,12 +93,11 @@ func (s Task) standing(w *lines, now time.Time) {
 		w.field("WORK", "%s", Plain(text))
 	}
 	if s.Work.Branch == "" && strings.HasPrefix(s.Cause, recovery.NotPushed) {
-		w.field("WORK", "not pushed: it stays in the issue's checkout, on the director's machine, below "+
-			"director.data_dir")
+		w.field("WORK", "not pushed: it is in the issue's checkout on the director's machine, under director.data_dir")
 	}
 	w.field("METERS", "counted against the budget: %s", s.meters())
 	if s.Spent != (recovery.Usage{}) {
-		w.field("SPENT", "%s, by all attempts", usage(s.Spent))
+		w.field("SPENT", "%s, across all attempts", usage(s.Spent))
 	}
 }
 
@@ -126,7 +124,7 @@ func (s Task) others(w *lines, from int) {
 // plainly rewords the reasons in journaled verdicts for readers who do not know the policies.
 var plainly = strings.NewReplacer(
 	policy.NotRepeated, "; an unchanged retry would fail in the same way", "the one retry is used up",
-	"the one retry for this reason is used up",
+	"the only retry for this reason has been used",
 )
 
 // because returns the explanation of a decision, with the reason at the start.
@@ -141,7 +139,7 @@ func because(r recovery.Reason, why string) string {
 	return string(r) + ": " + Plain(why)
 }
 
-// meters shows how much of each of the policy's limits the task has used.
+// meters shows how much of each policy limit the task has used.
 func (s Task) meters() string {
 	m, l := s.Meters, s.Limits
 	parts := []string{
@@ -261,7 +259,7 @@ func (d *Decision) explain(w *lines, told causes) {
 		w.add(indent+" the guard %s overruled the row", d.Veto)
 	}
 	if d.Row == incidentRow {
-		w.add(indent+"          it counts for the incident %s", Plain(d.Incident))
+		w.add(indent+"          it counts toward incident %s", Plain(d.Incident))
 	}
 	if changes := d.paid(); changes != "" {
 		w.add(indent+"meters    %s", changes)
@@ -336,14 +334,14 @@ func (e Event) Line() string {
 	return clock(e.At) + "  " + about + "  " + Plain(text)
 }
 
-// Plain returns the part of a text that is safe on one line of a terminal or page. The result cannot hide or reverse
-// the text around it.
+// Plain makes a text safe to show on one line of a terminal or page. The result cannot hide or reverse the text around
+// it.
 func Plain(s string) string { return plaintext.OneLine(plaintext.Shown(s)) }
 
 // whole is like Plain, for Retake's own advice. It does not shorten the text, because shortened advice could be wrong.
 func whole(s string) string { return plaintext.Shown(s) }
 
-// ShortTitle returns the title. It truncates a title that has more characters than most.
+// ShortTitle returns the title, truncated to the given number of characters.
 func (s Task) ShortTitle(most int) string {
 	r := []rune(Plain(s.Title))
 	if len(r) <= most {

@@ -48,11 +48,11 @@ func standingText(s fsm.Standing) string {
 	return ", behind " + strings.Join(names, ", ")
 }
 
-// saidBefore lists the moves that another fact in the same batch already describes, such as the start, the report or
-// the delivery.
+// saidBefore lists the moves already described by another fact in the same batch, such as the start, the report or the
+// delivery.
 var saidBefore = []fsm.Trigger{fsm.OnWon, fsm.OnStillOurs, fsm.OnReport, fsm.OnDelivered, fsm.OnInReview}
 
-// toldAlone returns the text for a move that its reason alone describes, or else "".
+// toldAlone returns the text for a move that is fully described by its reason, or "" for any other move.
 func toldAlone(f fsm.Moved) string {
 	switch f.On {
 	case fsm.OnMerged, fsm.OnRejected:
@@ -161,7 +161,7 @@ func endingText(f fsm.EndingSet) string {
 func usageText(f fsm.UsageCounted) string {
 	switch {
 	case f.PaidCalls != nil:
-		return fmt.Sprintf("An operator sets the paid calls to %d", *f.PaidCalls)
+		return fmt.Sprintf("An operator sets the number of paid calls to %d", *f.PaidCalls)
 	case !f.Ended || f.Usage == recovery.Usage{}:
 		return ""
 	}
@@ -199,7 +199,7 @@ func hintsText(hints []fsm.Hint) string {
 func commandText(f fsm.CommandTaken) string {
 	text := fmt.Sprintf("%s commands: %s", f.By, f.Typed())
 	if f.Refused != "" {
-		text += ", which is refused: " + f.Refused
+		text += ", but it was refused: " + f.Refused
 	}
 	return text
 }
@@ -208,7 +208,7 @@ func heardText(f fsm.CommentHeard) string {
 	if f.Answers {
 		return f.By + " answers the agent's question with a comment"
 	}
-	return f.By + " comments without a command"
+	return f.By + " posts a comment without a command"
 }
 
 func workText(w fsm.DeliverResult) string {
@@ -238,10 +238,10 @@ func plannedText(e fsm.Effect) string {
 // effects maps durable effects to readable names.
 var effects = map[string]string{
 	string(fsm.DoClaim): "The claim", string(fsm.DoRecheck): "Reading the issue again",
-	string(fsm.DoStart): "The start",
+	string(fsm.DoStart): "Starting the worker",
 	string(fsm.DoStop):  "Stopping the container", string(fsm.DoDeliver): "The delivery",
 	string(fsm.DoEscalate): "Asking a person",
-	string(fsm.DoRelease):  "Giving up the claim", string(fsm.DoRemind): "The reminder",
+	string(fsm.DoRelease):  "Releasing the claim", string(fsm.DoRemind): "The reminder",
 }
 
 // effectName names the effect with the given id.

@@ -14,7 +14,7 @@ import (
 type reader struct {
 	*File
 	parser   unstable.Parser
-	lines    []int // start offsets of the lines, because the parser would count the lines for each position
+	lines    []int // start offsets of the lines; the parser would recount the lines for each position
 	kinds    map[string]kind
 	elements map[string]int // number of elements so far, by the path of [[path]]
 	wrong    Fault          // the first error
@@ -64,8 +64,7 @@ func (r *reader) fault(at Position, format string, args ...any) {
 	}
 }
 
-// enter returns the table at a path, which is the entry key of table. If the table is missing, enter creates it with
-// kind k.
+// enter returns the table at a path, which is stored as table[key]. If it is missing, enter creates it with kind k.
 func (r *reader) enter(table map[string]any, path, key string, k kind) map[string]any {
 	if r.kinds[path] == absent {
 		r.kinds[path] = k
@@ -75,7 +74,7 @@ func (r *reader) enter(table map[string]any, path, key string, k kind) map[strin
 	return inner
 }
 
-// header returns the path and the table that the header [a.b] or [[a.b]] selects for the following keys.
+// header returns the path and the table selected by the header [a.b] or [[a.b]] for the keys below it.
 func (r *reader) header(e *unstable.Node) (path string, table map[string]any) {
 	table = r.Values
 	for it := e.Key(); it.Next() && r.wrong.Text == ""; {
@@ -138,7 +137,7 @@ func (r *reader) value(path string, v *unstable.Node) any {
 	case unstable.Integer:
 		n, err := strconv.ParseInt(string(v.Data), 0, 64)
 		if err != nil {
-			r.fault(r.note(path, v), "%s is not a 64-bit number", v.Data)
+			r.fault(r.note(path, v), "%s is not a 64-bit integer", v.Data)
 		}
 		return n
 	case unstable.Float:

@@ -17,7 +17,7 @@ import (
 	"retake/internal/tomlfile/spelling"
 )
 
-// MaxBytes is the maximum size of a file. Our longest file, including its comments, has a third of that size.
+// MaxBytes is the maximum size of a file. Our longest file, including comments, is a third of that size.
 const MaxBytes = 256 << 10
 
 // Position is a position in a file. Both fields start at 1, and columns count bytes.
@@ -38,7 +38,7 @@ func (f Fault) String() string {
 	return f.Path + ": " + f.Text
 }
 
-// Faults lists all mistakes, by position.
+// Faults lists all mistakes, sorted by position.
 type Faults []Fault
 
 // Error returns one line for each fault.
@@ -53,7 +53,7 @@ func (fs Faults) Error() string {
 // File is a document and the faults found in it.
 type File struct {
 	Values map[string]any // int64, float64, bool, string, []any, map[string]any, or another type for a date or time
-	// Before holds the values before a syntax error. In that case, Values is nil.
+	// Before holds the values parsed before a syntax error. In that case, Values is nil.
 	Before map[string]any
 
 	faults Faults
@@ -72,7 +72,7 @@ func Parse(data []byte) *File {
 		return f
 	}
 	if len(data) > MaxBytes {
-		return syntax(1, 1, fmt.Sprintf("more than %d bytes, want a TOML file", MaxBytes))
+		return syntax(1, 1, fmt.Sprintf("file exceeds the limit of %d bytes", MaxBytes))
 	}
 	at := bytes.IndexByte(data, 0)
 	if !utf8.Valid(data) {
@@ -106,7 +106,7 @@ func Parse(data []byte) *File {
 	return f
 }
 
-// Faults returns the recorded errors by position.
+// Faults returns the recorded errors, sorted by position.
 func (f *File) Faults() Faults {
 	slices.SortStableFunc(f.faults, func(a, b Fault) int {
 		if a.Line != b.Line {
@@ -117,7 +117,7 @@ func (f *File) Faults() Faults {
 	return f.faults
 }
 
-// Err returns the faults as an error, or nil without faults.
+// Err returns the faults as an error, or nil if the file is valid.
 func (f *File) Err() error {
 	if len(f.faults) == 0 {
 		return nil
@@ -164,11 +164,11 @@ func Join(path, key string) string {
 
 var bareKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// Element returns the path of an element of a list. The first has index 0.
+// Element returns the path of element i of a list. The first has index 0.
 func Element(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
-// Tables returns the elements of a list of tables. It records a fault for every other key at the top of the file. It
-// also records a fault for an element that is not a table, and returns nil in its position.
+// Tables returns the elements of a list of tables. It records a fault for every other top-level key, and for every
+// element that is not a table. Such an element is returned as nil.
 func (f *File) Tables(key string) (tables []map[string]any) {
 	for _, other := range slices.Sorted(maps.Keys(f.Values)) {
 		if other != key {
@@ -258,7 +258,7 @@ func (f *File) set(path string, v any, to reflect.Value) {
 			refuse("a table")
 		}
 	default:
-		panic("tomlfile: cannot read values for a " + to.Type().String())
+		panic("tomlfile: cannot decode into " + to.Type().String())
 	}
 }
 

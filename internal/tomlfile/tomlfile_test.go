@@ -143,8 +143,8 @@ func TestWhatIsNoTOML(t *testing.T) {
 		"x = 1\n\n[[agent]\n":                 "3:8: not TOML: ",
 		"a = 1\nb = \"\xff\"":                 "2:6: not UTF-8",
 		"a = \"\x00\"":                        "1:6: not UTF-8",
-		strings.Repeat("#", 1<<18+1):          "1:1: more than 262144 bytes",
-		"a = 99999999999999999999":            "1:5: not TOML: 99999999999999999999 is not a 64-bit number",
+		strings.Repeat("#", 1<<18+1):          "1:1: file exceeds the limit of 262144 bytes",
+		"a = 99999999999999999999":            "1:5: not TOML: 99999999999999999999 is not a 64-bit integer",
 		"a = " + strings.Repeat("[", 100_000): "not TOML: arrays and inline tables are nested",
 	} {
 		f := Parse([]byte(doc))

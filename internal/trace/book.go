@@ -32,7 +32,7 @@ type task struct {
 	spent    []Attribute
 	finished bool
 
-	at   time.Time // time in the last id that timed returned
+	at   time.Time // time in the last id returned by timed
 	same int       // number of earlier ids with the same time
 }
 
@@ -130,8 +130,8 @@ func (b *Book) follow(at time.Time, f fsm.Fact) {
 	}
 }
 
-// begin opens a task's trace. It drops an unfinished earlier task of the same issue, because the journal lacks that
-// task's end.
+// begin opens a task's trace. It drops an unfinished earlier task of the same issue, because the end of that task is
+// missing from the journal.
 func (b *Book) begin(at time.Time, key fsm.IssueKey, nonce, title, url string) *task {
 	t := &task{key: key, nonce: nonce, root: Span{Context: Of(b.fleet, nonce), Name: "task", Start: at}}
 	t.root.add(KeyIssue, string(key))
@@ -265,7 +265,7 @@ func (b *Book) effectDone(at time.Time, t *task, f fsm.EffectDone) {
 			return false
 		}
 		e.span.Failed = oneLine("", f.Failed)
-		if !e.open { // one record planned and replaced the effect, so it never ran
+		if !e.open { // planned and replaced by the same record, so it never ran
 			return true
 		}
 		b.end(at, &e.span)
@@ -332,7 +332,7 @@ func (b *Book) endAttempt(at time.Time, t *task) {
 }
 
 func (b *Book) end(at time.Time, s *Span) {
-	if s.End = at; at.Before(s.Start) { // a rebuild may mix the times of two clocks
+	if s.End = at; at.Before(s.Start) { // a rebuild can mix times from two clocks
 		s.End = s.Start
 	}
 	b.done(at, *s)

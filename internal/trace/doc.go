@@ -1,4 +1,4 @@
-// Package trace turns the facts of the journal into one trace for each task, from the queue to its end.
+// Package trace turns the facts of the journal into one trace per task, from queueing to the end of the task.
 //
 //	task
 //	├─ queued · claim · backoff · parked · delivery · review · blocked    one for each visit to the state
@@ -12,7 +12,7 @@
 //
 // # Invariants
 //
-//   - The package is pure. A Book applies the journal's facts and emits each span when it has ended.
+//   - The package is pure. A Book applies the journal's facts and emits each span once it has ended.
 //   - Ids are derived from the fleet, the nonce of the claim, ids of attempts and effects, and the times of facts.
 //     Reading the same journal again, after a restart or on another machine, produces the same spans with the same ids.
 //   - The beginning of a journal may be missing. The spans of a task and of an attempt that began before the first

@@ -41,7 +41,7 @@ func (b *Book) judged(at time.Time, t *task, f fsm.VerdictMade) {
 	b.done(at, s)
 }
 
-// oneLine returns the first line of "head: text", as the error of a failed span.
+// oneLine returns the first line of "head: text", for use as the error of a failed span.
 func oneLine(head, text string) string {
 	if head != "" && text != "" {
 		text = head + ": " + text

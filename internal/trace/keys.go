@@ -1,6 +1,6 @@
 package trace
 
-// Keys of attributes. docs/specs/tracing.md describes them.
+// Attribute keys. docs/specs/tracing.md describes them.
 const (
 	KeyIssue      = "retake.issue"
 	keyTitle      = "retake.title"

@@ -21,8 +21,8 @@ type Span struct {
 	Attributes []Attribute
 	Events     []Event
 	Failed     string // the error on one line; empty for a success
-	// Worker is the attempt's id in an attempt's span. Report is the sequence number of its final report, or 0 if it
-	// did not report.
+	// Worker is the attempt id, set only in the span of an attempt. Report is the sequence number of the attempt's
+	// final report, or 0 if there was no report.
 	Worker string
 	Report uint64
 }

@@ -1,9 +1,9 @@
 // Package whatif replays a journal under another configuration, and compares the verdicts with the recorded ones.
 //
-// A Follower applies the facts of a journal in order to a separate machine, like a restart. At each verdict, it
-// decides again from the state before that verdict, with fsm.Machine.Redecide, which the director also uses. As long
-// as the other policy takes the same actions for a claim, the Follower applies the other policy's verdicts to the
-// machine, because they may change counters and meters.
+// A Follower replays the facts of a journal in a separate state machine, as a restart does. At each verdict, it decides
+// again from the state before that verdict, using fsm.Machine.Redecide, which the director also uses. The other
+// policy's verdicts can change counters and meters. The Follower therefore applies them to the machine as long as that
+// policy takes the same actions for a claim.
 //
 // A what-if ignores consequences that cannot be known. A different action, or another type of attempt, would have
 // changed the claim's later history. After the first such verdict, the Follower counts later verdicts on the claim but

@@ -7,7 +7,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// Options of a Follower.
+// Options configure a Follower.
 type Options struct {
 	Since time.Time                  // replay earlier verdicts without reporting them; the zero time reports all
 	Only  func(fsm.IssueKey) bool    // nil selects every issue
@@ -27,19 +27,19 @@ type Follower struct {
 	o      Options
 	claims map[string]*claim       // claims with at least one verdict, by nonce
 	canary map[string]fsm.IssueKey // the canary before the incident's last change, by incident
-	issues map[fsm.IssueKey]bool   // issues that the report lists
+	issues map[fsm.IssueKey]bool   // issues listed in the report
 	out    Report
 	place  int // number of verdicts replayed so far
 }
 
-// claim is one claim of an issue.
+// claim tracks one claim on an issue.
 type claim struct {
 	left *Case // the verdict that would have changed the claim's later history, or nil
 	over bool  // set once a person answers or the work is delivered; later facts are not added to left
 	gone bool  // set if a verdict would have changed the later history, so later verdicts are not compared
 }
 
-// New returns a Follower that decides under cfg. It uses the policy, and the settings for fix rounds and clean
+// New returns a Follower that decides under cfg. It uses the policy in cfg, and the settings for fix rounds and clean
 // validation.
 func New(cfg fsm.Config, o Options) *Follower {
 	return &Follower{

@@ -11,20 +11,20 @@ import (
 
 // Report lists the verdicts that would have been different.
 type Report struct {
-	From    time.Time      `json:"from,omitzero"` // first and last examined verdict
+	From    time.Time      `json:"from,omitzero"` // times of the first and last examined verdicts
 	To      time.Time      `json:"to,omitzero"`
 	Issues  []fsm.IssueKey `json:"issues"` // issues with an examined verdict
 	Counts  Counts         `json:"counts"`
 	Changes []Change       `json:"changes"` // the cases grouped by their difference, most frequent first
 	Totals  Totals         `json:"totals"`
-	Cases   []*Case        `json:"cases"` // in the order of the journal
+	Cases   []*Case        `json:"cases"` // in journal order
 }
 
-// Counts classifies the examined verdicts. The sum of Same, Differ, Later, NotAsked and Unknown is their number.
+// Counts classifies the examined verdicts. Same, Differ, Later, NotAsked and Unknown add up to the number of verdicts.
 type Counts struct {
 	Same        int `json:"same"`
 	Differ      int `json:"differ"`
-	Already     int `json:"already"`      // part of Differ; the current configuration decides like the tested one
+	Already     int `json:"already"`      // part of Differ; the current configuration agrees with the tested one
 	Later       int `json:"later"`        // not compared, because an earlier verdict already differed
 	NotAsked    int `json:"not_asked"`    // not compared, because no policy applies, for example to work that cannot be delivered
 	Unknown     int `json:"unknown"`      // not compared, because the task's start is missing from the journal
@@ -143,15 +143,15 @@ func decision(f fsm.VerdictMade) Decision {
 	}
 }
 
-// Totals sums up the cases. After a case that changes a claim's later history, the claim does not have further cases.
+// Totals sums up the cases. A case that changes a claim's later history is the last case of that claim.
 type Totals struct {
 	MoreAttempts  int `json:"more_attempts"`
 	FewerAttempts int `json:"fewer_attempts"`
 	MoreAsked     int `json:"more_asked"` // additional questions to a person
 	FewerAsked    int `json:"fewer_asked"`
-	Longer        int `json:"longer_waits"` // cases with a retry under both policies
+	Longer        int `json:"longer_waits"` // among the cases with a retry under both policies
 	Shorter       int `json:"shorter_waits"`
-	NowCharged    int `json:"now_charged"` // would be charged as a retry, but was free
+	NowCharged    int `json:"now_charged"` // the retry would be charged, but was not
 	NowFree       int `json:"now_free"`
 	// SparedAttempts counts attempts after verdicts that would not have retried, and SparedUsage sums up their usage.
 	// SparedDelivered counts the claims that delivered work through these attempts.
@@ -160,12 +160,11 @@ type Totals struct {
 	SparedDelivered int            `json:"spared_delivered"`
 }
 
-// Compare marks cases that also occur under the current configuration, because the tested configuration is not their
-// cause.
+// Compare marks cases that also occur under the current configuration, and are therefore not caused by the tested one.
 func (r *Report) Compare(today *Report) {
 	r.Counts.Already = 0
 	i := 0
-	for _, c := range r.Cases { // both are in the order of the journal
+	for _, c := range r.Cases { // both lists are in journal order
 		for i < len(today.Cases) && today.Cases[i].place < c.place {
 			i++
 		}

@@ -24,8 +24,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// maxCooldown is the longest cooldown for which a stage waits. A longer cooldown ends the attempt, so that the director
-// can use the slot for another task in the meantime.
+// maxCooldown is the longest cooldown that a stage waits for. A longer cooldown ends the attempt, so that the director
+// can use the slot for another task.
 const maxCooldown = 5 * time.Minute
 
 // agentFiles is the directory for the files of an agent's profile.
@@ -75,7 +75,8 @@ func (a *attempt) runAgent(ctx context.Context, s wire.StagePlan, f *failure) ex
 	}
 	f.agent.outcome = m.close()
 	if e.lingered {
-		a.log.Warn("ended the agent, which did not exit after its result", zap.String("program", c.argv[0]))
+		a.log.Warn("stopped the agent, because it did not exit after reporting its result",
+			zap.String("program", c.argv[0]))
 	}
 	if text := f.agent.outcome.LastWords(); s.Name == wire.StageCode && text != "" {
 		a.answer = text
@@ -143,7 +144,7 @@ func (a *attempt) agentCommand(s wire.StagePlan, model string, env []string) (ar
 	return argv, set.list()
 }
 
-// task returns the input of a stage's prompt.
+// task returns the input for a stage's prompt.
 func (a *attempt) task(s wire.StagePlan) agent.Task {
 	t := agent.Task{Stage: s.Name, Round: a.runs[s.Name], Rejected: a.rejected}
 	if a.plan.AttemptFile != nil {
@@ -206,8 +207,8 @@ func (r *agentRun) addEvidence(e *wire.WorkerError, mask *redact.Redactor) {
 // cutMark matches the mark at the beginning of a truncated tail.
 var cutMark = regexp.MustCompile(`^…\[[0-9]+ bytes cut\]…`)
 
-// withoutQuotes removes from a tail the text that the agent only quoted, such as the output of its tools. The
-// container's log keeps that text.
+// withoutQuotes removes text that the agent only quoted, such as tool output, from a tail. The container's log keeps
+// that text.
 func (r *agentRun) withoutQuotes(stream, tail string) string {
 	if r == nil || !slices.Contains(r.profile.Streams, stream) {
 		return tail
@@ -215,7 +216,7 @@ func (r *agentRun) withoutQuotes(stream, tail string) string {
 	return agent.StripQuotes(r.profile.Format, tail, cutMark.FindString(tail))
 }
 
-// rateLimited reports whether the agent's final failure was a rate limit of its provider.
+// rateLimited reports whether the agent's final failure was a rate limit imposed by its provider.
 func (r *agentRun) rateLimited() bool {
 	if r == nil {
 		return false
@@ -224,7 +225,7 @@ func (r *agentRun) rateLimited() bool {
 	return last != nil && agent.IsLimitStatus(last.Status)
 }
 
-// maxFiles is the maximum number of files in the search for changes. A larger work tree counts as changed.
+// maxFiles is the maximum number of files to scan for changes. A larger work tree counts as changed.
 const maxFiles = 200_000
 
 var errManyFiles = errors.New("worker: too many files")
@@ -274,7 +275,7 @@ func (a *attempt) start(ctx context.Context, c command) exit {
 	if !errors.Is(e.err, errNoProgram) {
 		return e
 	}
-	a.log.Debug("retrying missing program", zap.String("program", c.argv[0]))
+	a.log.Debug("program is missing; retrying", zap.String("program", c.argv[0]))
 	select {
 	case <-time.After(recheckAfter):
 		return a.run.run(ctx, c)

@@ -217,7 +217,7 @@ func TestValidateFirstTellsTheAgent(t *testing.T) {
 			t.Fatalf("exit %d after %d runs", code, len(r.runs))
 		}
 		for _, want := range []string{
-			"The work in the working directory was not accepted. Repair it",
+			"The work in the working directory was not accepted. Fix it",
 			"> some trouble", "before the base branch was merged into it",
 		} {
 			if prompt := r.runs[1].argv[2]; !strings.Contains(prompt, want) || strings.Contains(prompt, "round 0") {
@@ -242,7 +242,7 @@ func TestRejectionOfACleanContainerIsTold(t *testing.T) {
 			t.Fatalf("exit %d after %d runs", code, len(r.runs))
 		}
 		for _, want := range []string{
-			"was not accepted. Repair it", "> VALIDATE: make returned exit code 2",
+			"was not accepted. Fix it", "> VALIDATE: make returned exit code 2",
 			"> --- FAIL: TestParse", "> make: *** [test] Error 1",
 		} {
 			if prompt := r.runs[0].argv[2]; !strings.Contains(prompt, want) {

@@ -14,7 +14,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// Limits on reading the logs of a program: the number of files, and the newest bytes of one file.
+// Limits on reading a program's logs: the number of files, and the number of bytes from the end of each file.
 const (
 	maxLogFiles = 1000
 	maxLogBytes = 16 << 10
@@ -33,7 +33,7 @@ func (p logPlace) String() string {
 	return p.name
 }
 
-// stageLogs finds the log file that a stage's program writes. before holds the log files that existed earlier.
+// stageLogs finds the log file written by a stage's program. before holds the log files that existed before the stage.
 type stageLogs struct {
 	paths   []string
 	folders map[bool]string // indexed by inHome
@@ -41,7 +41,7 @@ type stageLogs struct {
 	log     *zap.Logger
 }
 
-// logsOf lists the log files before a stage runs.
+// logsOf records the log files that exist before a stage runs.
 func (a *attempt) logsOf(s wire.StagePlan) stageLogs {
 	l := stageLogs{
 		paths: s.LogPaths, log: a.log,
@@ -74,8 +74,8 @@ func (l stageLogs) list() map[logPlace]fs.FileInfo {
 	return found
 }
 
-// written returns the end of the text that the stage has added to its newest log file, below a heading with the file's
-// name. It returns "" if the stage did not write a log file.
+// written returns the tail of the text that the stage added to its newest log file, under a heading with the file name.
+// It returns "" if the stage did not write a log file.
 func (l stageLogs) written() string {
 	var newest logPlace
 	var now fs.FileInfo
@@ -98,7 +98,7 @@ func (l stageLogs) written() string {
 	}
 	text, err := l.read(newest, from)
 	if err != nil {
-		l.log.Warn("log file not read", zap.Stringer("file", newest), zap.Error(err))
+		l.log.Warn("could not read log file", zap.Stringer("file", newest), zap.Error(err))
 		return ""
 	}
 	if strings.TrimSpace(text) == "" {
@@ -107,8 +107,8 @@ func (l stageLogs) written() string {
 	return fmt.Sprintf("--- %s ---\n%s\n", newest, strings.TrimRight(text, "\n"))
 }
 
-// read returns the end of a log file, beginning with a whole line, because the redactor would not recognize half of
-// a secret.
+// read returns the tail of a log file, starting with a whole line, because the redactor would not recognize half a
+// secret.
 func (l stageLogs) read(place logPlace, from int64) (string, error) {
 	root, err := os.OpenRoot(l.folders[place.inHome])
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 const stepEvery = 5 * time.Second
 
 // agentMonitor turns the output of a running agent into steps, usage and rate limits. It reads the raw streams, because
-// redaction may break their JSON. It redacts its own output.
+// redaction can break their JSON, and redacts its own output instead.
 type agentMonitor struct {
 	mask    *redact.Redactor
 	lease   *lease
@@ -34,10 +34,10 @@ type agentMonitor struct {
 	out      agent.Outcome
 	newStep  string           // newest step, until it is published
 	newLimit *agent.RateLimit // newest limit, until it is reported
-	newUsage bool             // usage changed since it was published
+	newUsage bool             // usage has changed since it was last published
 }
 
-// start begins to read the streams that the agent's profile names.
+// start begins reading the streams listed in the agent's profile.
 func (m *agentMonitor) start(ctx context.Context, a *wire.PlanAgent) error {
 	m.wake, m.done, m.taps = make(chan struct{}, 1), make(chan struct{}), map[string]*streamTap{}
 	m.linger, m.out.EndsWith = newLinger(duration(a.ExitSeconds, 0)), a.EndsWith
@@ -114,8 +114,8 @@ func (m *agentMonitor) close() agent.Outcome {
 	return out
 }
 
-// publish sends usage and limits at once, and steps at most every stepEvery. It repeats the report of a limit until it
-// succeeds, so that the director gets the report while the agent is silently waiting.
+// publish sends usage and limits at once, and steps at most every stepEvery. It retries the report of a limit until it
+// succeeds, so that the director learns of the limit while the agent is silently waiting.
 func (m *agentMonitor) publish(ctx context.Context) {
 	var last time.Time
 	var later <-chan time.Time

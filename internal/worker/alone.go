@@ -11,8 +11,8 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// Alone returns a Dialer for a worker without a director. The bus welcomes the worker at once, grants every lease, and
-// writes its reports as lines of JSON to reports.
+// Alone returns a Dialer for a worker without a director. Its bus welcomes the worker at once, grants every lease, and
+// writes the worker's reports to the given writer as lines of JSON.
 func Alone(reports io.Writer) Dialer {
 	return func(p *wire.Plan, _ Listener) (Bus, error) { return &alone{plan: p, reports: reports}, nil }
 }
@@ -37,7 +37,7 @@ func (a *alone) Report(_ context.Context, p wire.Payload) error {
 		_, err = a.reports.Write(append(line, '\n'))
 	}
 	if err != nil {
-		return fmt.Errorf("worker: write the report: %w", err)
+		return fmt.Errorf("worker: write report: %w", err)
 	}
 	return nil
 }
@@ -49,7 +49,7 @@ func (a *alone) AskBudget(context.Context, wire.Payload) (wire.BudgetGrant, erro
 // errAlone is the answer to requests for a checkout.
 var errAlone = &bus.RefusedError{
 	Why:  wire.RefusedNotThere,
-	Text: "without a director the checkout is in the workdir: remove checkout from the plan",
+	Text: "without a director, the worker uses the checkout already in its workdir; remove checkout from the plan",
 }
 
 func (*alone) Chunk(context.Context, string) ([]byte, error) { return nil, errAlone }

@@ -16,7 +16,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// Environment variables that the programs of a stage need to ask for leases.
+// Environment variables that let a stage's programs request leases.
 const (
 	envSocket   = "RETAKE_BUDGET_SOCKET"
 	envResource = "RETAKE_BUDGET_RESOURCE"
@@ -37,7 +37,7 @@ const leaseUsage = `worker budget asks the worker for leases on a model, from in
   worker budget report --status ok|rate_limited|error [--retry-after SECONDS] GRANT
   worker budget release GRANT                                report first: a released grant cannot be reported
 
-Exit 2 means an error, which one line on stderr explains. NAME is model.<provider>. The default is
+Exit 2 means an error, explained in one line on stderr. NAME is model.<provider>. The default is
 $RETAKE_BUDGET_RESOURCE, or model.default if that is not set. A program can also write lines of JSON to
 the socket $RETAKE_BUDGET_SOCKET, such as {"op":"acquire","resource":"model.default","patience_seconds":60}.
 `
@@ -113,7 +113,7 @@ func parseLease(args []string, getenv func(string) string) (leaseRequest, error)
 // askWorker sends one request to the lease socket.
 func askWorker(socket string, q leaseRequest) (line []byte, a leaseAnswer, err error) {
 	if socket == "" {
-		return nil, a, fmt.Errorf("%s is not set: this command is for programs that a stage runs", envSocket)
+		return nil, a, fmt.Errorf("%s is not set; run this command from a program inside a stage", envSocket)
 	}
 	c, err := net.DialTimeout("unix", socket, socketTimeout)
 	if err != nil {
@@ -129,7 +129,7 @@ func askWorker(socket string, q leaseRequest) (line []byte, a leaseAnswer, err e
 		return nil, a, err
 	}
 	if line, err = bufio.NewReader(c).ReadBytes('\n'); err != nil {
-		return nil, a, fmt.Errorf("no answer from %s: %w", socket, err)
+		return nil, a, fmt.Errorf("no response from %s: %w", socket, err)
 	}
 	if err = json.Unmarshal(line, &a); err != nil {
 		return nil, a, fmt.Errorf("answer %.80q: %w", strings.TrimSpace(string(line)), err)

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// chunksAtOnce is the maximum number of chunks to send concurrently, because the director queues only a few.
+// chunksAtOnce is the maximum number of chunks sent concurrently, because the director queues only a few.
 // checkpointTimeout is long, because the director needs some time for a checkpoint with many files.
 const (
 	chunksAtOnce      = 8
@@ -35,7 +35,7 @@ type checkpointer struct {
 	due       chan struct{} // holds one token after a stage has ended
 	scan      *checkpoint.Scanner
 	root      checkpoint.Digest // root of the last accepted checkpoint
-	lastError string            // last error that was logged, or empty after a successful checkpoint
+	lastError string            // last logged error, or empty after a successful checkpoint
 
 	before map[checkpoint.Digest]int64 // sizes of the previous checkpoint's chunks
 
@@ -63,7 +63,7 @@ func (c *checkpointer) limits() checkpoint.Limits {
 	return checkpoint.Unlimited
 }
 
-// permanent reports whether repeating the request would fail again.
+// permanent reports whether retrying a request that failed with err is pointless.
 func permanent(err error) bool {
 	r, refused := errors.AsType[*bus.RefusedError](err)
 	return refused && r.Why != wire.RefusedBusy
@@ -112,7 +112,7 @@ func (c *checkpointer) fetch(ctx context.Context) error {
 		err = checkpoint.Apply(ctx, c.dir, nil, m.Tree, c.chunk)
 	}
 	if err != nil {
-		return fmt.Errorf("worker: receive the checkout: %w", err)
+		return fmt.Errorf("worker: fetch checkout: %w", err)
 	}
 	c.root = root
 	c.keep(m)
@@ -177,7 +177,7 @@ func (c *checkpointer) note(err error) {
 	case text != "":
 		c.log.Warn("checkpoint failed; retrying", zap.Error(err))
 	default:
-		c.log.Info("checkpoints succeed again")
+		c.log.Info("checkpoints are working again")
 	}
 	c.lastError = text
 }

@@ -34,7 +34,7 @@ type circumstancesOnWire struct {
 }
 
 // circumstances records the circumstances of a failure. found is the worker's classification. reason is the reason for
-// a stop from outside, or empty.
+// an external stop, or empty.
 func (r *reporter) circumstances(a *attempt, f *failure, e *wire.WorkerError, found recovery.Reason,
 	reason string,
 ) *circumstances.Record {
@@ -53,7 +53,7 @@ func (r *reporter) circumstances(a *attempt, f *failure, e *wire.WorkerError, fo
 		err = json.Unmarshal(data, out)
 	}
 	if err != nil {
-		a.log.Warn("circumstances not recorded", zap.Error(err))
+		a.log.Warn("could not record circumstances", zap.Error(err))
 		return nil
 	}
 	return out
@@ -107,11 +107,11 @@ func (c *circumstancesOnWire) credential(a *attempt, s wire.StagePlan) {
 	c.Provider, c.Credentials = agent.Credential(s, agent.Model(s, a.plan.AttemptFile), set)
 }
 
-// maxCredentials is the maximum number of variables in a report. With more variables, the report names none, because
-// the program may have used any of them.
+// maxCredentials is the maximum number of variables in a report. If there are more, the report omits all of them,
+// because the program might have used any of them.
 const maxCredentials = 4
 
-// secretVariables returns the variables with secrets that a program without a profile gets. It omits the keys of
+// secretVariables returns the names of the secret variables passed to a program without a profile. It omits the keys of
 // agents' profiles.
 func (a *attempt) secretVariables(env environment) []string {
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(env)), func(name string) bool {

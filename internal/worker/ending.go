@@ -9,12 +9,12 @@ import (
 	"go.uber.org/zap"
 )
 
-// ending is a stop from outside.
+// ending is an external stop.
 type ending struct {
 	code        ExitCode
 	reason      string        // reason for the stop; see wire.Stop
 	wantsReport bool          // set if the worker must report the interrupted stage
-	grace       time.Duration // grace of the running stage
+	grace       time.Duration // grace period of the running stage
 	ackTimeout  time.Duration // maximum wait for the acknowledgement
 }
 
@@ -29,7 +29,7 @@ func stopEnding(s wire.Stop, grace time.Duration) *ending {
 	return e
 }
 
-// onEnding obeys a stop from outside. If several stops arrive, the first one wins, unless a later one forbids the
+// onEnding handles an external stop. If several stops arrive, the first one wins, unless a later one forbids the
 // report.
 func (w *worker) onEnding(e *ending) (ExitCode, bool) {
 	if w.end != nil && (e.wantsReport || !w.end.wantsReport) {
@@ -75,27 +75,27 @@ func (w *worker) reportPanic(ctx context.Context, fault error) ExitCode {
 	f := &failure{kind: failedPanic, stage: w.position.progress().Stage, number: 1, err: fault}
 	r := &reporter{plan: w.plan, mask: w.mask, classify: w.classify}
 	if err := w.bus.Report(limited, r.failed(&attempt{}, f, "")); err != nil {
-		w.log.Error("panic not reported", zap.Error(err))
+		w.log.Error("could not report panic", zap.Error(err))
 	}
 	return ExitBroken
 }
 
-// syncNotice is the content of .retake/sync_required.json. It informs the agent that its branch is behind its base. The
-// agent may keep its change small, but need not react, because the director merges before the next attempt.
+// syncNotice is the content of .retake/sync_required.json. It tells the agent that its branch is behind its base. The
+// agent can keep its change small, but need not react, because the director merges before the next attempt.
 type syncNotice struct {
 	At wire.Time `json:"at"`
 	wire.SyncRequired
 }
 
-// onSync leaves a note for the agent. It only logs a write error, which must not disturb the agent.
+// onSync leaves a note for the agent. It only logs a write error, because such an error must not disturb the agent.
 func (w *worker) onSync(s wire.SyncRequired) {
 	log := w.log.With(zap.String("reason", s.Reason), zap.String("main_sha_expected", s.MainSHAExpected))
 	if w.attempt == nil || w.attempt.folder == nil {
-		log.Warn("checkout is behind its base, but the worker has no workspace for a note")
+		log.Warn("checkout is behind its base, but there is no workspace for sync_required.json")
 		return
 	}
 	if err := w.attempt.folder.writeJSON(syncFile, 0o644, syncNotice{wire.At(time.Now()), s}); err != nil {
-		log.Warn("sync_required.json not written", zap.Error(err))
+		log.Warn("could not write sync_required.json", zap.Error(err))
 		return
 	}
 	log.Info("checkout is behind its base; wrote sync_required.json for the agent")

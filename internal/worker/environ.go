@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// defaultPath is the PATH of common base images. lookProgram uses it when the container has no PATH.
+// defaultPath is the PATH of common base images. childEnvironment uses it when the container has no PATH.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// ownPrefixes are prefixes of variables that belong to the worker and never reach a stage.
+// ownPrefixes lists the prefixes of the worker's own variables, which never reach a stage.
 var ownPrefixes = []string{"RETAKE_BUS_", "RETAKE_PLAN"}
 
 // environment is a stage's environment under construction. Later settings win.
@@ -68,8 +68,8 @@ func writableHome(home string, fallbacks ...string) (string, error) {
 	return "", fmt.Errorf("worker: no writable home: %w", errs)
 }
 
-// lookProgram finds a program like execvp. A name with a slash is relative to dir. Other names are searched in path.
-// The error is errNoProgram, and lists the searched directories.
+// lookProgram finds a program the way execvp does. A name with a slash is relative to dir. For any other name,
+// lookProgram searches path. The error wraps errNoProgram and lists the searched directories.
 func lookProgram(name, path, dir string) (string, error) {
 	if strings.Contains(name, "/") {
 		if !filepath.IsAbs(name) {

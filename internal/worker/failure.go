@@ -14,7 +14,7 @@ import (
 type kind int
 
 const (
-	failedExit        kind = iota // a stage's program returned a code other than 0, or died of a signal
+	failedExit        kind = iota // a stage's program returned a code other than 0, or was killed by a signal
 	failedTimeout                 // a stage exceeded its timeout
 	failedNoProgram               // a stage's program is missing
 	failedQuestion                // the agent asks a question
@@ -23,14 +23,14 @@ const (
 	failedStopped                 // the attempt was stopped from outside, or ran out of time
 	failedPanic                   // the worker itself failed
 	failedNoSuccess               // a program returned 0, but did not do its work
-	failedClosedModel             // the cooldown of the agent's model is too long to wait
+	failedClosedModel             // the cooldown of the agent's model is too long to wait for
 	failedNoCalls                 // the task has used up its paid calls
 	failedCheckpoint              // the work could not be transferred
 )
 
 const noCallsLeft = "the task has used up its paid calls (recovery.paid_call_budget)"
 
-// failure is the reason why an attempt failed.
+// failure describes why an attempt failed.
 type failure struct {
 	kind        kind
 	stage       string
@@ -46,7 +46,7 @@ type failure struct {
 	closedModel string        // resource of failedClosedModel
 	wait        time.Duration // remaining cooldown, for failedClosedModel
 	unlent      bool          // set if the lease socket refused the program because the task has used up its paid calls
-	log         string        // end of the program's log file, not yet redacted
+	log         string        // tail of the program's log file, not yet redacted
 }
 
 // id returns the failure's error_id, which is unique within the attempt.
@@ -63,7 +63,7 @@ func (a *attempt) summary(f *failure) string {
 	switch f.kind {
 	case failedExit:
 		if f.exit.signal != "" {
-			return fmt.Sprintf("%s: %s was ended by %s", f.stage, program, f.exit.signal)
+			return fmt.Sprintf("%s: %s was killed by %s", f.stage, program, f.exit.signal)
 		}
 		return fmt.Sprintf("%s: %s returned exit code %d", f.stage, program, f.exit.code)
 	case failedMemory:
@@ -89,7 +89,7 @@ func (a *attempt) summary(f *failure) string {
 	}
 }
 
-// lastFailure is the content of .retake/last_failure.json. It tells the agent's next round why validation failed.
+// lastFailure is the content of .retake/last_failure.json. It tells the agent in its next round why validation failed.
 type lastFailure struct {
 	Stage      string    `json:"stage"`
 	Command    []string  `json:"command"`
@@ -101,7 +101,7 @@ type lastFailure struct {
 	StderrTail string    `json:"stderr_tail"`
 }
 
-// rejection describes for the next prompt why validation failed.
+// rejection returns the reason for a failed validation, for the next prompt.
 func (a *attempt) rejection(f *failure) string {
 	return fmt.Sprintf("%s\ncommand: %s\n\n--- stdout ---\n%s\n--- stderr ---\n%s\n", a.summary(f),
 		strings.Join(f.command, " "),

@@ -37,8 +37,9 @@ func (w *worker) send() (ExitCode, bool) {
 	return 0, false
 }
 
-// save starts to send the last checkpoint, after the stages' last process has ended. The checkpoint includes the report
-// in the spool. save does not wait: the result arrives on w.saved. After an external stop, the time is limited.
+// save starts sending the last checkpoint. Call it after the last process of the stages has ended. The checkpoint
+// includes the report in the spool. save does not wait: the result arrives on w.saved. After an external stop, the time
+// is limited.
 func (w *worker) save() {
 	ctx, cancel := w.work, func() {}
 	if w.end != nil {
@@ -56,7 +57,7 @@ func (w *worker) save() {
 }
 
 // onSaved continues after the last checkpoint. If the checkpoint failed, a successful attempt counts as failed, because
-// the director lacks its work.
+// its work did not reach the director.
 func (w *worker) onSaved(err error) (ExitCode, bool) {
 	if err != nil {
 		w.log.Error("last checkpoint failed", zap.Error(err))
@@ -71,7 +72,7 @@ func (w *worker) onSaved(err error) (ExitCode, bool) {
 			f.kind = failedStopped
 		}
 		if w.report, err = w.makeReport(f); err != nil {
-			w.log.Error("final report not created", zap.Error(err))
+			w.log.Error("could not create final report", zap.Error(err))
 			return ExitBroken, true
 		}
 	}

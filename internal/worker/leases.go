@@ -23,8 +23,8 @@ const (
 // defaultBudget holds the defaults from the configuration reference.
 var defaultBudget = wire.PlanBudget{MaxConcurrent: 1, SpacingSeconds: 1, CooldownSeconds: 10}
 
-// leaseClient gets leases on models for the stages from the director. While the director does not answer, it uses a
-// local pool with the same limits. The pool also knows the director's grants and cooldowns, so the limits stay in force
+// leaseClient gets model leases for the stages from the director. While the director does not answer, it uses a local
+// pool with the same limits. The pool also tracks the director's grants and cooldowns, so the limits stay in force
 // while the director is silent. Its methods are safe for concurrent use.
 type leaseClient struct {
 	bus    Bus
@@ -47,7 +47,7 @@ func newLeaseClient(p *wire.Plan, b Bus, log *zap.Logger) *leaseClient {
 	})}
 }
 
-// acquire asks for a lease once, and does not wait for one.
+// acquire requests a lease once, without waiting for one.
 func (c *leaseClient) acquire(ctx context.Context, resource string) wire.BudgetGrant {
 	g, answered := c.ask(ctx, wire.BudgetAcquire{Resource: resource, WorkerID: c.worker})
 	c.mu.Lock()
@@ -66,7 +66,7 @@ func (c *leaseClient) acquire(ctx context.Context, resource string) wire.BudgetG
 }
 
 // await asks until it gets a lease, ctx is done, or patience returns 0. It calls patience with each refusal and the
-// time that the refusal asks to wait. patience returns the maximum time to wait.
+// wait requested in it. patience returns the maximum time to wait.
 func (c *leaseClient) await(ctx context.Context, resource string,
 	patience func(wire.BudgetGrant, time.Duration) time.Duration,
 ) wire.BudgetGrant {
@@ -142,7 +142,7 @@ func (c *leaseClient) ask(ctx context.Context, p wire.Payload) (wire.BudgetGrant
 	case err != nil && !before:
 		c.log.Warn("director did not answer lease requests; applying local limits", zap.Error(err))
 	case err == nil && before:
-		c.log.Info("director answered lease requests again")
+		c.log.Info("director is answering lease requests again")
 	}
 	return g, err == nil
 }
@@ -156,9 +156,9 @@ type lease struct {
 	until    time.Time
 }
 
-// report tells the director that the provider limits the agent. It returns 0 if the report was sent or is unnecessary,
-// and otherwise the time until the next attempt to report. A report needs a lease, but the agent's lease may have
-// expired.
+// report tells the director that the provider is limiting the agent. It returns 0 if the report was sent or is
+// unnecessary, and otherwise the delay before the next attempt to report. A report needs a lease, so report requests a
+// new one if the agent's lease has expired.
 func (l *lease) report(ctx context.Context, r agent.RateLimit) time.Duration {
 	if l == nil {
 		return 0

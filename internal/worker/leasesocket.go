@@ -27,14 +27,14 @@ const (
 	socketTimeout   = 5 * time.Second // time limit for connecting, or for writing an answer
 )
 
-// leaseSocket is the unix socket at which the programs of one stage ask for leases on models. Requests and answers are
-// lines of JSON. A nil *leaseSocket means that listening failed.
+// leaseSocket is the Unix socket on which the programs of one stage request model leases. Requests and answers are
+// lines of JSON. A nil *leaseSocket stands for a stage without a socket.
 type leaseSocket struct {
 	leases   *leaseClient
 	dir      string
 	listener net.Listener
 	slots    chan struct{} // one token for each connection
-	mayLend  bool          // false if a lease would exceed the task's paid calls
+	mayLend  bool          // false if a lease would exceed the task's paid-call budget
 	onLent   func()        // called after each granted lease
 
 	lent, refused atomic.Bool
@@ -48,7 +48,7 @@ type leaseSocket struct {
 type leaseRequest struct {
 	Op       string `json:"op"`                 // acquire, release or report
 	Resource string `json:"resource,omitempty"` // for acquire; model.default if absent
-	// PatienceSeconds is the maximum wait for a lease, for acquire. Zero means not to wait.
+	// PatienceSeconds is the maximum time that acquire waits for a lease. With 0, it does not wait.
 	PatienceSeconds float64 `json:"patience_seconds,omitempty"`
 	wire.BudgetReport
 }
@@ -59,8 +59,8 @@ type leaseAnswer struct {
 	Error string `json:"error,omitempty"`
 }
 
-// listenLeaseSocket listens in a new directory that only this user can enter. It creates the directory below the first
-// suitable one of the given directories.
+// listenLeaseSocket listens in a new directory that only this user can enter. It creates the directory in the first of
+// the given parents that allows it.
 func listenLeaseSocket(c *leaseClient, mayLend bool, onLent func(), below ...string) (*leaseSocket, error) {
 	var errs error
 	for _, parent := range below {
@@ -82,7 +82,7 @@ func listenLeaseSocket(c *leaseClient, mayLend bool, onLent func(), below ...str
 		s.running.Go(s.accept)
 		return s, nil
 	}
-	return nil, fmt.Errorf("worker: no directory for a socket: %w", errs)
+	return nil, fmt.Errorf("worker: open lease socket: %w", errs)
 }
 
 // openLeaseSocket opens the socket of a stage. If that fails, the stage runs without it.
@@ -95,7 +95,7 @@ func (a *attempt) openLeaseSocket(s wire.StagePlan) *leaseSocket {
 	socket, err := listenLeaseSocket(a.leases, mayLend, func() { a.onUsage(used) }, os.TempDir(),
 		filepath.Join(a.plan.Workdir, folderName))
 	if err != nil {
-		a.log.Warn("lease socket of a stage not opened", zap.Error(err))
+		a.log.Warn("could not open lease socket", zap.Error(err))
 	}
 	return socket
 }

@@ -56,7 +56,7 @@ func (l *linger) any(in func(streamState) bool) bool {
 	return false
 }
 
-// expire ends the wait, unless output arrived while the timer fired.
+// expire closes over, unless output arrived while the timer was firing.
 func (l *linger) expire() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -16,7 +16,7 @@ const maskCommand = "::add-mask::"
 
 // Limits on the values to hide, so that an agent cannot hide everything.
 const (
-	shortestMask = 8       // bytes; shorter values occur in words
+	shortestMask = 8       // bytes; shorter values also occur in ordinary words
 	longestMask  = 4 << 10 // bytes
 	mostMasks    = 64      // values per attempt
 )
@@ -41,7 +41,7 @@ func newMasks(given ...string) *masks {
 	return m
 }
 
-// redactor hides the values, including values added later.
+// redactor returns a redactor that hides the values, including values added later.
 func (m *masks) redactor() *redact.Redactor { return redact.New(m.given...).With(m) }
 
 // begin records which stage is beginning. If the stage is not CODE, the agent's values are no longer hidden.
@@ -55,7 +55,7 @@ func (m *masks) begin(stage string) {
 	}
 }
 
-// add reports whether a line of output names a value, and hides that value within the limits.
+// add reports whether a line of output is a mask command, and hides its value within the limits.
 func (m *masks) add(line []byte) bool {
 	text, ok := strings.CutPrefix(string(bytes.TrimRight(line, "\r\n")), maskCommand)
 	if !ok {
@@ -94,7 +94,7 @@ func (m *masks) Stream() redact.Stream {
 	return &maskedStream{m, now, now.Stream()}
 }
 
-// maskedStream masks a stream piece by piece, with the values known at the time of each piece.
+// maskedStream masks a stream piece by piece, using the values known when each piece arrives.
 type maskedStream struct {
 	masks *masks
 	of    *leak.Finder

@@ -9,7 +9,7 @@ import (
 	"retake/internal/sys/cgroup"
 )
 
-// memory holds the kernel's numbers about this container's memory.
+// memory holds the kernel's memory statistics for this container.
 type memory struct {
 	kills uint64 // number of processes killed for lack of memory
 	limit uint64 // bytes, or 0 without a limit
@@ -42,8 +42,8 @@ var layouts = []layout{
 // noLimit is above every real limit. Version 1 reports the largest number of pages for a group without a limit.
 const noLimit = 1 << 60
 
-// containerMemory reads the container's numbers. It returns false unless the worker is PID 1, because the worker
-// otherwise shares its control group with the login session.
+// containerMemory reads the container's memory statistics. It returns false unless the worker is PID 1, because
+// otherwise the worker shares its control group with the login session.
 func containerMemory() (memory, bool) {
 	if os.Getpid() != 1 {
 		return memory{}, false
@@ -51,8 +51,8 @@ func containerMemory() (memory, bool) {
 	return readMemory("/")
 }
 
-// readMemory reads the numbers of our control group on a file system at root. It returns false if kills are not
-// counted.
+// readMemory reads the memory statistics of our control group from the file system at root. It returns false if the
+// kernel does not count kills.
 func readMemory(root string) (memory, bool) {
 	for _, l := range layouts {
 		for _, folder := range l.Folders(root) {

@@ -13,14 +13,14 @@ import (
 	"retake/internal/secrets/redact"
 )
 
-// console is the worker's stdout or stderr. The output of the stages and the worker's log lines share it.
+// console is the worker's stdout or stderr, shared by the output of the stages and the worker's log lines.
 type console struct {
 	mu      sync.Mutex
 	to      io.Writer
 	midLine bool
 }
 
-// Write passes on stage output. It ignores errors, because a worker continues without a reader.
+// Write passes on stage output. It ignores errors, because the worker must continue even without a reader.
 func (c *console) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -35,7 +35,7 @@ func (c *console) put(p []byte) {
 	}
 }
 
-// line writes one of the worker's own lines, and first ends an incomplete line of a stage.
+// line writes one of the worker's own lines. If a stage left its last line incomplete, line ends it first.
 func (c *console) line(text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,8 +60,8 @@ func (m *stageMarks) begin(stage string, run int) {
 	m.stderr.line(mark.Line(m.plan.SignKey, m.plan.WorkerID, wire.StreamStderr))
 }
 
-// logPrefix is the prefix of each of the worker's lines on stderr, which the worker shares with the stages. A JSON
-// object follows.
+// logPrefix begins each of the worker's lines on stderr, which the worker shares with the stages. The rest of the line
+// is a JSON object.
 const logPrefix = "retake-worker: "
 
 // logLines writes the worker's log to a console. It redacts each line, and puts logPrefix before it.
@@ -98,7 +98,7 @@ func (t tail) text(limit int) string {
 	return wire.CutTail(s, limit)
 }
 
-// blank reports whether there was no output, apart from control sequences and space.
+// blank reports whether there was no output, apart from control sequences and whitespace.
 func (t tail) blank() bool {
 	return t.dropped == 0 && strings.TrimSpace(plaintext.Clean(string(t.kept))) == ""
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// pauseSwitch pauses the attempt before a stage. It never interrupts a running stage, which would break an
+// pauseSwitch pauses the attempt before a stage. It never interrupts a running stage, because that would break an
 // agent's connection.
 type pauseSwitch struct {
 	mu      sync.Mutex

@@ -35,7 +35,7 @@ const (
 	defaultMessage   = 65536 // bytes
 )
 
-// planPatience is the maximum wait for the plan. The sender writes the plan at once, unless it has ended.
+// planPatience is the maximum wait for the plan. A live sender writes the plan at once.
 const planPatience = 30 * time.Second
 
 // FromStdin is the name of a plan on standard input.
@@ -72,7 +72,8 @@ func loadPlan(ctx context.Context, o Options) (plan *wire.Plan, removeErr, err e
 func readPlanFile(name string) ([]byte, error) {
 	file, err := os.Open(name)
 	if err != nil {
-		return nil, fmt.Errorf("%w (the director sends it on standard input; by hand, use --plan FILE)", err)
+		return nil, fmt.Errorf("%w (the director sends the plan on standard input; when running by hand, use --plan "+
+			"FILE)", err)
 	}
 	defer func() { _ = file.Close() }()
 	return io.ReadAll(io.LimitReader(file, planMax+1))
@@ -93,11 +94,12 @@ func readInput(ctx context.Context, from io.Reader, patience time.Duration) ([]b
 	select {
 	case a := <-read:
 		if a.err == nil && len(a.data) == 0 {
-			a.err = errors.New("the input ended before the plan arrived (by hand, use --plan FILE)")
+			a.err = errors.New("the input ended before the plan arrived (when running by hand, use --plan FILE)")
 		}
 		return a.data, a.err
 	case <-time.After(patience):
-		return nil, fmt.Errorf("input did not end within %s (the director sends the plan; by hand, use --plan FILE)",
+		return nil, fmt.Errorf("input did not end within %s (the director sends the plan; when running by hand, use "+
+			"--plan FILE)",
 			patience)
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -109,7 +111,8 @@ func ownSecrets(p *wire.Plan) []string {
 	return []string{p.Bus.Seed, p.Bus.JWT, base64.StdEncoding.EncodeToString(p.SignKey)}
 }
 
-// removePlan removes the file. If it lacks permission, because root owns the directory, it truncates the file instead.
+// removePlan removes the file. If that is not permitted, because root owns the directory, it truncates the file
+// instead.
 func removePlan(file string) error {
 	err := os.Remove(file)
 	if err == nil || os.Truncate(file, 0) == nil {
@@ -118,7 +121,7 @@ func removePlan(file string) error {
 	return err
 }
 
-// complete sets defaults and returns all errors of a plan.
+// complete sets defaults and returns all errors in a plan.
 func complete(p *wire.Plan) error {
 	var errs []error
 	wrong := func(bad bool, format string, args ...any) {
@@ -146,7 +149,7 @@ func complete(p *wire.Plan) error {
 	if c := p.Checkout; c != nil {
 		var d checkpoint.Digest
 		wrong(d.UnmarshalText([]byte(c.Manifest)) != nil,
-			"checkout.manifest: %q is not the name of a chunk", c.Manifest)
+			"checkout.manifest: %q is not a chunk name", c.Manifest)
 		wrong(c.CheckpointSeconds < 0, "checkout.checkpoint_seconds: %v, want at least 0", c.CheckpointSeconds)
 	}
 	_, err := worktree.Compile(p.StatePaths)

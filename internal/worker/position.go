@@ -8,8 +8,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// position is the content of heartbeats: stage, progress, last error, usage. Goroutines of the bus read it to answer
-// probes.
+// position is the content of heartbeats: stage, progress, last error, usage. Bus goroutines read it to answer probes.
 type position struct {
 	plan *wire.Plan
 
@@ -17,7 +16,7 @@ type position struct {
 	step        step
 	since       time.Time
 	lastErrorID *string
-	usage       *wire.Usage // nil while it is zero
+	usage       *wire.Usage // nil until it is nonzero
 }
 
 func newPosition(p *wire.Plan) *position {

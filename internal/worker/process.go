@@ -24,7 +24,7 @@ var errNoProgram = errors.New("worker: no such program")
 // holds a stack trace of 16 KiB, the longest seen from a coding agent, and the cause above it.
 const tailBytes = 32 << 10
 
-// leftoverGrace is the time between SIGTERM and SIGKILL for leftover processes of a stage, at most the plan's stop
+// leftoverGrace is the time between SIGTERM and SIGKILL for leftover processes of a stage, capped at the plan's stop
 // grace. Their stage is over, so they only need to clean up.
 const leftoverGrace = 2 * time.Second
 
@@ -100,8 +100,8 @@ type processRunner struct {
 }
 
 // run starts the command in a new process group. It returns when the leader, its group and all detached processes have
-// ended. When ctx is done, the group gets SIGTERM. It gets SIGKILL after the command's grace, or after that of ctx's
-// stopCause if it is shorter.
+// ended. When ctx is done, the group gets SIGTERM. It gets SIGKILL after the command's grace period, or after the grace
+// period in ctx's stopCause if that is shorter.
 func (p *processRunner) run(ctx context.Context, c command) exit {
 	began := time.Now()
 	p.masks.begin(c.stage)
@@ -150,9 +150,9 @@ func (p *processRunner) start(c command, stdout, stderr *os.File) (int, <-chan s
 		Sys:   &syscall.SysProcAttr{Setpgid: true},
 	})
 	if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.ENOEXEC) {
-		// The file exists, so its interpreter is missing, or the file is for another machine.
-		err = fmt.Errorf("%w: %s exists but does not start (is its interpreter installed, is it built for this "+
-			"machine?): %w", errNoProgram, file, err)
+		// The file exists, so either its interpreter is missing, or it was built for another machine.
+		err = fmt.Errorf("%w: %s exists but does not start (check that its interpreter is installed and that it was "+
+			"built for this machine): %w", errNoProgram, file, err)
 	}
 	return pid, ended, err
 }
@@ -187,7 +187,7 @@ func (p *processRunner) await(ctx context.Context, c command, pid int,
 	return e.with(p.end(pid, ended, grace)), grace
 }
 
-// end ends a leader and its group, first with SIGTERM if there is a grace.
+// end stops a leader and its group. If there is a grace period, it tries SIGTERM first.
 func (p *processRunner) end(pid int, ended <-chan syscall.WaitStatus, grace time.Duration) syscall.WaitStatus {
 	if grace > 0 {
 		p.reaper.signalGroup(pid, syscall.SIGTERM)
@@ -203,7 +203,7 @@ func (p *processRunner) end(pid int, ended <-chan syscall.WaitStatus, grace time
 	case s := <-ended:
 		return s
 	case <-time.After(killWait):
-		return syscall.WaitStatus(syscall.SIGKILL) // the kernel delays the end, but the process will end
+		return syscall.WaitStatus(syscall.SIGKILL) // the kernel delays the exit, but the process will exit
 	}
 }
 
@@ -255,7 +255,7 @@ func (p *processRunner) childlessWithin(d time.Duration, again func()) bool {
 	}
 }
 
-// capture redacts one stream of a run line by line. It copies the stream into a ring and to the console.
+// capture redacts one stream of a run line by line, and copies it into a ring buffer and to the console.
 type capture struct {
 	read, write *os.File
 	ring        *ring.Buffer
@@ -302,7 +302,7 @@ func (s stamped) Write(p []byte) (int, error) {
 	return s.Writer.Write(p)
 }
 
-// end returns the tail. The kernel may delay the end of a writer, so end stops reading after killWait.
+// end returns the tail. The kernel may delay a writer's exit, so end stops reading after killWait.
 func (c *capture) end() tail {
 	_ = c.read.SetReadDeadline(time.Now().Add(killWait))
 	<-c.done

@@ -27,7 +27,7 @@ type reaper struct {
 }
 
 // adoptOrphans makes this process the parent of orphaned descendants, so that it finds daemonized grandchildren. PID 1
-// already is their parent.
+// is already their parent.
 func adoptOrphans() error { return prctl(unix.PR_SET_CHILD_SUBREAPER, 1) }
 
 // hideMemory keeps processes of the same user from reading our memory, environment and open files, which may contain
@@ -35,7 +35,7 @@ func adoptOrphans() error { return prctl(unix.PR_SET_CHILD_SUBREAPER, 1) }
 func hideMemory() error { return prctl(unix.PR_SET_DUMPABLE, 0) }
 
 // refuseRings blocks io_uring for this process and its children. io_uring bypasses system call filters, and engines
-// before Docker 25 allow it. Without no_new_privs, outside a container, refuseRings does nothing.
+// before Docker 25 allow it. Without no_new_privs (outside a container), refuseRings does nothing.
 func refuseRings() error {
 	if on, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0); err != nil || on == 0 {
 		return err
@@ -83,10 +83,10 @@ func startReaper() *reaper {
 	return r
 }
 
-// stop makes the reaper stop, and waits until it has stopped.
+// stop stops the reaper and waits for it to finish.
 func (r *reaper) stop() {
 	signal.Stop(r.sigchld)
-	close(r.sigchld) // safe, since Stop ends all sends
+	close(r.sigchld) // safe, since signal.Stop prevents further sends
 	<-r.stopped
 }
 
@@ -160,8 +160,8 @@ func (r *reaper) childless() bool {
 	return errors.Is(err, syscall.ECHILD)
 }
 
-// signalDescendants signals every process below this one. It lists /proc once, so the caller must repeat it for
-// processes forked during the call. Without /proc, only PID 1 can signal its namespace.
+// signalDescendants signals every process below this one. It lists /proc only once, so the caller must call it again to
+// reach processes forked during the call. Without /proc, only PID 1 can signal its namespace.
 func signalDescendants(sig syscall.Signal) {
 	all, err := procfs.List()
 	if err != nil || len(all) == 0 {
@@ -174,7 +174,7 @@ func signalDescendants(sig syscall.Signal) {
 }
 
 // signalEverybody signals all processes in the namespace, as PID 1's last resort. The kernel does so atomically, so not
-// even a fork bomb escapes. It also ends a person's shell in the container.
+// even a fork bomb escapes. This also ends any interactive shell in the container.
 func signalEverybody(sig syscall.Signal) {
 	if os.Getpid() == 1 {
 		_ = syscall.Kill(-1, sig)

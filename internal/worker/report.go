@@ -38,7 +38,7 @@ func (r *reporter) result(a *attempt) *wire.WorkerResult {
 	}
 }
 
-// failed returns the report of a failed attempt. reason is the reason for a stop from outside, or empty.
+// failed returns the report of a failed attempt. reason is the reason for an external stop, or empty.
 func (r *reporter) failed(a *attempt, f *failure, reason string) *wire.WorkerError {
 	e := &wire.WorkerError{
 		ErrorID:  f.id(r.plan),
@@ -74,14 +74,14 @@ func (r *reporter) failed(a *attempt, f *failure, reason string) *wire.WorkerErr
 	return e
 }
 
-// stderrTail returns the end of the program's log file, followed by the end of stderr. The log file explains failures
+// stderrTail returns the tail of the program's log file, followed by the tail of stderr. The log file explains failures
 // that agents do not print.
 func (r *reporter) stderrTail(f *failure) string {
 	log := r.mask.Text(f.log)
 	return log + r.mask.Text(f.agent.withoutQuotes("stderr", f.exit.stderr.text(tailBytes-min(len(log), maxLogBytes))))
 }
 
-// knownReasons maps each kind of failure to its reason, if the worker need not classify output to find the reason.
+// knownReasons maps the kinds of failure that do not require classifying output to their reasons.
 var knownReasons = map[kind]recovery.Reason{
 	failedTimeout: recovery.Timeout, failedNoProgram: recovery.ToolNotFound, failedQuestion: recovery.NeedsHuman,
 	failedMemory:     recovery.OOMKilled,
@@ -89,7 +89,7 @@ var knownReasons = map[kind]recovery.Reason{
 	failedPanic:      recovery.Unknown, failedClosedModel: recovery.RateLimited, failedNoCalls: recovery.NeedsHuman,
 }
 
-// stopReasons maps the reasons for stops from outside to failure reasons.
+// stopReasons maps the reasons for external stops to failure reasons.
 var stopReasons = map[string]recovery.Reason{
 	wire.StopWatchdog: recovery.Timeout,
 	wire.StopShutdown: recovery.WorkerLost,
@@ -134,7 +134,8 @@ func waitOf(e *wire.WorkerError) time.Duration {
 	return duration(*e.RetryAfterSeconds, 0)
 }
 
-// fit cuts a report to the bus's limit and encodes it. It returns the cut report and the encoded message.
+// fit truncates a report to the bus's size limit and encodes it. It returns the truncated report and the encoded
+// message.
 func fit(p *wire.Plan, report wire.Payload, now time.Time) (wire.Payload, []byte, error) {
 	// The real sequence number is assigned later, so reserve room for the longest.
 	data, err := wire.EncodeWithin(sender(p), 1<<53, now, report, p.Bus.MaxMessageBytes)
@@ -185,7 +186,7 @@ type spool struct {
 }
 
 // add writes a report, encoded as data, before the worker sends it. If the write fails, add only logs the error,
-// because a full disk must not prevent the report about it.
+// because the report must be sent even if the disk is full.
 func (s *spool) add(report wire.Payload, data []byte) {
 	if s.folder == nil {
 		return
@@ -194,6 +195,6 @@ func (s *spool) add(report wire.Payload, data []byte) {
 	if err := s.folder.write(path.Join(spoolFolder, fmt.Sprintf("%s.%04d.json", s.attempt, s.written)), 0o600,
 		data); err != nil {
 		_, id := wire.ReportID(report)
-		s.log.Warn("report not spooled; sending it from memory", zap.String("error_id", id), zap.Error(err))
+		s.log.Warn("could not spool report; sending it from memory", zap.String("error_id", id), zap.Error(err))
 	}
 }

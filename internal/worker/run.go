@@ -17,7 +17,7 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// Options are the worker's inputs from its process.
+// Options are the inputs to Run.
 type Options struct {
 	PlanFile       string    // FromStdin selects Stdin
 	Stdin          io.Reader // read until EOF
@@ -26,16 +26,17 @@ type Options struct {
 	Dial           Dialer
 }
 
-// Harden prepares the process for running next to an agent. Processes of the same user cannot read its memory, stages
-// cannot use io_uring, and a closed output does not end the process. Tests do not call Harden, because it would also
-// restrict the test process.
+// Harden prepares the process for running next to an agent. Afterwards, processes of the same user cannot read its
+// memory, stages cannot use io_uring, and a closed output does not end the process. Tests do not call Harden, because
+// it would also restrict the test process.
 func Harden() error {
-	// Children would inherit an ignored signal. A channel, even if unread, keeps the signal from ending the process.
+	// Do not ignore SIGPIPE, because children would inherit that. A channel, even if unread, keeps the signal from
+	// ending the process.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	return errors.Join(hideMemory(), refuseRings())
 }
 
-// Run runs the worker. The end of ctx means that the container is being stopped. No other code in the process may start
+// Run runs the worker. Cancelling ctx means that the container is being stopped. No other code in the process may start
 // or wait for children during Run.
 func Run(ctx context.Context, o Options) ExitCode {
 	plan, removeErr, err := loadPlan(ctx, o)
@@ -52,7 +53,7 @@ func Run(ctx context.Context, o Options) ExitCode {
 	stdout, stderr := &console{to: o.Stdout}, &console{to: o.Stderr}
 	log := newLog(plan, logLines{stderr, mask})
 	if removeErr != nil {
-		log.Warn("plan not removed, so stages can read the worker's bus credential", zap.Error(removeErr))
+		log.Warn("could not remove plan, so stages can read the worker's bus credential", zap.Error(removeErr))
 	}
 	if err := adoptOrphans(); err != nil {
 		log.Warn("cannot adopt orphaned processes, so they may outlive their stage", zap.Error(err))
@@ -100,7 +101,7 @@ const (
 	ExitBadPlan    ExitCode = 10 // the plan or the command line is unusable; no report was sent
 	ExitRefused    ExitCode = 11 // the answer to hello was an incompatibility, or was for another attempt
 	ExitStopped    ExitCode = 12 // the director sent a stop
-	ExitWatchdog   ExitCode = 13 // the plan's watchdog expired; the final report may not be acknowledged
+	ExitWatchdog   ExitCode = 13 // the plan's watchdog expired; the final report might not have been acknowledged
 	ExitTerminated ExitCode = 14 // SIGTERM or SIGINT, because the container is being stopped
 	ExitBroken     ExitCode = 15 // the worker failed; a report, if it could be sent, gives details
 )
@@ -109,7 +110,7 @@ const (
 type ExitRow struct {
 	Code  ExitCode
 	Means string
-	Sent  string // describes the messages that the director got
+	Sent  string // describes the messages sent to the director
 }
 
 // Exits lists every exit code once.
@@ -117,16 +118,16 @@ func Exits() []ExitRow {
 	return []ExitRow{
 		{ExitResult, "all stages succeeded", "worker_result.v1, acknowledged"},
 		{ExitError, "a stage failed, or the agent asked a question", "worker_error.v1, acknowledged"},
-		{ExitBadPlan, "the plan cannot be read or ends too early, or a flag is wrong", "nothing"},
+		{ExitBadPlan, "the plan cannot be read or is truncated, or a flag is invalid", "nothing"},
 		{
-			ExitRefused, "the director refused the hello: another protocol version or another attempt",
+			ExitRefused, "the director refused the hello: wrong protocol version or wrong attempt",
 			"no messages after the hello",
 		},
 		{ExitStopped, "the director sent stop.v1", "worker_error.v1 for shutdown and watchdog, if " +
 			"acknowledged in time"},
 		{ExitWatchdog, "watchdog_seconds have passed since the start", "worker_error.v1, if the bus was reachable"},
-		{ExitTerminated, "SIGTERM or SIGINT", "none, because the director has already decided about a stopped " +
-			"container"},
-		{ExitBroken, "a fault of the worker itself", "worker_error.v1, if the bus was reachable"},
+		{ExitTerminated, "SIGTERM or SIGINT", "none, because the director has already decided the outcome of a " +
+			"stopped container"},
+		{ExitBroken, "an internal error in the worker", "worker_error.v1, if the bus was reachable"},
 	}
 }

@@ -17,14 +17,14 @@ import (
 type Bus interface {
 	// Hello requests admission. It returns the answer (*wire.Welcome or *wire.Incompatibility).
 	Hello(context.Context, wire.Hello) (wire.Payload, error)
-	// Heartbeat and Progress send soft state without blocking. Errors need no retry.
+	// Heartbeat and Progress send soft state without blocking. Callers need not retry after an error.
 	Heartbeat(wire.Heartbeat) error
 	Progress(wire.TaskProgress) error
 	// Report sends a final report and returns once it has been stored. It is idempotent.
 	Report(context.Context, wire.Payload) error
 	// AskBudget asks the director about a lease. An error means that the director did not answer.
 	AskBudget(context.Context, wire.Payload) (wire.BudgetGrant, error)
-	// Chunk, PutChunk and SaveCheckpoint transfer a checkout that travels. An error is a *bus.RefusedError or
+	// Chunk, PutChunk and SaveCheckpoint transfer a travelling checkout. Any error other than a *bus.RefusedError is
 	// transient.
 	Chunk(ctx context.Context, name string) ([]byte, error)
 	PutChunk(context.Context, []byte) error
@@ -36,10 +36,10 @@ type Bus interface {
 	Close()
 }
 
-// Listener has the callbacks of the bus. They must not block.
+// Listener contains callbacks for events on the bus. They must not block.
 type Listener struct {
 	Control     func(wire.Payload)    // control messages such as *wire.Stop
-	Alive       func() wire.Heartbeat // the answer to a probe
+	Alive       func() wire.Heartbeat // returns the answer to a probe
 	Reconnected func()
 }
 
@@ -80,7 +80,7 @@ const (
 	callTimeout    = 5 * time.Second // limit for one hello or report
 )
 
-// errDisconnected means that the bus is not usable now.
+// errDisconnected means that the bus is currently unreachable.
 var errDisconnected = errors.New("worker: the bus is unreachable")
 
 // errRefused means that the director refuses this worker.
@@ -101,7 +101,7 @@ type session struct {
 	helloAt     uint64 // Reconnects at the last hello; Reconnects increases before reconnected gets its token
 }
 
-// admission is the answer to a hello, or the reason for a missing answer.
+// admission is the answer to a hello, or the reason why the worker was not admitted.
 type admission struct {
 	bus     Bus
 	welcome *wire.Welcome
@@ -135,7 +135,7 @@ func (s *session) run(ctx context.Context) {
 }
 
 func (s *session) open(ctx context.Context) (bus Bus) {
-	s.retry(ctx, "bus not reached", func(context.Context) (err error) {
+	s.retry(ctx, "could not reach bus", func(context.Context) (err error) {
 		bus, err = s.dial(s.plan, s.listener)
 		return err
 	})
@@ -145,7 +145,7 @@ func (s *session) open(ctx context.Context) (bus Bus) {
 // hello repeats the hello until an answer arrives. It returns false if the director refused the hello or ctx ended.
 func (s *session) hello(ctx context.Context, bus Bus) bool {
 	var a admission
-	answered := s.retry(ctx, "hello not answered", func(ctx context.Context) error {
+	answered := s.retry(ctx, "director did not answer hello", func(ctx context.Context) error {
 		s.helloAt = bus.Reconnects()
 		reply, err := bus.Hello(ctx, helloOf(s.plan))
 		if err != nil {
@@ -166,7 +166,7 @@ func (s *session) hello(ctx context.Context, bus Bus) bool {
 	return a.err == nil
 }
 
-// admit reads the answer to a hello. Only a welcome for this attempt admits the worker.
+// admit evaluates the answer to a hello. Only a welcome for this attempt admits the worker.
 func admit(p *wire.Plan, reply wire.Payload) admission {
 	switch v := reply.(type) {
 	case *wire.Welcome:
@@ -182,7 +182,7 @@ func admit(p *wire.Plan, reply wire.Payload) admission {
 		return admission{err: fmt.Errorf("%w: %s (the director speaks protocol %s, this worker %s): %s",
 			errRefused, v.Reason, v.ExpectedProtocolVersion, v.SenderProtocolVersion, v.RequiredAction)}
 	default:
-		return admission{err: fmt.Errorf("%w: the answer is a %T", errRefused, reply)}
+		return admission{err: fmt.Errorf("%w: unexpected response of type %T", errRefused, reply)}
 	}
 }
 
@@ -190,7 +190,7 @@ func admit(p *wire.Plan, reply wire.Payload) admission {
 // ended.
 func (s *session) deliver(ctx context.Context, bus Bus, report wire.Payload) bool {
 	refused := false
-	sent := s.retry(ctx, "report not acknowledged", func(limited context.Context) error {
+	sent := s.retry(ctx, "could not deliver report", func(limited context.Context) error {
 		if !bus.Connected() { // otherwise, after a reconnection, the report could precede its hello
 			return errDisconnected
 		}

@@ -22,7 +22,7 @@ import (
 // recheckAfter is the delay before the only retry for a missing program. The program's volume may be mounted late.
 const recheckAfter = time.Second
 
-// runner runs one command to its end.
+// runner runs one command to completion.
 type runner interface {
 	run(ctx context.Context, c command) exit
 }
@@ -35,7 +35,7 @@ type stopCause struct {
 
 func (s *stopCause) Error() string { return "worker: stopped: " + s.reason }
 
-// step is the progress that the stages report.
+// step is a progress update from the stages.
 type step struct {
 	stage  string
 	text   string
@@ -61,7 +61,7 @@ type attempt struct {
 	stageEnded  func()                      // called after each stage
 	mark        func(stage string, run int) // marks the beginning of a stage in the output
 
-	offersLeases bool // set if the programs of stages may ask for leases at a socket
+	offersLeases bool // set if the stages' programs may request leases over a socket
 
 	results  []wire.StageResult
 	runs     map[string]int // number of runs by stage
@@ -72,9 +72,9 @@ type attempt struct {
 	base     fingerprint    // fingerprint of a work tree that has nothing to deliver, or nil
 }
 
-// runStages runs the stages in order and returns nil if all succeeded. If VALIDATE refuses the change, runStages
-// repeats the nearest preceding CODE, unless CODE has used up its runs. With validate_first it skips CODE until
-// VALIDATE has refused the work.
+// runStages runs the stages in order and returns nil if all succeeded. If VALIDATE rejects the change, runStages
+// repeats the nearest preceding CODE, unless CODE has used up its runs. With validate_first, it skips CODE until
+// VALIDATE has rejected the work.
 func (a *attempt) runStages(ctx context.Context) *failure {
 	defer func() { _ = os.RemoveAll(a.home) }() // may be empty
 	if err := a.prepare(); err != nil {
@@ -104,14 +104,14 @@ func (a *attempt) runStages(ctx context.Context) *failure {
 		})
 		a.rejected = a.rejection(f)
 		if err := a.writeLastFailure(f); err != nil {
-			a.log.Warn("cause of the failed validation not written for the agent", zap.Error(err))
+			a.log.Warn("could not write the cause of the failed validation for the agent", zap.Error(err))
 		}
 		i, asItStands = code-1, false
 	}
 	return nil
 }
 
-// prepare writes the files for the agent and removes files that an earlier attempt left in the checkout.
+// prepare writes the files for the agent and removes files left in the checkout by an earlier attempt.
 func (a *attempt) prepare() error {
 	if err := a.folder.make(); err != nil { // create the directory for the agent's question
 		return err
@@ -125,7 +125,7 @@ func (a *attempt) prepare() error {
 		}
 	}
 	if err := a.takeRejection(); err != nil {
-		a.log.Warn("cause of the failed validation not written for the agent", zap.Error(err))
+		a.log.Warn("could not write the cause of the failed validation for the agent", zap.Error(err))
 	}
 	home, err := writableHome(a.env["HOME"], os.TempDir(), filepath.Join(a.plan.Workdir, folderName))
 	if err != nil {
@@ -171,7 +171,7 @@ func (a *attempt) stage(ctx context.Context, s wire.StagePlan) *failure {
 	}
 	if s.Name == wire.StageCode {
 		if err := a.folder.remove(questionFile); err != nil { // an old question must not end this run
-			a.log.Warn("old question not removed", zap.Error(err))
+			a.log.Warn("could not remove old question", zap.Error(err))
 		}
 		if f.err = a.writePrompt(s); f.err != nil { // a run without a prompt would waste money
 			f.kind = failedStart
@@ -246,7 +246,7 @@ func (a *attempt) execute(ctx context.Context, s wire.StagePlan, f *failure) exi
 	return e
 }
 
-// pays reports whether a run of a stage is a paid call. lent means that one of its programs got a lease on a model.
+// pays reports whether a run of the stage is a paid call. lent means that one of its programs got a model lease.
 func pays(s wire.StagePlan, lent bool) bool {
 	switch s.Paid {
 	case wire.PaidAlways:
@@ -257,8 +257,7 @@ func pays(s wire.StagePlan, lent bool) bool {
 	return s.Agent != nil || s.Resource != "" || lent
 }
 
-// usageOf returns u with the number of paid calls for a run of the stage: at least one if the run is paid, and
-// otherwise zero.
+// usageOf returns u with PaidCalls set for a run of the stage: at least 1 if the run is paid, otherwise 0.
 func usageOf(s wire.StagePlan, u agent.Usage, lent bool) agent.Usage {
 	if !pays(s, lent) {
 		u.PaidCalls = 0
@@ -268,7 +267,7 @@ func usageOf(s wire.StagePlan, u agent.Usage, lent bool) agent.Usage {
 	return u
 }
 
-// mayRun reports whether the task's paid calls allow a run of a stage.
+// mayRun reports whether the task's limit of paid calls allows a run of the stage.
 func (a *attempt) mayRun(s wire.StagePlan) bool { return !pays(s, false) || a.mayPay() }
 
 // mayPay reports whether the task may make another paid call.
@@ -278,7 +277,7 @@ func (a *attempt) mayPay() bool {
 
 func (a *attempt) command(s wire.StagePlan, f *failure) command {
 	env := make(environment, len(a.env)+len(s.Env)+7)
-	// The checkout has no git repository. Keep an agent's git from using a repository of a parent directory.
+	// The checkout has no git repository, so keep an agent's git from using one in a parent directory.
 	env["GIT_CEILING_DIRECTORIES"] = filepath.Dir(a.plan.Workdir)
 	maps.Copy(env, a.env)
 	maps.Copy(env, s.Env)
@@ -289,7 +288,7 @@ func (a *attempt) command(s wire.StagePlan, f *failure) command {
 	env["RETAKE_FIX_ROUND"] = strconv.Itoa(max(1, a.runs[wire.StageCode]))
 	env["RETAKE_ACTION"] = ""
 	env[envSocket] = a.leaseSocket.socket()
-	env[envWorker], _ = os.Executable() // for its budget command
+	env[envWorker], _ = os.Executable() // lets stages call its budget command
 	env["RETAKE_MODEL"] = agent.Model(s, a.plan.AttemptFile)
 	env[envResource] = agent.Resource(s, env["RETAKE_MODEL"])
 	if file := a.plan.AttemptFile; file != nil {
@@ -305,7 +304,7 @@ func (a *attempt) command(s wire.StagePlan, f *failure) command {
 	}
 }
 
-// assess determines the kind of failure from a program's end. It returns nil on success.
+// assess determines the kind of failure from how the program ended. It returns nil on success.
 func (a *attempt) assess(f *failure) *failure {
 	if f.exit.stopped {
 		f.kind = failedStopped
@@ -314,7 +313,7 @@ func (a *attempt) assess(f *failure) *failure {
 	if f.stage == wire.StageCode && f.exit.err == nil {
 		question, err := a.folder.read(questionFile, maxQuestionBytes+1)
 		if err != nil {
-			a.log.Warn("agent's question not read", zap.Error(err))
+			a.log.Warn("could not read the agent's question", zap.Error(err))
 		}
 		if f.question = strings.TrimSpace(string(question)); f.question != "" {
 			f.kind = failedQuestion

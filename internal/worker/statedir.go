@@ -41,7 +41,6 @@ func openStateDir(workdir string) (*stateDir, error) {
 
 func (f *stateDir) close() { _ = f.root.Close() }
 
-// make creates the directory.
 func (f *stateDir) make() error {
 	if err := f.root.MkdirAll(folderName, 0o755); err != nil {
 		return fmt.Errorf("worker: workspace: %w", err)

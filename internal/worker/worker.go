@@ -16,13 +16,13 @@ import (
 	"go.uber.org/zap"
 )
 
-// worker is the state of one run. Only the goroutine of loop uses the fields below the line.
+// worker is the state of one run. Only the loop goroutine uses the fields below the line.
 type worker struct {
 	plan         *wire.Plan
 	dial         Dialer
 	runner       runner
 	classify     func(recovery.Evidence) recovery.Finding
-	offersLeases bool                        // set if the programs of stages may ask for leases
+	offersLeases bool                        // set if stage programs may ask for leases
 	mark         func(stage string, run int) // marks the beginning of a stage in the output
 	env          environment
 	mask         *redact.Redactor
@@ -38,7 +38,7 @@ type worker struct {
 	stagesEnded  chan *failure // nil on success
 	delivered    chan struct{}
 	saved        chan error // receives the result of the last checkpoint
-	sessionPanic chan error // receives a panic of the session
+	sessionPanic chan error // receives a panic from the session
 	outbox       chan wire.Payload
 	reconnected  chan struct{} // holds one token after a reconnection
 
@@ -53,7 +53,7 @@ type worker struct {
 	stopStages context.CancelCauseFunc // nil unless the stages are running
 	stages     sync.WaitGroup
 	end        *ending
-	outcome    ExitCode         // exit code for the report that is being sent
+	outcome    ExitCode         // exit code for the report being sent
 	reporting  bool             // set once the final report exists
 	ackTimeout <-chan time.Time // bounds the wait for an acknowledgement after an external stop; may be nil
 	heartbeats <-chan time.Time // nil before the welcome
@@ -72,7 +72,7 @@ func newWorker(p *wire.Plan, dial Dialer, log *zap.Logger) *worker {
 	}
 }
 
-// run runs the whole attempt: welcome, stages, report, acknowledgement. The end of ctx means SIGTERM.
+// run runs the whole attempt: welcome, stages, report, acknowledgement. A done ctx means SIGTERM.
 func (w *worker) run(ctx context.Context) (code ExitCode) {
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var session sync.WaitGroup
@@ -173,12 +173,13 @@ func (w *worker) loop(ctx context.Context) ExitCode {
 			code, done = w.onEnding(&ending{ExitWatchdog, wire.StopWatchdog, true, grace, grace})
 		case <-w.terminated:
 			w.terminated = nil
-			// The container is killed after the same grace, so half of it leaves time for an orderly end.
+			// The container is killed after the same grace period. Using only half of it leaves time for an orderly
+			// exit.
 			code, done = w.onEnding(&ending{ExitTerminated, "terminated", false, grace / 2, 0})
 		case fault := <-w.sessionPanic:
 			code, done = w.reportPanic(ctx, fault), true
 		case <-w.ackTimeout:
-			w.log.Warn("final report not acknowledged in time; it is in the spool")
+			w.log.Warn("timed out waiting for acknowledgement of the final report; it stays in the spool")
 			code, done = w.end.code, true
 		}
 		if done {
@@ -189,12 +190,12 @@ func (w *worker) loop(ctx context.Context) ExitCode {
 
 func (w *worker) onAdmission(ctx context.Context, a admission) (ExitCode, bool) {
 	if a.err != nil {
-		w.log.Error("not admitted; giving up", zap.Error(a.err))
+		w.log.Error("director refused admission; giving up", zap.Error(a.err))
 		return w.onEnding(&ending{code: ExitRefused, reason: wire.StopFenced})
 	}
 	w.bus = a.bus
 	if w.heartbeats != nil {
-		w.log.Info("welcomed again")
+		w.log.Info("readmitted by director")
 		w.heartbeat()
 		return 0, false
 	}
@@ -224,8 +225,8 @@ func (w *worker) startStages(ctx context.Context) (ExitCode, bool) {
 		return w.onStagesEnded(&failure{kind: failedStart, stage: wire.StageStart, number: 1, err: err})
 	}
 	w.attempt.folder = folder
-	if err := folder.remove(syncFile); err != nil { // the director has merged since the last attempt
-		w.log.Warn("cannot remove the last attempt's sync_required.json", zap.Error(err))
+	if err := folder.remove(syncFile); err != nil { // the director has merged the base branch since the last attempt
+		w.log.Warn("could not remove the last attempt's sync_required.json", zap.Error(err))
 	}
 	stageCtx, stop := context.WithCancelCause(ctx)
 	w.stopStages = stop
@@ -242,7 +243,7 @@ func (w *worker) startStages(ctx context.Context) (ExitCode, bool) {
 		}
 		if f == nil { // agents do not sync their files, and a power cut must not lose reported work
 			if err := w.syncDisk(w.plan.Workdir); err != nil {
-				w.log.Warn("work not synced to the disk", zap.Error(err))
+				w.log.Warn("could not sync the work to disk", zap.Error(err))
 			}
 		}
 		w.stagesEnded <- f
@@ -257,7 +258,7 @@ func (w *worker) onStep(s step) {
 		w.log.Info(s.text, zap.String("stage", s.stage))
 	}
 	if err := w.bus.Progress(w.position.progress()); err != nil {
-		w.log.Debug("progress not sent", zap.Error(err))
+		w.log.Debug("could not send progress", zap.Error(err))
 	}
 	if !s.quiet {
 		w.heartbeat()
@@ -266,11 +267,11 @@ func (w *worker) onStep(s step) {
 
 func (w *worker) heartbeat() {
 	if err := w.bus.Heartbeat(w.position.heartbeat()); err != nil {
-		w.log.Debug("heartbeat not sent", zap.Error(err))
+		w.log.Debug("could not send heartbeat", zap.Error(err))
 	}
 }
 
-// onStagesEnded makes the final report after the stages.
+// onStagesEnded creates the final report once the stages have ended.
 func (w *worker) onStagesEnded(f *failure) (ExitCode, bool) {
 	w.stopStages = nil
 	if f != nil && f.kind == failedPanic {
@@ -286,7 +287,7 @@ func (w *worker) onStagesEnded(f *failure) (ExitCode, bool) {
 	}
 	report, err := w.makeReport(f)
 	if err != nil {
-		w.log.Error("final report not created", zap.Error(err))
+		w.log.Error("could not create the final report", zap.Error(err))
 		return ExitBroken, true
 	}
 	w.reporting = true

@@ -13,7 +13,7 @@ import (
 	"syscall"
 )
 
-// Modes of git's tree entries.
+// Git tree entry modes.
 const (
 	modeNone       = "000000" // the tree has no such file
 	modeExecutable = "100755"
@@ -67,7 +67,7 @@ type treeUpdate struct {
 	task    *task    // the new files are in this task's staging directory
 	root    *os.Root // the checkout
 	changes []change
-	deleted map[string]bool // paths that the second tree lacks
+	deleted map[string]bool // paths missing from the second tree
 }
 
 // openUpdate prepares to turn the work tree into the result of a merge, and stages the new files.
@@ -196,7 +196,7 @@ func (u *treeUpdate) apply() error {
 	return nil
 }
 
-// remove removes a file, and then the parents that become empty. A submodule's directory stays unless it is empty.
+// remove removes a file and any parent directories left empty. A submodule's directory stays unless it is empty.
 func (u *treeUpdate) remove(name string) error {
 	if replaced, err := u.replacedParent(name); err != nil || replaced != "" {
 		return err // the file is already gone, because something else replaced its directory

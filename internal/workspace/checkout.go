@@ -34,7 +34,7 @@ type Checkout struct {
 }
 
 const (
-	// infoExclude is anchored, because a deeper directory of this name belongs to the repository. Snapshots also
+	// infoExclude is anchored, because a deeper directory with this name belongs to the repository. Snapshots also
 	// exclude the directory explicitly, because a .gitignore in the tree outranks info/exclude.
 	infoExclude = "/" + retakeDir + "/\n"
 	// infoAttributes outranks every .gitattributes and turns off conversions and filters. The encoding is unset
@@ -43,9 +43,9 @@ const (
 )
 
 // Checkout creates the task's checkout from the current base branch of the remote. If an earlier attempt of the task
-// left a checkout, Checkout returns that checkout. In this case it only corrects the owner of files and the .retake
-// directory, and finishes an interrupted merge. ErrLost means that the checkout is damaged beyond repair, and that the
-// next call creates a new one.
+// left a checkout, Checkout returns that checkout. It first fixes the file owners and the .retake directory, and
+// finishes an interrupted merge. ErrLost means that the checkout is damaged beyond repair and the next call creates a
+// new one.
 func (w *Workspaces) Checkout(ctx context.Context, q Request) (Checkout, error) {
 	op := "checkout " + q.Nonce
 	r, err := q.check(op)
@@ -111,8 +111,8 @@ func (w *Workspaces) reuse(ctx context.Context, t *task, q Request) error {
 	return t.save()
 }
 
-// newCheckout creates a work tree. After Fresh it keeps the task's git directory, because that directory has the pushed
-// commits. Otherwise it removes the remains of an interrupted call.
+// newCheckout creates a work tree. After Fresh, it keeps the task's git directory, which contains the pushed commits.
+// Otherwise, it removes the leftovers of an interrupted call.
 func (w *Workspaces) newCheckout(ctx context.Context, t *task, q Request, r remote) error {
 	remake := t.rec.Fresh
 	if remake {
@@ -151,9 +151,9 @@ func (w *Workspaces) newCheckout(ctx context.Context, t *task, q Request, r remo
 	return nil
 }
 
-// Fresh discards a task's work tree, so that the next Checkout starts from the then current base branch. The record
-// still names the pushed commits, and a later delivery becomes a child of them. A missing checkout is not an error. No
-// worker may be running in the checkout.
+// Fresh discards a task's work tree, so the next Checkout starts from the latest base branch. The record keeps the
+// pushed commits, so a later delivery becomes a child of them. A missing checkout is not an error. No worker may be
+// running in the checkout.
 func (w *Workspaces) Fresh(ctx context.Context, nonce string) error {
 	t, err := w.tasks.lock(ctx, "discard "+nonce, nonce)
 	if err != nil {

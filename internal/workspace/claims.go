@@ -34,8 +34,8 @@ func (w *Workspaces) Claims() (all []Claim, err error) {
 	return all, nil
 }
 
-// Pushed returns the last commit that was pushed from a checkout to each branch. The push itself may have failed,
-// because the record is written first. Pushed returns an empty map if there is no checkout.
+// Pushed returns the last commit pushed from a checkout to each branch. The push itself may have failed, because the
+// record is written first. Without a record, the map is empty.
 func (w *Workspaces) Pushed(nonce string) (map[string]string, error) {
 	t := w.tasks.at("list pushes", nonce)
 	if err := t.load(); err != nil && !errors.Is(err, ErrNoCheckout) {
@@ -48,7 +48,7 @@ func (w *Workspaces) Pushed(nonce string) (map[string]string, error) {
 	return last, nil
 }
 
-// Branches returns the sorted names of a remote's branches below a folder, such as "retake" for "retake/21-a1".
+// Branches returns the sorted names of a remote's branches under a folder, such as "retake" for "retake/21-a1".
 func (w *Workspaces) Branches(ctx context.Context, remoteURL, folder string) ([]string, error) {
 	op := "list branches"
 	r, err := parseRemote(op, remoteURL)

@@ -11,16 +11,16 @@ import (
 	"retake/internal/checkpoint"
 )
 
-// Labels of the sides in conflict markers. Git takes the labels from the branch names that merge creates in the task's
-// git directory.
+// Labels for the two sides in conflict markers. Git takes them from the names of the branches that merge creates in the
+// task's git directory.
 const (
 	labelOurs   = "this-task"
 	labelBase   = "base-branch"
 	labelPushed = "pushed-by-others"
 )
 
-// merge is a merge that git has computed and that the work tree is about to receive. Applying it turns the work tree
-// from Ours into Merged. After an interruption, the work tree may have only some of the changes.
+// merge is a merge that git has computed but that may not be in the work tree yet. Applying it turns the work tree from
+// Ours into Merged. After an interruption, the work tree may have only some of the changes.
 type merge struct {
 	Ours      string     `json:"ours"`   // SHA of the tree before the merge
 	Merged    string     `json:"merged"` // SHA of the resulting tree
@@ -41,7 +41,7 @@ func (m merge) refused(op string, before []leftover) error {
 
 // leftover is a file in which a merge left a conflict.
 type leftover struct {
-	Path   string `json:"path"`   // escaped as in a URL, since a name may not be UTF-8
+	Path   string `json:"path"`   // URL-escaped, since a name might not be UTF-8
 	Marked bool   `json:"marked"` // set if the file contains git's conflict markers
 	Note   string `json:"note"`   // explains the conflict to people
 	Tree   string `json:"tree"`   // SHA of the tree that the merge produced
@@ -54,8 +54,8 @@ func (l leftover) name() string {
 	return l.Path
 }
 
-// leftovers parses the rest of merge-tree's output, after the SHA of the tree. It consists of the conflicting files'
-// names, an empty name, and messages.
+// leftovers parses merge-tree's output after the tree's SHA: the names of the conflicting files, an empty name, and
+// messages.
 func leftovers(tree, out string) []leftover {
 	fields := strings.Split(out, "\x00")
 	end := max(slices.Index(fields, ""), 0)
@@ -79,7 +79,7 @@ func leftovers(tree, out string) []leftover {
 	return all
 }
 
-// merge merges two commits. In its result, it sets only Merged and Conflicts.
+// merge merges two commits. It sets only Merged and Conflicts in the result.
 func (o objects) merge(ctx context.Context, mine, theirs, label string) (merge, error) {
 	if !o.git.merges {
 		return merge{}, &Error{
@@ -108,12 +108,12 @@ func (o objects) merge(ctx context.Context, mine, theirs, label string) (merge, 
 	}
 	m := merge{Merged: tree, Conflicts: leftovers(tree, rest)}
 	if len(m.Conflicts) == 0 {
-		return merge{}, refuse(o.op, "", "git merge-tree did not name the conflicting files: %.200q", rest)
+		return merge{}, refuse(o.op, "", "git merge-tree did not list the conflicting files: %.200q", rest)
 	}
 	return m, o.describe(ctx, m.Conflicts)
 }
 
-// describe sets Marked and Note of each file, from the file's content in the merged tree.
+// describe sets each file's Marked and Note from its content in the merged tree.
 func (o objects) describe(ctx context.Context, files []leftover) error {
 	for i := range files {
 		l := &files[i]
@@ -181,7 +181,7 @@ func hasMarkers(text string) bool {
 	return false
 }
 
-// marked names the files with conflict markers.
+// marked returns the names of the files with conflict markers.
 func marked(files []leftover) (names []string) {
 	for _, l := range files {
 		if l.Marked {

@@ -41,7 +41,7 @@ type DeliverRequest struct {
 	// AuthoredAt is the author and committer date in whole seconds, UTC. The same time, message, tree and parents
 	// produce the same SHA.
 	AuthoredAt time.Time
-	// Check inspects the content before the push. If it fails, Deliver returns its error without a push.
+	// Check inspects the content before the push. If it fails, Deliver returns its error without pushing.
 	Check func(ctx context.Context, p *Patch) error
 }
 
@@ -52,13 +52,13 @@ type Delivery struct {
 	ChangedFiles int // files that differ from the base, at least 1
 }
 
-// Deliver commits the work tree on top of the checkout's base and pushes the commit. Deliver is idempotent, even across
-// a crash. If someone else has pushed a branch with the wanted name, that branch stays unchanged. ErrNothingToDeliver
-// means that the tree equals the base, or Shown. Deliver ignores the agent's commits and branches, and files that match
-// StatePaths. ErrMergeConflict means that the work contains a merge's conflict markers and Unfinished is not set.
+// Deliver commits the work tree on top of the checkout's base and pushes the commit. It is idempotent, even across a
+// crash. If someone else has pushed a branch with the wanted name, Deliver leaves that branch unchanged. It ignores the
+// agent's commits and branches, and files that match StatePaths. ErrNothingToDeliver means that the tree equals the
+// base, or Shown. ErrMergeConflict means that the work contains a merge's conflict markers and Unfinished is not set.
 //
-// With Onto the branch only moves forward, so Deliver never overwrites commits. If people have pushed to the branch
-// since Join, Deliver fails with ErrBranchMoved, which is transient. Check gets the changes that the branch lacks. If
+// With Onto, the branch only moves forward, so Deliver never overwrites commits. If people have pushed to the branch
+// since Join, Deliver fails with ErrBranchMoved, which is transient. Check gets the changes missing from the branch. If
 // the branch already has all of the work, Deliver does not push.
 func (w *Workspaces) Deliver(ctx context.Context, q DeliverRequest) (Delivery, error) {
 	op := "deliver " + q.Nonce
@@ -86,7 +86,7 @@ func (w *Workspaces) Deliver(ctx context.Context, q DeliverRequest) (Delivery, e
 	})
 }
 
-// delivery is the state of one call of Deliver.
+// delivery is the state of one Deliver call.
 type delivery struct {
 	q      DeliverRequest
 	remote remote
@@ -152,8 +152,8 @@ func (d *delivery) commit(ctx context.Context, parents ...string) (string, error
 	return d.task.commit(ctx, d.q.AuthoredAt, d.tree, d.q.Message, parents...)
 }
 
-// pushTries is the maximum number of pushes in a first delivery. A push is repeated if someone else pushes to the same
-// branch name at the same time.
+// pushTries is the maximum number of pushes in a first delivery. A push is retried if someone else pushes to the same
+// branch name concurrently.
 const pushTries = 3
 
 // first pushes the tree to a free branch, as one commit on top of the base, and returns that branch.
@@ -177,8 +177,8 @@ func (d *delivery) first(ctx context.Context) (branch, sha string, err error) {
 		name, expect, ok := choose(names, heads, t.rec.Pushed, sha)
 		switch {
 		case !ok:
-			return "", "", &Error{Kind: Conflict, Op: op, Detail: "the remote has other content in " +
-				strings.Join(names, " and in "), Next: "rename or delete one of them"}
+			return "", "", &Error{Kind: Conflict, Op: op, Detail: "the remote has other commits on " +
+				strings.Join(names, " and on "), Next: "rename or delete one of these branches"}
 		case expect == sha:
 			return name, sha, nil
 		}
@@ -231,8 +231,8 @@ func (d *delivery) onto(ctx context.Context) (sha string, err error) {
 }
 
 // top returns the parent of the next commit, and the branch's current head. It fails with ErrBranchMoved unless we
-// pushed the head, the work contains the head, or the caller named the head in Onto. If the branch was deleted, the
-// head is "", the parent is Onto, and the push recreates the branch.
+// pushed the head, the work contains it, or the caller passed it in Onto. If the branch was deleted, the head is "",
+// the parent is Onto, and the push recreates the branch.
 func (d *delivery) top(ctx context.Context) (parent, there string, err error) {
 	rec, branch := &d.task.rec, d.q.Branch
 	there, err = d.mirrors.head(ctx, rec.Repo, branch, d.remote)

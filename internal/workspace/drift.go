@@ -10,7 +10,7 @@ import (
 // Drift measures how far a checkout's base is behind the remote's base branch.
 type Drift struct {
 	HeadSHA string // current commit of the base branch
-	Commits int    // commits of the branch that the base lacks
+	Commits int    // commits on the branch that are missing from the base
 	// Behind is the age of the oldest of those commits on the branch's first-parent line, according to its committer
 	// date. It is zero if Commits is zero or that date is in the future.
 	Behind time.Duration
@@ -22,7 +22,7 @@ type SyncPolicy struct {
 	MaxBehind  time.Duration
 }
 
-// BehindMain is the reason for a Sync of a checkout that has drifted too far.
+// BehindMain is the reason for syncing a checkout that has drifted too far.
 const BehindMain = "behind_main"
 
 // Reason returns why the drift requires a Sync, or "". A value that equals its limit does not require a Sync.
@@ -33,7 +33,7 @@ func (p SyncPolicy) Reason(commits int, behind time.Duration) string {
 	return ""
 }
 
-// Drift fetches the base branch and measures the drift. It does not read the checkout or wait for other operations of
+// Drift fetches the base branch and measures the drift. It does not read the checkout or wait for other operations on
 // the task, so a worker may be running in the checkout.
 func (w *Workspaces) Drift(ctx context.Context, q Request) (Drift, error) {
 	op := "drift " + q.Nonce
@@ -79,7 +79,7 @@ func (w *Workspaces) driftOnce(ctx context.Context, op string, q Request, r remo
 	return d, nil
 }
 
-// unixTime parses a date as git prints it. Committers may claim any date. A date that is unreadable or before 1970
+// unixTime parses a date printed by git. Committers can claim any date, so a date that is unreadable or before 1970
 // becomes the first second of 1970.
 func unixTime(text string) time.Time {
 	seconds, err := strconv.ParseInt(text, 10, 64)

@@ -14,45 +14,45 @@ import (
 	"retake/internal/sys/diskfault"
 )
 
-// ErrNothingToDeliver means that the work tree equals the base commit, because the agent changed nothing.
+// ErrNothingToDeliver means that the work tree equals the base commit, or the commit in DeliverRequest.Shown.
 var ErrNothingToDeliver = errors.New("workspace: nothing to deliver: the work tree is identical to its base")
 
 // ErrDiskFull means that a disk or a quota is exhausted. It is not the task's fault.
 var ErrDiskFull = errors.New("workspace: disk full")
 
 // ErrDiskFails means that a disk cannot be written to or read from.
-var ErrDiskFails = errors.New("workspace: disk fails")
+var ErrDiskFails = errors.New("workspace: disk failure")
 
-// ErrRefused means that a rule of the remote refuses a push, such as a hook, a protected branch or a secret scan.
-var ErrRefused = errors.New("workspace: the remote's rules refuse the push")
+// ErrRefused means that the remote refused a push because of a rule, such as a hook, a protected branch or a secret
+// scan.
+var ErrRefused = errors.New("workspace: push refused by the remote's rules")
 
-// ErrNotPermitted means that a push is refused because the token lacks a permission. It wraps ErrRefused.
+// ErrNotPermitted means that the remote refused a push because the token lacks a permission. It wraps ErrRefused.
 var ErrNotPermitted = fmt.Errorf("workspace: the token is not allowed to push this: %w", ErrRefused)
 
-// ErrNotThere means that the remote lacks a repository or branch, which is a configuration error.
+// ErrNotThere means that the remote has no such repository or branch, which is a configuration error.
 var ErrNotThere = errors.New("workspace: no such repository or branch")
 
-// ErrNoBranch means that the remote confirms that the repository exists but lacks the branch. It wraps
-// ErrNotThere.
+// ErrNoBranch means that the repository exists on the remote, but the branch does not. It wraps ErrNotThere.
 var ErrNoBranch = fmt.Errorf("workspace: missing branch: %w", ErrNotThere)
 
-// errNoCommit means that the remote lacks a commit or refuses to serve it.
+// errNoCommit means that the remote does not have a commit or refuses to serve it.
 var errNoCommit = errors.New("workspace: no such commit on the remote")
 
 // ErrFormat means that a remote and our mirror have different object formats, or git does not support the format.
 var ErrFormat = errors.New("workspace: different object format")
 
-// ErrDamaged means that git finds one of our repositories damaged. Callers get it only if a repair is impossible,
-// because the package first tries to repair the repository.
+// ErrDamaged means that git reports one of our repositories as damaged. The package tries to repair the repository
+// first, so callers get this error only if a repair is impossible.
 var ErrDamaged = errors.New("workspace: a repository is damaged")
 
 // ErrLost means that a task's work is damaged beyond repair. The next Checkout starts over.
 var ErrLost = errors.New("workspace: the work is lost")
 
-// ErrNoCheckout means that a task lacks a complete checkout.
+// ErrNoCheckout means that a task has no complete checkout.
 var ErrNoCheckout = errors.New("workspace: no checkout")
 
-// ErrMergeConflict means that the base branch cannot be merged into a work tree; Error.Detail names the files.
+// ErrMergeConflict means that the base branch cannot be merged into a work tree. Error.Detail lists the files.
 var ErrMergeConflict = errors.New("workspace: merge conflict")
 
 // ErrCannotMerge means that git is too old for Sync. Attempts can still work on the old base.
@@ -63,23 +63,23 @@ type Kind string
 
 // The kinds of error.
 const (
-	Transient Kind = "transient" // may pass: network, a busy server, a canceled context
+	Transient Kind = "transient" // may succeed later: network failure, busy server, canceled context
 	Permanent Kind = "permanent" // will fail again: missing repository, refused content
-	Conflict  Kind = "conflict"  // the remote has other content under our names, or a merge failed
+	Conflict  Kind = "conflict"  // the remote has other content under our branch names, or a merge failed
 	Auth      Kind = "auth"      // the remote refused the credentials, or they are missing
 	Limited   Kind = "limited"   // the remote asked for a pause
 )
 
-// Error is the type of all errors that this package returns, except ErrNothingToDeliver.
+// Error is the type of all errors returned by this package, except ErrNothingToDeliver.
 type Error struct {
 	Kind   Kind
 	Op     string // the operation, such as "fetch acme/widgets"
-	Detail string // the observation, or the end of git's output, at most 2 KiB, with credentials masked
-	Next   string // a person's next step, or empty
+	Detail string // the problem, or the tail of git's output, at most 2 KiB, with credentials masked
+	Next   string // next step for a person, or empty
 	Err    error  // a cause from this package or the system, or nil
 	// Words classifies git's message. It is empty if git did not fail.
 	Words gitwords.Meaning
-	// Until is the end of the pause that the remote asked for. It is zero unless Kind is Limited.
+	// Until is the end of the pause requested by the remote. It is zero unless Kind is Limited.
 	Until time.Time
 }
 
@@ -111,7 +111,7 @@ func noCheckout(op, nonce string) error {
 	return &Error{Kind: Permanent, Op: op, Detail: "task " + nonce + " has no checkout", Err: ErrNoCheckout}
 }
 
-// diskFailed returns the error for a fault of the data directory's disk, or nil without a fault.
+// diskFailed returns the error for a fault of the data directory's disk, or nil for diskfault.None.
 func diskFailed(f diskfault.Fault) *Error {
 	switch f {
 	case diskfault.Full:
@@ -119,7 +119,7 @@ func diskFailed(f diskfault.Fault) *Error {
 			"the director's user", Err: ErrDiskFull}
 	case diskfault.Failing:
 		return &Error{
-			Kind: Transient, Next: "check the disk holding director.data_dir and the kernel's log",
+			Kind: Transient, Next: "check the disk holding director.data_dir and the kernel log",
 			Err: ErrDiskFails,
 		}
 	}
@@ -170,11 +170,11 @@ func system(op string, err error) error {
 
 const (
 	nextCredentials = "check that the token is valid and can write to this repository"
-	nextRepository  = "check github.repositories, and that the token can read it"
-	nextMoved       = "the repository was renamed or moved: put its new name into github.repositories"
-	nextFormat      = "the repository and its mirror have different object formats: end its tasks, remove the mirror " +
-		"below mirrors/ in director.data_dir, and update git if git does not support the format"
-	nextName   = "the server refuses an object of this push; rename the file or directory that its message names"
+	nextRepository  = "check github.repositories, and check that the token can read this repository"
+	nextMoved       = "the repository was renamed or moved: change its name in github.repositories"
+	nextFormat      = "the repository and its mirror have different object formats: end its tasks, remove its mirror " +
+		"under mirrors/ in director.data_dir, and update git if it does not support the format"
+	nextName   = "the server rejects an object in this push; rename the file or directory named in its message"
 	nextBranch = "create the branch on the remote, or set github.base_branch"
 )
 
@@ -190,11 +190,12 @@ var gitMeanings = map[gitwords.Meaning]struct {
 	gitwords.NoCommit:    {Transient, "", errNoCommit},
 	gitwords.Limited:     {Limited, "", nil},
 	gitwords.NoScope: {
-		Permanent, "give the token the permission that the message names, or leave these files to a person",
+		Permanent, "give the token the permission named in the message, or leave these files to a person",
 		ErrNotPermitted,
 	},
 	gitwords.Refused: {
-		Permanent, "the remote's rules refuse this push; read its message, and change the work or the rule", ErrRefused,
+		Permanent, "the remote's rules reject this push; read the message, then change the work or the rule",
+		ErrRefused,
 	},
 	gitwords.Credentials:  {Auth, nextCredentials, nil},
 	gitwords.Moved:        {Permanent, nextMoved, nil},
@@ -205,8 +206,8 @@ var gitMeanings = map[gitwords.Meaning]struct {
 	gitwords.Unknown:      {Permanent, "", nil},
 }
 
-// gitFailed returns the error for a failed run of git. tail is the end of git's output. If push is set, an unknown
-// message counts as transient, because the server may recover.
+// gitFailed returns the error for a failed git run. tail is the end of git's output. If push is set, an unknown message
+// counts as transient, because the server may recover.
 func gitFailed(op, tail string, push bool, cause error) *Error {
 	own := gitwords.Local(strings.ToLower(tail))
 	e := &Error{Kind: Permanent, Op: op, Detail: tail, Err: cause}

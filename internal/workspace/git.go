@@ -50,7 +50,7 @@ type program struct {
 	log    *zap.Logger
 }
 
-// call describes one run of git.
+// call describes one git run.
 type call struct {
 	op      string      // name of the operation, for errors
 	dir     string      // working directory, never in a checkout that a worker has touched
@@ -62,14 +62,14 @@ type call struct {
 	lock    *fileLock // git inherits it
 	secrets []string  // masked in git's messages
 	asks    bool      // exit code 1 is an answer; run returns the output and errNo
-	most    int       // bytes of output to keep; zero keeps all, and output above maxAnswer is then an error
+	most    int       // bytes of output to keep; zero keeps all, but then output above maxAnswer is an error
 	remote  bool      // talks to a server, so exceeding a limit is not the fault of the agent's work
-	base    bool      // reads only objects that no agent has made
+	base    bool      // reads only objects that were not created by agents
 	// unbounded is set if the output has no limit, because it is processed record by record and not stored.
 	unbounded bool
 }
 
-// errNo is returned if a call with asks ends with exit code 1, which means no.
+// errNo is returned if a call with asks set exits with code 1, which means no.
 var errNo = errors.New("workspace: git answered no")
 
 // passedOn lists the director's environment variables that git may see. They locate programs, temporary files, proxies
@@ -80,7 +80,7 @@ var passedOn = []string{
 	"SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_EXEC_PATH", "LD_LIBRARY_PATH",
 }
 
-// baseConfig applies to every run. It overrides settings of the system, the user or a tree that would start programs or
+// baseConfig applies to every run. It overrides system, user and repository settings that would start programs or
 // change the bytes of files.
 var baseConfig = [][2]string{
 	{"core.hooksPath", "/dev/null"},
@@ -104,7 +104,7 @@ var baseConfig = [][2]string{
 	{"push.recurseSubmodules", "no"},
 	{"diff.ignoreSubmodules", "all"},
 	{"protocol.allow", "never"},
-	// These settings keep git within Limits.GitMemory for any size of repository and number of processors.
+	// These settings keep git within Limits.GitMemory for any repository size and any number of processors.
 	{"core.packedGitWindowSize", "32m"},
 	{"core.packedGitLimit", "512m"},
 	{"core.bigFileThreshold", "128m"},
@@ -146,7 +146,7 @@ func findGit(log *zap.Logger, limits Limits) (*program, error) {
 		return major > wantMajor || major == wantMajor && minor >= wantMinor
 	}
 	if !atLeast(minGitMajor, minGitMinor) {
-		return nil, refuse("find git", install, "%s is version %s.%s, too old", path, m[1], m[2])
+		return nil, refuse("find git", install, "%s is too old: version %s.%s", path, m[1], m[2])
 	}
 	fsync := fsyncConfig
 	if !atLeast(fsyncGitMajor, fsyncGitMinor) {
@@ -189,7 +189,7 @@ func (p *program) environment(c call) []string {
 	return env
 }
 
-// command prepares a run of git. When ctx is done, git and its children are killed.
+// command prepares a git run. When ctx is done, git and its children are killed.
 func (p *program) command(ctx context.Context, c call) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, p.path, c.args...)
 	cmd.Dir, cmd.Env, cmd.Stdin = c.dir, p.environment(c), c.stdin
@@ -215,8 +215,8 @@ func (p *program) run(ctx context.Context, c call) (string, error) {
 	return stdout.String(), err
 }
 
-// records runs git and calls each with every record of its output. end terminates a record, which is valid only during
-// the call. If each returns an error, records stops reading, and git ends with a broken pipe.
+// records runs git and calls each with every record of its output. The byte end terminates a record, which is valid
+// only during the call. If each returns an error, records stops reading, and git fails with a broken pipe.
 func (p *program) records(ctx context.Context, c call, end byte, each func(record []byte) error) error {
 	out := &splitter{end: end, each: each, call: c, bounded: !c.unbounded}
 	err := p.feed(ctx, c, out)
@@ -256,7 +256,7 @@ func (p *program) feed(ctx context.Context, c call, out answer) error {
 		return p.server.answered(c)
 	}
 	if cause := context.Cause(ctx); cause != nil {
-		return &Error{Kind: Transient, Op: c.op, Detail: "ended by Retake: " + cause.Error(), Err: ctx.Err()}
+		return &Error{Kind: Transient, Op: c.op, Detail: "stopped by Retake: " + cause.Error(), Err: ctx.Err()}
 	}
 	if limited.Err() != nil {
 		var used time.Duration
@@ -274,11 +274,11 @@ func (p *program) feed(ctx context.Context, c call, out answer) error {
 	}
 	said := essence(leak.Redactor(c.secrets...).Cut(stderr.String() + "\n" + onlyRejections(out.said())))
 	if why := p.overLimit(c, exit, said); why != "" {
-		return c.beyond("git was ended: %s", why)
+		return c.beyond("git was stopped: %s", why)
 	}
 	failed := gitFailed(c.op, said, slices.Contains(c.args, "push"), err)
 	p.server.read(failed, c, trace, started)
-	if !exit.Exited() { // a signal that this process did not send has killed git
+	if !exit.Exited() { // killed by a signal that this process did not send
 		failed.Kind, failed.Detail = Transient, strings.TrimSpace("git was killed: "+exit.String()+"\n"+said)
 	}
 	return failed
@@ -323,7 +323,7 @@ type splitter struct {
 	call    call
 	bounded bool
 	taken   int
-	part    []byte // start of a record that is still incomplete
+	part    []byte // start of an incomplete record
 	err     error
 }
 
@@ -345,7 +345,7 @@ func (s *splitter) Write(p []byte) (int, error) {
 		s.err, s.part, p = s.each(record), s.part[:0], p[i+1:]
 	}
 	if s.err == nil && len(s.part)+len(p) > maxRecord {
-		s.err = refuse(s.call.op, "", "git printed a record of more than %d bytes: %.80q", maxRecord, s.part)
+		s.err = refuse(s.call.op, "", "git printed a record longer than %d bytes: %.80q", maxRecord, s.part)
 	}
 	if s.err != nil {
 		return 0, s.err

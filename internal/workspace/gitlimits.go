@@ -18,7 +18,7 @@ import (
 	"retake/internal/gitwords"
 )
 
-// remoteTime is the maximum time for a run of git that talks to a server. With baseConfig, git closes dead connections
+// remoteTime is the maximum time for a git run that talks to a server. With baseConfig, git closes dead connections
 // much earlier.
 const remoteTime = time.Hour
 
@@ -83,8 +83,8 @@ func (c call) beyond(format string, args ...any) error {
 	return tooMuch(c.op, format, args...)
 }
 
-// tookTooLong returns the error for a run of git that exceeded its deadline. used is git's processor time. If used is
-// below half of the deadline, the error blames other load, because git gets half of the processor time even if another
+// tookTooLong returns the error for a git run that exceeded its deadline. used is git's processor time. If used is less
+// than half the deadline, the error blames other load, because git gets half of the processor time even when another
 // process competes with it.
 func (p *program) tookTooLong(c call, used time.Duration) error {
 	switch {
@@ -93,15 +93,15 @@ func (p *program) tookTooLong(c call, used time.Duration) error {
 	case used < p.limits.GitTime/2:
 		return &Error{
 			Kind: Transient, Op: c.op, Err: ErrSlow,
-			Detail: fmt.Sprintf("git did not finish within %s (checkout.git_seconds) and used only %s of processor "+
-				"time, so the machine is busy", p.limits.GitTime, used.Round(time.Millisecond)),
+			Detail: fmt.Sprintf("git did not finish within %s (checkout.git_seconds) and used only %s of CPU time, "+
+				"so the machine is busy", p.limits.GitTime, used.Round(time.Millisecond)),
 		}
 	}
-	return c.beyond("git was ended: it took longer than %s (checkout.git_seconds)", p.limits.GitTime)
+	return c.beyond("git was stopped: it took longer than %s (checkout.git_seconds)", p.limits.GitTime)
 }
 
-// overLimit names the limit that ended git or one of its children, or "". It ignores the server's messages about the
-// server's limits.
+// overLimit describes the limit that stopped git or one of its children. It returns "" if no limit did, and ignores the
+// server's messages about the server's limits.
 func (p *program) overLimit(c call, exit *exec.ExitError, said string) string {
 	var own strings.Builder
 	for line := range strings.Lines(strings.ToLower(said)) {
@@ -119,15 +119,15 @@ func (p *program) overLimit(c call, exit *exec.ExitError, said string) string {
 	switch {
 	case signal == syscall.SIGXCPU || has(fmt.Sprintf("died of signal %d", syscall.SIGXCPU)):
 		if c.remote {
-			return fmt.Sprintf("it used more than %s of processor time", 2*remoteTime)
+			return fmt.Sprintf("it used more than %s of CPU time", 2*remoteTime)
 		}
-		return fmt.Sprintf("it used more than %s of processor time (checkout.git_seconds)", 2*p.limits.GitTime)
+		return fmt.Sprintf("it used more than %s of CPU time (checkout.git_seconds)", 2*p.limits.GitTime)
 	case signal == syscall.SIGXFSZ || has(fmt.Sprintf("died of signal %d", syscall.SIGXFSZ), "file too large"):
 		if c.remote || c.base {
-			return fmt.Sprintf("it wrote a file of more than %d bytes (the larger of checkout.max_bytes and "+
+			return fmt.Sprintf("it wrote a file larger than %d bytes (the larger of checkout.max_bytes and "+
 				"checkout.max_work_bytes)", p.largest(c))
 		}
-		return "it wrote a file that alone exceeds the limit for all of its work (checkout.max_work_bytes)"
+		return "it wrote a single file that exceeds the limit for all of the work (checkout.max_work_bytes)"
 	case has("out of memory", "cannot allocate memory"):
 		return fmt.Sprintf("it needs more than %d bytes of memory (checkout.git_memory)", p.limits.GitMemory)
 	}
@@ -142,8 +142,8 @@ func (p *program) largest(c call) int64 {
 	return p.limits.WorkBytes + maxAnswer
 }
 
-// Waits after a server's rate limit. If the server does not state a time, the first wait is limitFirst, and each
-// further limit in a row doubles it, up to limitMost. A time that the server states is limited to limitStated.
+// Waits after a server's rate limit. If the server does not specify a wait, the first one is limitFirst, and each
+// consecutive rate limit doubles it, up to limitMost. A wait specified by the server is capped at limitStated.
 const (
 	limitFirst  = time.Minute
 	limitMost   = 30 * time.Minute
@@ -189,7 +189,7 @@ func (a answers) end() string {
 	return string(last[:n])
 }
 
-// serverLimit counts consecutive rate limits for which the server did not state a time. It is safe for concurrent use.
+// serverLimit counts consecutive rate limits without a usable Retry-After. It is safe for concurrent use.
 type serverLimit struct {
 	mu    sync.Mutex
 	count int
@@ -229,7 +229,7 @@ func (l *serverLimit) read(e *Error, c call, a answers, began time.Time) {
 	e.Until = now.Add(min(limitFirst<<min(l.count-1, 10), limitMost))
 }
 
-// waitFor reads the value of Retry-After, in seconds or as a date. It returns 0 for any other value.
+// waitFor parses a Retry-After value, in seconds or as a date. It returns 0 for any other value.
 func waitFor(retryAfter string, now time.Time) time.Duration {
 	seconds, err := strconv.Atoi(retryAfter)
 	wait := time.Duration(min(seconds, int(limitStated/time.Second))) * time.Second

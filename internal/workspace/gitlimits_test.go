@@ -180,7 +180,7 @@ func TestAnswersAreBounded(t *testing.T) {
 		t.Errorf("streamed: %v after %d lines", err, n)
 	}
 	if err := w.tasks.git.records(t.Context(), endless, 0, func([]byte) error { return nil }); err == nil ||
-		!strings.Contains(err.Error(), "more than 65536 bytes") {
+		!strings.Contains(err.Error(), "longer than 65536 bytes") {
 		t.Errorf("one endless line: %v", err)
 	}
 	after, _ := peak(t)

@@ -19,25 +19,25 @@ import (
 // Names and sizes are checked before the content of any file is read.
 var ErrTooMuch = errors.New("workspace: limits exceeded")
 
-// ErrLimitTooLow means that Limits are too low for data that no agent made, such as the base or its fetch.
-// Error.Detail names the limit.
+// ErrLimitTooLow means that Limits are too low for data that was not created by an agent, such as the base or its
+// fetch. Error.Detail names the limit.
 var ErrLimitTooLow = errors.New("workspace: a limit is too low for the repository")
 
 // ErrSlow means that git exceeded its deadline but used little processor time, so other load must have
 // delayed it. It is transient.
 var ErrSlow = errors.New("workspace: git was slow")
 
-// Limits are the maximum content of an agent's checkout, and the maximum resources that our git may spend on it. Zero
-// means the default, which is given at the end of each comment.
+// Limits bounds the content of an agent's checkout and the resources that our git may spend on it. Zero means the
+// default, which is given at the end of each comment.
 type Limits struct {
 	Files     int   // files, links and directories; 500,000
 	Entries   int   // entries per directory; 100,000
-	Depth     int   // nesting of directories; 200
+	Depth     int   // directory nesting depth; 200
 	PathBytes int   // length of a path relative to the checkout, at most git's maximum of 4000; 1024
-	Bytes     int64 // total size of all files, apparent or on disk, whichever is more; 20 GiB
-	// WorkBytes is the total of the files that git would store, without ignored files and agents' state; 4 GiB
+	Bytes     int64 // total size of all files, apparent or on disk, whichever is larger; 20 GiB
+	// WorkBytes is the total size of the files that git would store, without ignored files and agent state; 4 GiB
 	WorkBytes int64
-	GitTime   time.Duration // wall time of a local git, which may use twice as much processor time; 5 minutes
+	GitTime   time.Duration // wall time of a local git run, which may use twice as much processor time; 5 minutes
 	GitMemory int64         // address space of a git process; 4 GiB
 }
 
@@ -59,7 +59,7 @@ func tooMuch(op, format string, args ...any) error {
 func tooLow(op, format string, args ...any) error {
 	return &Error{
 		Kind: Permanent, Op: op, Detail: fmt.Sprintf(format, args...),
-		Next: "no agent caused this; raise the named limit, then resume", Err: ErrLimitTooLow,
+		Next: "this was not caused by an agent; raise the named limit, then resume", Err: ErrLimitTooLow,
 	}
 }
 

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// lockPoll is the interval between two attempts to take a busy lock. It is much shorter than a fetch, and much
-// longer than it takes to try the lock.
+// lockPoll is the interval between attempts to take a busy lock. It is much shorter than a fetch, and much longer than
+// a single attempt.
 const lockPoll = 20 * time.Millisecond
 
 // fileLock is an exclusive flock(2). It excludes other processes, and other calls in this process. Children that
-// inherit the file keep the lock, so a new director waits until the git of a killed director has ended.
+// inherit the file keep the lock, so a new director waits until a killed director's git process has exited.
 type fileLock struct {
 	file *os.File
 	path string
@@ -34,7 +34,7 @@ func lockFile(ctx context.Context, path string) (*fileLock, error) {
 	}
 }
 
-// interrupted returns the error of an operation that waited for another git process when ctx ended.
+// interrupted returns the error for an operation that was waiting for another git process when ctx ended.
 func interrupted(ctx context.Context, op string) error {
 	return &Error{
 		Kind: Transient, Op: op, Detail: "a git process is still running here: " + ctx.Err().Error(), Err: ctx.Err(),

@@ -66,7 +66,7 @@ func (s *repairs) mend(ctx context.Context, op, nonce string, why error) error {
 	if err != nil {
 		return err
 	}
-	s.log.Warn("rebuilding the damaged repository of a task", zap.String("task", nonce), zap.String("repo", t.rec.Repo),
+	s.log.Warn("rebuilding a task's damaged repository", zap.String("task", nonce), zap.String("repo", t.rec.Repo),
 		zap.Error(why))
 	return s.rebuild(ctx, t, r, why)
 }
@@ -112,8 +112,8 @@ func (s *repairs) rebuild(ctx context.Context, t *task, r remote, why error) err
 	return system(t.op, replaceDir(fresh.gitDir, t.gitDir))
 }
 
-// beginAnew prepares another checkout for a task after the loss of its work. A person can inspect the remains of the
-// work tree until the task is over.
+// beginAnew prepares a task for a new checkout after its work was lost. It sets the old work tree aside, so that a
+// person can inspect it until the task is over.
 func (s *repairs) beginAnew(ctx context.Context, op string, q Request) error {
 	t, err := s.tasks.lock(ctx, op, q.Nonce)
 	if err != nil {
@@ -131,7 +131,7 @@ func (s *repairs) beginAnew(ctx context.Context, op string, q Request) error {
 		if err != nil {
 			return system(op, err)
 		}
-		s.log.Warn("set aside the damaged record of a checkout", zap.String("task", q.Nonce), zap.String("path", aside))
+		s.log.Warn("set aside a checkout's damaged record", zap.String("task", q.Nonce), zap.String("path", aside))
 		t.rec = record{
 			Version: recordVersion, Nonce: q.Nonce, Repo: q.Repo, BaseBranch: q.BaseBranch,
 			Remote: q.RemoteURL, BaseSHA: noSHA,
@@ -149,7 +149,7 @@ func (s *repairs) beginAnew(ctx context.Context, op string, q Request) error {
 			return system(op, err)
 		}
 	}
-	s.log.Warn("work of a task lost", zap.String("task", q.Nonce), zap.String("path", filepath.Base(aside)))
+	s.log.Warn("a task's work was lost", zap.String("task", q.Nonce), zap.String("path", filepath.Base(aside)))
 	if _, err := os.Lstat(t.gitDir); errors.Is(err, fs.ErrNotExist) {
 		return s.mirrors.lend(ctx, t.objects, t.rec.Repo, formatOf(t.rec.BaseSHA))
 	}

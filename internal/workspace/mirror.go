@@ -49,8 +49,8 @@ func (s *remotes) fetch(ctx context.Context, o objects, r remote, args ...string
 	return err
 }
 
-// obtain reports whether a git directory has a commit, and fetches the commit if necessary. An outage is an error,
-// because only the server's answer proves that it lacks the commit.
+// obtain reports whether a git directory has a commit, after fetching the commit if necessary. It returns false only if
+// the server does not have the commit. An outage is an error.
 func (s *remotes) obtain(ctx context.Context, o objects, sha string, r remote) (bool, error) {
 	there, err := o.hasTree(ctx, sha)
 	if there || err != nil {
@@ -89,7 +89,7 @@ func (s *remotes) missing(ctx context.Context, o objects, branch string, r remot
 	return err
 }
 
-// mirrors manages the directories below <dir>/mirrors. Each contains the objects of one repository.
+// mirrors manages the directories under <dir>/mirrors. Each contains the objects of one repository.
 type mirrors struct {
 	dir     string // the data directory
 	remotes *remotes
@@ -109,12 +109,12 @@ func (m *mirrors) at(op, repo string, lock *fileLock) objects {
 }
 
 func (m *mirrors) lock(ctx context.Context, repo string) (*fileLock, error) {
-	// "+" occurs in no owner or name, so no two repositories share a lock.
+	// "+" is not valid in an owner or name, so two repositories never share a lock.
 	return lockFile(ctx, filepath.Join(m.dir, "locks", "mirror-"+strings.ReplaceAll(repo, "/", "+")))
 }
 
-// head updates the mirror and returns the commit of a branch. Fetches of one repository run one at a time. Each fetch
-// serves all callers that began to wait before it. Otherwise, many tasks would wait for equally many fetches.
+// head updates the mirror and returns a branch's head commit. Fetches of one repository run one at a time, and each
+// serves all callers that were waiting when it started. Otherwise, many tasks would wait for just as many fetches.
 func (m *mirrors) head(ctx context.Context, repo, branch string, r remote) (string, error) {
 	want := wanted{repo, branch, r.url}
 	for {
@@ -133,7 +133,7 @@ func (m *mirrors) head(ctx context.Context, repo, branch string, r remote) (stri
 	}
 }
 
-// serve runs a fetch for all callers that have joined it until it begins.
+// serve runs a fetch for all callers that join before it starts.
 func (m *mirrors) serve(ctx context.Context, f *fetch, want wanted, r remote) {
 	defer close(f.done)
 	lock, err := m.lock(ctx, want.repo)
@@ -180,7 +180,7 @@ func (m *mirrors) fetchAs(ctx context.Context, mirror objects, format, branch st
 	if err := mirror.init(ctx, format); err != nil {
 		return "", err
 	}
-	// The branch name is in hex so that no two names conflict as file and directory.
+	// The branch name is hex-encoded, so that no two names conflict as file and directory.
 	ref := "refs/retake/base/" + hex.EncodeToString([]byte(branch))
 	if err := m.remotes.fetch(ctx, mirror, r, "--force", "--", r.url, "+refs/heads/"+branch+":"+ref); err != nil {
 		return "", err
@@ -211,8 +211,8 @@ func (m *mirrors) lend(ctx context.Context, o objects, repo, format string) erro
 	return system(o.op, err)
 }
 
-// renewEvery is the minimum time between two refetches of a mirror for tasks that find its objects damaged. One refetch
-// repairs all tasks of the mirror.
+// renewEvery is the minimum time between refetches of a mirror for tasks that find its objects damaged. One refetch
+// repairs the mirror for all of its tasks.
 const renewEvery = 10 * time.Minute
 
 // renewOnce refetches the mirror unless another call has done so within renewEvery.
@@ -249,8 +249,7 @@ func (m *mirrors) renew(ctx context.Context, mirror objects, repo, branch string
 	return sha, err
 }
 
-// replaceDir moves a directory over another one. After a crash, the path may name the old directory, the new one, or
-// none.
+// replaceDir replaces dir with fresh. After a crash, dir may be the old directory, the new one, or missing.
 func replaceDir(fresh, dir string) error {
 	old := dir + ".old"
 	if err := safefile.RemoveAll(old); err != nil {
@@ -271,12 +270,12 @@ type fetches struct {
 // wanted is the branch to fetch.
 type wanted struct{ repo, branch, url string }
 
-// fetch is a fetch with several callers. The fields except done are set when done is closed.
+// fetch is a fetch shared by several callers. The fields other than done are valid once done is closed.
 type fetch struct {
 	done        chan struct{}
 	sha         string
 	err         error
-	interrupted bool // the context of the caller that ran it ended, so the others need another fetch
+	interrupted bool // the caller that ran it was canceled, so the others need another fetch
 }
 
 // join returns the next fetch. The first caller must run it.

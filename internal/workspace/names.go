@@ -21,7 +21,7 @@ var (
 
 func checkNonce(op, nonce string) error {
 	if !nonceForm.MatchString(nonce) {
-		return refuse(op, "", "claim nonce %.40q: want 8 characters of a-z and 0-9", nonce)
+		return refuse(op, "", "claim nonce %.40q: want 8 characters from a-z and 0-9", nonce)
 	}
 	return nil
 }

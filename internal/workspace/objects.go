@@ -21,7 +21,7 @@ type objects struct {
 	lock   *fileLock // inherited by git
 }
 
-// call prepares a run of git on objects that an agent may have made.
+// call prepares a git run on objects that an agent may have created.
 func (o objects) call(args ...string) call {
 	return call{op: o.op, dir: o.gitDir, gitDir: o.gitDir, lock: o.lock, args: args}
 }
@@ -30,7 +30,7 @@ func (o objects) run(ctx context.Context, args ...string) (string, error) {
 	return o.trimmed(ctx, o.call(args...))
 }
 
-// ask runs git on objects that no agent made, so an exceeded limit is ErrLimitTooLow.
+// ask runs git on objects that were not created by an agent, so an exceeded limit causes ErrLimitTooLow.
 func (o objects) ask(ctx context.Context, args ...string) (string, error) {
 	c := o.call(args...)
 	c.base = true
@@ -58,7 +58,7 @@ const (
 	formatSHA256 = "sha256"
 )
 
-// formatOf returns the object format that a SHA belongs to.
+// formatOf returns the object format of a SHA.
 func formatOf(sha string) string {
 	if len(sha) == 64 {
 		return formatSHA256
@@ -66,8 +66,8 @@ func formatOf(sha string) string {
 	return formatSHA1
 }
 
-// init creates a bare git directory without templates, and so without hooks. In an existing directory, it only removes
-// the remains of a killed git, and keeps the object format. An empty format means SHA-1.
+// init creates a bare git directory without templates, and therefore without hooks. In an existing directory, it only
+// removes leftovers of a killed git process and keeps the object format. An empty format means SHA-1.
 func (o objects) init(ctx context.Context, format string) error {
 	if err := safefile.MkdirAll(o.gitDir, 0o700); err != nil {
 		return system(o.op, err)
@@ -87,8 +87,8 @@ func (o objects) init(ctx context.Context, format string) error {
 	return err
 }
 
-// removeStaleLocks removes lock files of a killed git. The caller holds the directory's lock, so no other git is
-// running.
+// removeStaleLocks removes lock files left by a killed git process. The caller holds the directory's lock, so no other
+// git is running.
 func (o objects) removeStaleLocks() error {
 	return filepath.WalkDir(o.gitDir, func(path string, d fs.DirEntry, err error) error {
 		switch {
@@ -112,7 +112,7 @@ func (o objects) resolve(ctx context.Context, rev string) (string, error) {
 	return sha, err
 }
 
-// hasTree reports whether a commit or tree is present. It returns an error only if git itself fails.
+// hasTree reports whether a commit or tree is present. It returns only transient errors.
 func (o objects) hasTree(ctx context.Context, sha string) (bool, error) {
 	if sha == "" {
 		return false, nil

@@ -18,8 +18,8 @@ import (
 const patchBytes = 1 << 20
 
 // Patch returns the difference between a task's work tree and the base of its checkout as a unified diff. The work need
-// not be delivered. It lists binary files by name only, and cuts the diff after 1 MiB. No worker may be in the
-// checkout.
+// not have been delivered. Patch lists binary files by name only, and cuts the diff after 1 MiB. No worker may be in
+// the checkout.
 func (w *Workspaces) Patch(ctx context.Context, nonce string) (string, error) {
 	return onCheckout(ctx, w, "patch "+nonce, nonce, func(t *task) (string, error) {
 		shot, err := w.snapshots.take(ctx, t, t.rec.known())
@@ -93,13 +93,13 @@ func (p *Patch) All() []PatchFile {
 	return files
 }
 
-// setSizes sets Bytes of files with content.
+// setSizes sets Bytes for files with content.
 func (p *Patch) setSizes(ctx context.Context, files []*PatchFile) error {
 	var ask strings.Builder
 	for _, f := range files {
 		ask.WriteString(f.is + "\n")
 	}
-	next := 0 // index of the file that the next answer is about
+	next := 0 // index of the file for git's next answer
 	sizes := p.objects.call("cat-file", "--batch-check=%(objectsize)")
 	sizes.stdin = strings.NewReader(ask.String())
 	err := p.objects.git.records(ctx, sizes, '\n', func(record []byte) (err error) {
@@ -118,11 +118,11 @@ func (p *Patch) setSizes(ctx context.Context, files []*PatchFile) error {
 	return err
 }
 
-// mostTarget is the maximum length of a link's target, as on Linux. Links skips longer ones, because no system can
-// follow them.
+// mostTarget is the maximum length of a link target, as on Linux. Links skips longer targets, because they cannot be
+// followed.
 const mostTarget = 4096
 
-// Links returns the targets of all symbolic links of the delivered tree by their paths, whether changed or not.
+// Links returns the targets of all symbolic links in the delivered tree, changed or not, keyed by path.
 func (p *Patch) Links(ctx context.Context) (map[string]string, error) {
 	var links []PatchFile
 	list := p.objects.call("ls-tree", "-r", "-z", p.tree)
@@ -151,12 +151,12 @@ func (p *Patch) Links(ctx context.Context) (map[string]string, error) {
 }
 
 const (
-	batchBytes = 8 << 20 // bytes to read at a time, except for a larger file
-	batchFiles = 10_000  // files to read at a time
+	batchBytes = 8 << 20 // maximum bytes to read at a time, unless a single file is larger
+	batchFiles = 10_000  // maximum files to read at a time
 	maxHead    = 32      // bytes around a file in the answer: its size in digits, and two line breaks
 )
 
-// Read passes the contents of the given files, a subset of Files, to each in order.
+// Read calls each with the content of every given file, in order. The files must be a subset of Files.
 func (p *Patch) Read(ctx context.Context, files []PatchFile, each func(f PatchFile, content string) error) error {
 	for len(files) > 0 {
 		n, size := 0, int64(0)
@@ -187,7 +187,7 @@ func (p *Patch) Read(ctx context.Context, files []PatchFile, each func(f PatchFi
 	return nil
 }
 
-// ReadBase returns the content that a changed file has in the base, or "" if the base has no such file.
+// ReadBase returns a changed file's content in the base, or "" if the base has no such file.
 func (p *Patch) ReadBase(ctx context.Context, f PatchFile) (string, error) {
 	if f.was == "" {
 		return "", nil
@@ -195,7 +195,7 @@ func (p *Patch) ReadBase(ctx context.Context, f PatchFile) (string, error) {
 	return p.objects.blob(ctx, f.was)
 }
 
-// Filtered is a changed file to which the delivered tree's .gitattributes assign a filter. A git with that filter,
+// Filtered is a changed file with a filter assigned by the delivered tree's .gitattributes. A git with that filter,
 // such as LFS, would store the file in another form. Retake does not run filters.
 type Filtered struct {
 	Path   string
@@ -266,7 +266,7 @@ func (t *task) filters(ctx context.Context, tree, names string) (all []Filtered,
 			return nil
 		}
 		switch value := fields[2]; value {
-		case "unspecified", "unset", "set": // these values are not names of filters
+		case "unspecified", "unset", "set": // not filter names
 		default:
 			all = append(all, Filtered{fields[0], value})
 		}

@@ -37,8 +37,7 @@ func (w *Workspaces) Quota(nonce string) string {
 	return t.checkout()
 }
 
-// CheckQuota returns an *Error if this machine cannot enforce a quota of that many bytes per checkout. Zero always
-// succeeds.
+// CheckQuota returns an *Error if this machine cannot enforce checkout quotas. It always succeeds if quota is zero.
 func CheckQuota(quota int64) error {
 	if quota == 0 {
 		return nil

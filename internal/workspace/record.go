@@ -19,16 +19,17 @@ type record struct {
 	Repo       string `json:"repo"`
 	BaseBranch string `json:"base_branch"`
 	BaseSHA    string `json:"base_sha"`
-	// Remote is the URL from which damaged repositories are refetched.
+	// Remote is the URL for refetching damaged repositories.
 	Remote string `json:"remote,omitempty"`
-	// Task is the issue key. Attempt is the last attempt that the checkout was prepared for. Older records lack both.
+	// Task is the issue key. Attempt is the last attempt that the checkout was prepared for. Both are missing from
+	// older records.
 	Task    string `json:"task,omitempty"`
 	Attempt int    `json:"attempt,omitempty"`
 	// Pushed lists, by branch, the commits that we have pushed or tried to push. A commit is recorded before its push.
 	// A branch on the remote is ours if its head is in this list.
 	Pushed map[string][]string `json:"pushed,omitempty"`
-	// Tips names, by branch, the newest commit that the work tree contains. This is our last push, or the commit that
-	// Join merged.
+	// Tips maps a branch to its newest commit contained in the work tree. This is our last push, or the commit merged
+	// by Join.
 	Tips map[string]string `json:"tips,omitempty"`
 	// Known is the tree of the last merge that contained people's commits. Ignored files in that tree count as tracked.
 	// If Known is empty, ignored files of the base count as tracked.
@@ -43,14 +44,14 @@ type record struct {
 	Manifest *checkpoint.Digest `json:"manifest,omitempty"`
 	// Changed is set if a merge or a new checkout has changed the work tree since Manifest.
 	Changed bool `json:"changed,omitempty"`
-	// Remade counts how often a director with other storage has restored the checkout. The record with the higher count
-	// is the newer one.
+	// Remade counts how often a director with different storage has restored the checkout. The record with the higher
+	// count is newer.
 	Remade int `json:"remade,omitempty"`
 	// Merge is an unfinished merge. Some or all of its changes may be in the work tree. workTrees.settle finishes it.
 	Merge *merge `json:"merge,omitempty"`
 }
 
-// parseRecord reads a task's record.
+// parseRecord parses and checks a task's record.
 func parseRecord(data []byte, nonce string) (r record, err error) {
 	err = json.Unmarshal(data, &r)
 	if err == nil && (r.Version != recordVersion || r.Nonce != nonce || !shaForm.MatchString(r.BaseSHA)) {

@@ -32,9 +32,9 @@ func (w *Workspaces) Found() ([]string, error) {
 	return nonces, system("list checkouts", err)
 }
 
-// Sweep removes the tasks in found that are not in keep. An earlier process left those tasks behind. Callers must
-// determine keep after found, so that tasks that another director creates in between survive. Sweep continues after a
-// failure. removed is in the order of found, and is valid even with an error.
+// Sweep removes the tasks in found that are not in keep, because an earlier process left them behind. Callers must
+// determine keep after found, so that tasks created by another director in the meantime survive. Sweep continues after
+// a failure. removed has the order of found, and is valid even with an error.
 func (w *Workspaces) Sweep(ctx context.Context, found, keep []string) (removed []string, err error) {
 	var failures []error
 	for _, nonce := range found {
@@ -46,7 +46,7 @@ func (w *Workspaces) Sweep(ctx context.Context, found, keep []string) (removed [
 			continue
 		}
 		removed = append(removed, nonce)
-		w.log.Info("removed orphan", zap.String("task", nonce))
+		w.log.Info("removed orphaned checkout", zap.String("task", nonce))
 	}
 	return removed, errors.Join(failures...)
 }

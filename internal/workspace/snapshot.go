@@ -26,12 +26,12 @@ type snapshots struct {
 type snapshot struct {
 	tree string
 	left []LeftOut // files that the tree cannot contain; at most maxLeftOut
-	// nested maps the directory of each nested repository to its .git, for at most maxLeftOut of them.
+	// nested maps the directories of nested repositories to their .git paths. It has at most maxLeftOut entries.
 	nested map[string]string
 }
 
 // take writes the content of the checkout as a tree object. base determines which ignored files, and which of the
-// agents' own files, are tracked. Git sees a staging directory of this package, never the checkout. ErrTooMuch means
+// agents' own files, are tracked. Git sees only this package's staging directory, never the checkout. ErrTooMuch means
 // that the checkout exceeds the limits.
 func (s *snapshots) take(ctx context.Context, t *task, base string) (shot snapshot, err error) {
 	if err := errors.Join(t.removeStaleLocks(), t.clearStage()); err != nil {
@@ -60,7 +60,7 @@ func (s *snapshots) take(ctx context.Context, t *task, base string) (shot snapsh
 	if err != nil {
 		return shot, err
 	}
-	// Because of this exclusion, a .retake directory of the base stays unchanged in the index.
+	// This exclusion keeps a .retake directory of the base unchanged in the index.
 	if _, err := t.git.run(ctx, t.staged("", "add", "--all", "--", ".", ":(exclude,top)"+retakeDir)); err != nil {
 		return shot, err
 	}
@@ -82,8 +82,8 @@ func (s *snapshots) current(ctx context.Context, t *task) (tree string, left []l
 	return shot.tree, left, err
 }
 
-// leaveOut returns a function that reports whether a file is an agent's own file instead of work. A file that the base
-// has is always work.
+// leaveOut returns a function that reports whether a file is an agent's own file rather than work. Files in the base
+// always count as work.
 func (s *snapshots) leaveOut(ctx context.Context, t *task, base string) (func(name string) bool, error) {
 	state := *s.state.Load()
 	if len(state) == 0 {
@@ -112,7 +112,7 @@ type copyLimit struct {
 	key   string // configuration key of the limit
 }
 
-// copyLimit returns the size of the checkout's own file system or checkout.max_bytes, whichever is smaller. Files of a
+// copyLimit returns the size of the checkout's own file system or checkout.max_bytes, whichever is smaller. Files on a
 // separate file system must be copied, because hard links cannot cross file systems.
 func (s *snapshots) copyLimit(t *task) copyLimit {
 	if info, err := os.Lstat(t.image()); err == nil && info.Size() < s.limits.Bytes {
@@ -126,8 +126,8 @@ func (s *snapshots) measure(ctx context.Context, t *task) error {
 	return system(t.op, safefile.Walk(ctx, t.checkout(), &size{limits: s.limits, op: t.op}))
 }
 
-// measureBase measures a new checkout. The checkout contains only the base, so no agent has caused an exceeded limit,
-// and the error is ErrLimitTooLow.
+// measureBase measures a new checkout. The checkout contains only the base, so an exceeded limit is not an agent's
+// fault and causes ErrLimitTooLow.
 func (s *snapshots) measureBase(ctx context.Context, t *task) error {
 	counted := size{limits: s.limits, op: t.op}
 	err := system(t.op, safefile.Walk(ctx, t.checkout(), &counted))
@@ -135,7 +135,7 @@ func (s *snapshots) measureBase(ctx context.Context, t *task) error {
 		return tooLow(t.op, "the base branch alone exceeds a limit: %s", e.Detail)
 	}
 	if err == nil && counted.apparent > s.limits.WorkBytes {
-		return tooLow(t.op, "the base branch alone exceeds a limit: its files have %d bytes, more than %d "+
+		return tooLow(t.op, "the base branch alone exceeds a limit: its files total %d bytes, more than %d "+
 			"(checkout.max_work_bytes)", counted.apparent, s.limits.WorkBytes)
 	}
 	return err
@@ -162,7 +162,7 @@ func (s *snapshots) measureWork(ctx context.Context, t *task) (folders bool, err
 			return nil
 		}
 		if bytes += st.Size; bytes > s.limits.WorkBytes {
-			return tooMuch(t.op, "the work has more than %d bytes (checkout.max_work_bytes), with %s: should "+
+			return tooMuch(t.op, "the work is larger than %d bytes (checkout.max_work_bytes), including %s: should "+
 				".gitignore exclude some of it?",
 				s.limits.WorkBytes, shortened(name))
 		}
@@ -174,8 +174,8 @@ func (s *snapshots) measureWork(ctx context.Context, t *task) (folders bool, err
 // maxTracked is the maximum number of files that Tracked returns.
 const maxTracked = 2000
 
-// Tracked lists the files of the checkout's base that are work although a glob of StatePaths or a .gitignore of the
-// base matches them. A worker cannot determine these files, because it has no git. all is false if the list was cut at
+// Tracked lists files of the checkout's base that count as work even though they match a glob of StatePaths or a
+// .gitignore of the base. A worker has no git, so it cannot determine these files. all is false if the list was cut at
 // maxTracked. The worker may then mistake work for state. No worker may be running in the checkout.
 func (w *Workspaces) Tracked(ctx context.Context, nonce string) (names []string, all bool, err error) {
 	names, err = onCheckout(ctx, w, "list "+nonce, nonce, func(t *task) ([]string, error) {
@@ -218,8 +218,7 @@ func (s *snapshots) tracked(ctx context.Context, t *task) (names []string, err e
 	return slices.Compact(names), nil
 }
 
-// trackedIgnored lists the tracked files that the base's .gitignore files match. It returns at most maxTracked+1
-// names.
+// trackedIgnored lists the tracked files matched by the base's .gitignore files. It returns at most maxTracked+1 names.
 func (t *task) trackedIgnored(ctx context.Context, base string, ignoreFiles []string) (names []string, err error) {
 	if len(ignoreFiles) == 0 {
 		return nil, nil

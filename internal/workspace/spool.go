@@ -16,9 +16,9 @@ import (
 const maxSpooled = 4
 
 // Spooled returns the unacknowledged reports that an attempt's worker left in its spool, oldest first, each at most
-// maxBytes long. They are the files .retake/spool/<attempt>.0001.json and so on, in the checkout and in the copy for
-// validation. Spooled never follows links or reads other files. The agent may have forged the reports, so the caller
-// must verify their signatures. Spooled skips unreadable reports and mentions them in its error.
+// maxBytes long. They are the files .retake/spool/<attempt>.0001.json and so on, in the checkout and in the validation
+// copy. Spooled never follows links or reads other files. The agent may have forged the reports, so the caller must
+// verify their signatures. Spooled skips reports that it cannot read, and returns an error that lists them.
 func (w *Workspaces) Spooled(nonce, attempt string, maxBytes int64) (reports [][]byte, err error) {
 	const op = "read the spool"
 	t, err := w.tasks.find(op, nonce)

@@ -33,7 +33,7 @@ type State struct {
 	UpdatedAt     time.Time     `json:"updated_at"`     // time at which the state was current
 	LastSeen      LastSeen      `json:"last_seen"`
 	Director      DirectorState `json:"director"`
-	Worker        *WorkerState  `json:"worker,omitempty"` // nil without a running attempt
+	Worker        *WorkerState  `json:"worker,omitempty"` // nil if no attempt is running
 }
 
 // LastSeen is the director's last view of the repository and the issue.
@@ -61,10 +61,10 @@ type WorkerState struct {
 	LastErrorID string `json:"last_error_id,omitempty"`
 }
 
-// WriteState replaces the task's STATE.json as a whole. The last writer wins. It preserves created_at of the existing
-// file. If created_at is missing or malformed, it uses UpdatedAt. A worker may be running in the checkout, so
-// WriteState replaces obstacles that the worker creates, without following links. ErrNoCheckout means that the task has
-// no checkout.
+// WriteState replaces the task's entire STATE.json, and the last writer wins. It preserves created_at of the existing
+// file, or uses UpdatedAt if created_at is missing or malformed. A worker may be running in the checkout, so WriteState
+// replaces obstacles that the worker creates, without following links. ErrNoCheckout means that the task has no
+// checkout.
 func (w *Workspaces) WriteState(nonce string, s State) error {
 	op := "write state " + nonce
 	err := w.writeState(op, nonce, s)
@@ -103,8 +103,8 @@ func (w *Workspaces) writeState(op, nonce string, s State) error {
 	return replaceState(dir, append(data, '\n'))
 }
 
-// openRetakeDir opens the checkout's .retake, and first replaces it if it is not a directory. The result refers to
-// the same directory even if an agent moves it.
+// openRetakeDir opens the checkout's .retake directory, after replacing a file or link of that name. The result refers
+// to the same directory even if an agent moves it.
 func (t *task) openRetakeDir() (*os.Root, error) {
 	checkout, err := os.OpenRoot(t.checkout())
 	if err != nil {
@@ -123,7 +123,7 @@ func (t *task) openRetakeDir() (*os.Root, error) {
 		return nil, err
 	}
 	if opened, err := dir.Stat("."); err != nil || !os.SameFile(info, opened) {
-		return nil, errors.Join(errors.New(retakeDir+" changed while it was opened"), err, dir.Close())
+		return nil, errors.Join(errors.New(retakeDir+" changed while it was being opened"), err, dir.Close())
 	}
 	return dir, nil
 }
@@ -148,7 +148,7 @@ func readState(dir *os.Root) (s State, err error) {
 	return s, err
 }
 
-// replaceState writes STATE.json. If there is a directory of that name, replaceState renames the directory first.
+// replaceState writes STATE.json. If there is a directory with that name, replaceState renames the directory first.
 func replaceState(dir *os.Root, data []byte) error {
 	if info, err := dir.Lstat(stateFile); err == nil && info.IsDir() {
 		if err := dir.Rename(stateFile, fmt.Sprintf("%s.in-the-way-%08x", stateFile, rand.Uint32())); err != nil {

@@ -17,14 +17,14 @@ type SyncOptions struct {
 
 // Synced is the result of Sync or Join.
 type Synced struct {
-	// From and To are the old and new base. For Join, they are the branch's commits that the work contained before and
-	// contains afterwards.
+	// From and To are the old and new base. For Join, they are the branch commits that the work contained before and
+	// after the call.
 	From, To string
 	// Merged is false if the base was current, or if conflict markers from an earlier merge remain.
 	Merged bool
-	// Conflicts names the files with conflicts, including conflicts from earlier merges.
+	// Conflicts lists the files with conflicts, including conflicts from earlier merges.
 	Conflicts []string
-	// Left describes what git left in each of Conflicts, as in "a.txt: has conflict markers".
+	// Left describes each of the Conflicts, as in "a.txt: has conflict markers".
 	Left []string
 }
 
@@ -38,14 +38,14 @@ func (s Synced) waiting(files []leftover) Synced {
 }
 
 // Sync merges the current base branch of the remote into the task's work tree. The agent's work, committed or not,
-// becomes uncommitted changes on top of the new base, and the next Deliver makes one commit of them. Sync keeps the
+// becomes uncommitted changes on top of the new base, and the next Deliver turns them into one commit. Sync keeps the
 // earlier state in the task's git directory under refs/retake/before/<new base>. Ignored files stay, unless the base
-// branch now has a file of that name.
+// branch now has a file with the same name.
 //
-// If Sync returns ErrMergeConflict, of Kind Conflict and with the files' names in its text, it has not changed any
-// file. With KeepConflicts, this happens only if ignored files block the merge. Sync does not merge into a work tree
-// with conflict markers from an earlier merge. ErrCannotMerge means that git is older than 2.38. No worker may be
-// running in the checkout. After a crash, the next operation on the checkout finishes the merge.
+// If Sync returns ErrMergeConflict, it has not changed any files. The error has Kind Conflict, and its text lists the
+// conflicting files. With KeepConflicts, this happens only if ignored files block the merge. Sync does not merge into a
+// work tree with conflict markers from an earlier merge. ErrCannotMerge means that git is older than 2.38. No worker
+// may be running in the checkout. After a crash, the next operation on the checkout finishes the merge.
 func (w *Workspaces) Sync(ctx context.Context, q Request, o SyncOptions) (Synced, error) {
 	return onFetched(ctx, w, "sync "+q.Nonce, q, func(t *task, to string) (Synced, error) {
 		from := t.rec.BaseSHA
@@ -73,8 +73,8 @@ func (w *Workspaces) Sync(ctx context.Context, q Request, o SyncOptions) (Synced
 }
 
 // Mergeable returns nil if the task's work merges cleanly with the current base branch of the remote. It has no side
-// effects. A conflict is ErrMergeConflict, with the names of the files in its text. No worker may be running in the
-// checkout.
+// effects. If there is a conflict, it returns ErrMergeConflict, and the error text lists the files. No worker may be
+// running in the checkout.
 func (w *Workspaces) Mergeable(ctx context.Context, q Request) error {
 	_, err := onFetched(ctx, w, "try to merge "+q.Nonce, q, func(t *task, to string) (none struct{}, err error) {
 		m, left, err := w.snapshots.mergeBase(ctx, t, to)
@@ -123,7 +123,7 @@ func onFetched[T any](ctx context.Context, w *Workspaces, op string, q Request,
 
 // mergeBase merges to, a commit of the base branch, with the work tree, without touching files. m.To is empty if there
 // is nothing to merge or if conflict markers remain. left contains the earlier conflicts. Both sides get the checkout's
-// base as their only parent, regardless of their history. So git can merge the base branch even after a force-push.
+// base as their only parent, regardless of their history, so git can merge the base branch even after a force-push.
 func (s *snapshots) mergeBase(ctx context.Context, t *task, to string) (m merge, left []leftover, err error) {
 	ours, left, err := s.current(ctx, t)
 	base := t.rec.BaseSHA
@@ -152,8 +152,8 @@ func (s *snapshots) mergeBase(ctx context.Context, t *task, to string) (m merge,
 
 // Join merges the commits that people pushed to one of our branches into the task's work tree, like Sync with
 // KeepConflicts. If people have merged the base branch into our branch, Join includes those commits. In the result,
-// From is the commit of the branch that the work contained, or empty if unknown. To is the branch's current commit,
-// which the next delivery needs as DeliverRequest.Onto. If the record does not have the branch, as after a push by
+// From is the branch commit that the work already contained, or empty if unknown. To is the branch's current commit,
+// which the next delivery needs as DeliverRequest.Onto. If the branch is missing from the record, as after a push by
 // another director, Join merges the whole branch. ErrNotThere means that the branch was deleted.
 func (w *Workspaces) Join(ctx context.Context, q Request, branch string) (Synced, error) {
 	return onFetched(ctx, w, "join "+q.Nonce, q, func(t *task, base string) (Synced, error) {

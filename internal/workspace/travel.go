@@ -14,11 +14,11 @@ import (
 	"retake/internal/safefile"
 )
 
-// A travelling checkout is the director's copy of a tree that a worker on another machine works on. The director
+// A travelling checkout is the director's copy of a work tree used by a worker on another machine. The director
 // publishes it before an attempt and receives the attempt's changes afterwards, so the two trees never change at the
 // same time.
 
-// Publish passes the chunks of a task's work tree to emit. It returns the manifest, and the record that Receive needs
+// Publish calls emit with the chunks of a task's work tree. It returns the manifest, and the record that Receive needs
 // on a machine without the checkout. before, if not nil, describes content that is already in the store. The caller
 // calls Published once the store has all chunks. No worker may be in the checkout.
 func (w *Workspaces) Publish(ctx context.Context, nonce string, before *checkpoint.Tree,
@@ -38,8 +38,8 @@ func (w *Workspaces) Publish(ctx context.Context, nonce string, before *checkpoi
 	return m, record, system(t.op, err)
 }
 
-// PublishValidation is like Publish, but for the directory that Validation made. The director never receives files from
-// that directory. PublishValidation reads every file, because a worker that lied about its files could otherwise
+// PublishValidation is like Publish, but for the directory created by Validation, from which the director never
+// receives files. PublishValidation reads every file, because a worker that misreports its files could otherwise
 // validate a tree other than the delivered one.
 func (w *Workspaces) PublishValidation(ctx context.Context, nonce string,
 	emit func(checkpoint.Digest, []byte) error,
@@ -66,7 +66,7 @@ func (s *snapshots) manifest(ctx context.Context, op, dir string, before *checkp
 	return m, system(op, exceeded(op, err))
 }
 
-// exceeded turns an exceeded limit of a checkpoint into ErrTooMuch.
+// exceeded turns a *checkpoint.Exceeded error into ErrTooMuch.
 func exceeded(op string, err error) error {
 	if over, ok := errors.AsType[*checkpoint.Exceeded](err); ok {
 		return tooMuch(op, "%s", over.Text)
@@ -85,9 +85,9 @@ func (w *Workspaces) Published(ctx context.Context, nonce string, root checkpoin
 	return t.save()
 }
 
-// Record returns the record that Receive needs on a machine without the checkout. It returns nil if this machine also
-// lacks the checkout. changed means that the files have changed since the last Publish or Receive. The record is then
-// useful only together with the files of a later Publish.
+// Record returns the record that Receive needs on a machine without the checkout, or nil if this machine does not have
+// the checkout. changed means that the files have changed since the last Publish or Receive. The record is then useful
+// only together with the files of a later Publish.
 func (w *Workspaces) Record(nonce string) (data json.RawMessage, changed bool) {
 	data, err := os.ReadFile(w.tasks.at("read the record", nonce).file())
 	var rec record
@@ -100,12 +100,12 @@ func (w *Workspaces) Record(nonce string) (data json.RawMessage, changed bool) {
 	return data, rec.Changed && !rec.Fresh
 }
 
-// Sent is a checkout that a worker on another machine has sent.
+// Sent is a checkout sent by a worker on another machine.
 type Sent struct {
 	Root   checkpoint.Digest
 	Record json.RawMessage // from Publish or Record; if nil, the checkout must exist here
-	// Load loads the manifest. Nil means that there are no files to receive. A checkout that Receive restores then has
-	// no work tree, as after Fresh.
+	// Load loads the manifest. Nil means that there are no files to receive, so a checkout restored by Receive has no
+	// work tree, as after Fresh.
 	Load  func(context.Context) (*checkpoint.Manifest, error)
 	Fetch func(context.Context, checkpoint.Digest) ([]byte, error)
 	// Replace replaces Record in its store, and fails if the store no longer has it. Receive calls Replace before a
@@ -113,11 +113,11 @@ type Sent struct {
 	Replace func(context.Context, json.RawMessage) error
 }
 
-// Receive makes a task's work tree equal to a sent one, unless it already is equal or was discarded. With a sent
-// record, it also restores the checkout and its git directory in three cases:
+// Receive makes a task's work tree equal to a sent one, unless the two are already equal or the work tree was
+// discarded. With a sent record, it also restores the checkout and its git directory in three cases:
 //
-//   - This machine lacks a checkout, as after a takeover.
-//   - The checkout is older, because another director led in between.
+//   - This machine has no checkout, as after a takeover.
+//   - The checkout is older, because another director led in the meantime.
 //   - The checkout does not descend from the sent one.
 //
 // No worker may be in the checkout. Receive may be repeated after an interruption at any point.
@@ -179,8 +179,8 @@ func (s *snapshots) receive(ctx context.Context, t *task, sent Sent) error {
 	return system(t.op, exceeded(t.op, err))
 }
 
-// restore recreates another director's checkout. It saves the record last, because only the record makes a checkout
-// valid.
+// restore recreates another director's checkout. It saves the record last, because a checkout is valid only with its
+// record.
 func (w *Workspaces) restore(ctx context.Context, t *task, sent Sent) error {
 	rec, err := parseRecord(sent.Record, t.nonce)
 	if err != nil {

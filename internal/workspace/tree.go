@@ -17,7 +17,7 @@ import (
 )
 
 // chown is a visitor that changes the owner of every file, directory and link, but never of a link's target. It skips
-// files that already have the owner, so a reused tree costs one stat per file.
+// files that already have that owner, so a reused tree costs one stat per file.
 type chown Owner
 
 func chownTree(ctx context.Context, dir string, o Owner) error {
@@ -35,11 +35,11 @@ func (o chown) Visit(e *safefile.Entry) error {
 // Leave does nothing.
 func (chown) Leave(*safefile.Entry) error { return nil }
 
-// stageTree fills the new directory dst with the files from src that git may read. It makes hard links to the files, or
-// copies them where links are impossible, and recreates symbolic links. It leaves out everything named .git, the
-// top-level .retake, files for which leaveOut returns true, sockets, pipes and devices. It also leaves out files and
-// directories with names that git refuses, such as ".GIT", and returns them along with the nested repositories. Copied
-// files stay sparse. most limits the number of bytes copied.
+// stageTree fills the new directory dst with the files from src that git may read. It hard-links the files, or copies
+// them where links are impossible, and recreates symbolic links. It leaves out everything named .git, the top-level
+// .retake, files for which leaveOut returns true, sockets, pipes and devices. It also leaves out files and directories
+// with names that git refuses, such as ".GIT", and returns them along with the nested repositories. Copied files stay
+// sparse. most limits the number of bytes copied.
 func stageTree(ctx context.Context, op, src, dst string, most copyLimit,
 	leaveOut func(name string) bool,
 ) (refused []LeftOut, nested map[string]string, err error) {
@@ -62,14 +62,14 @@ func stageTree(ctx context.Context, op, src, dst string, most copyLimit,
 // stager mirrors a walk through a checkout in the staging directory, which only this package uses.
 type stager struct {
 	ctx      context.Context // context of the walk
-	at       int             // descriptor of the matching staging directory
+	at       int             // descriptor of the current directory within the stage
 	leaveOut func(name string) bool
-	left     int64 // bytes that may be copied
+	left     int64 // bytes that may still be copied
 	most     copyLimit
 	op       string
 	root     bool
 	refused  []LeftOut
-	nested   map[string]string // path of each .git below the top level, by the directory that contains it
+	nested   map[string]string // path of each .git below the top level, keyed by the containing directory
 }
 
 // Visit puts one entry into the staging directory.
@@ -133,7 +133,7 @@ func (s *stager) file(e *safefile.Entry) error {
 		}
 	}
 	err := unix.Linkat(e.Dir, e.Name, s.at, e.Name, 0)
-	if errors.Is(err, unix.EMLINK) { // copying would multiply the space of a file with many names
+	if errors.Is(err, unix.EMLINK) { // copying would multiply the disk usage of a file with many links
 		return tooMuch(s.op, "a file has too many hard links: %d, including %s", e.Stat.Nlink, shortened(e.Path))
 	}
 	if errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOTSUP) {
@@ -156,7 +156,7 @@ func (s *stager) copy(e *safefile.Entry) (err error) {
 		return err
 	}
 	if !info.Mode().IsRegular() || info.Size() != e.Stat.Size {
-		return fmt.Errorf("%s changed while it was read", shortened(e.Path))
+		return fmt.Errorf("%s changed while it was being read", shortened(e.Path))
 	}
 	to, err := unix.Openat(s.at, e.Name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC,
 		0o600|uint32(info.Mode().Perm()&0o100))
@@ -170,7 +170,7 @@ func (s *stager) copy(e *safefile.Entry) (err error) {
 	return errors.Join(err, out.Close())
 }
 
-// copyAtOnce is the number of bytes copied between two checks of the context.
+// copyAtOnce is the number of bytes copied between context checks.
 const copyAtOnce = 16 << 20
 
 // data copies the first size bytes of a file, skipping holes.
@@ -192,7 +192,7 @@ func (s *stager) data(in, out *os.File, size int64) error {
 			return nil // the file has grown beyond size
 		}
 		if s.left -= end - from; s.left < 0 {
-			return tooMuch(s.op, "the files cannot be linked, and copies would take more than %d bytes (%s)",
+			return tooMuch(s.op, "the files cannot be hard-linked, and copying them would take more than %d bytes (%s)",
 				s.most.bytes, s.most.key)
 		}
 		if err := s.ctx.Err(); err != nil {
@@ -228,11 +228,11 @@ const (
 	NestedHistory                 // the .git of a nested repository whose files the commit contains
 )
 
-// maxLeftOut is the maximum length of a list of files left out.
+// maxLeftOut is the maximum length of a list of left-out files.
 const maxLeftOut = 1000
 
-// nestedIn returns the .git of each nested repository that contains at least one of the changed files. So it omits
-// nested repositories in ignored directories.
+// nestedIn returns the .git of each nested repository that contains at least one changed file. This excludes nested
+// repositories in ignored directories.
 func nestedIn(nested map[string]string, changes []change) (left []LeftOut) {
 	if len(nested) == 0 {
 		return nil
@@ -252,8 +252,8 @@ func nestedIn(nested map[string]string, changes []change) (left []LeftOut) {
 	return left
 }
 
-// inSubmodules lists the files that the staging directory has in directories of submodules, unless an ignore file of
-// the tree excludes them. The index must hold the tree. inSubmodules removes the submodules from the index.
+// inSubmodules lists the files in submodule directories of the staging directory, except files excluded by an ignore
+// file of the tree. The index must hold the tree. inSubmodules removes the submodules from the index.
 func (t *task) inSubmodules(ctx context.Context) (left []LeftOut, err error) {
 	var modules []string // sorted
 	c := t.staged("", "ls-files", "-z", "--cached", "--stage")
@@ -272,7 +272,7 @@ func (t *task) inSubmodules(ctx context.Context) (left []LeftOut, err error) {
 		"--stdin")); err != nil {
 		return nil, err
 	}
-	// Git has added all other files, so the untracked files are in the directories of submodules.
+	// Git has added all other files, so the untracked files are in submodule directories.
 	err = t.git.records(ctx, t.staged("", "ls-files", "-z", "--others", "--exclude-standard"), 0,
 		func(name []byte) error {
 			i := slices.IndexFunc(modules, func(m string) bool { return strings.HasPrefix(string(name), m+"/") })

@@ -64,7 +64,7 @@ func (t *task) writeValidation(ctx context.Context, tree string) error {
 	return errors.Join(makeRetakeDir(dir), safefile.RemoveAll(index))
 }
 
-// DropValidation removes the directory that Validation made, if it exists. The record keeps the validated tree.
+// DropValidation removes the directory created by Validation, if it exists. The record keeps the validated tree.
 func (w *Workspaces) DropValidation(ctx context.Context, nonce string) error {
 	op := "drop the copy of " + nonce
 	t, err := w.tasks.find(op, nonce)
@@ -88,11 +88,12 @@ func (r *record) checkValidated(op, attempt, tree string) error {
 		return nil
 	case v == nil || v.Attempt != attempt:
 		return &Error{
-			Kind: Permanent, Op: op, Detail: "the record lacks the tree that " + attempt + " validated",
+			Kind: Permanent, Op: op, Detail: "the record is missing the tree that " + attempt + " validated",
 			Err: ErrNotValidated,
 		}
 	default:
-		return &Error{Kind: Permanent, Op: op, Detail: "the work is tree " + tree + ", but " + attempt + " validated " +
+		return &Error{Kind: Permanent, Op: op, Detail: "the work's tree is " + tree + ", but " + attempt + " " +
+			"validated " +
 			v.Tree, Err: ErrNotValidated}
 	}
 }

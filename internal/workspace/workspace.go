@@ -15,7 +15,7 @@ import (
 	"retake/internal/worktree"
 )
 
-// Owner is the user that workers run as and that owns the files of a checkout.
+// Owner is the user that workers run as, and the owner of the files in a checkout.
 type Owner struct{ UID, GID int }
 
 // Options of Open.
@@ -24,8 +24,8 @@ type Options struct {
 	Dir string
 	// Owner of the checkouts. Nil means the director's own user. Any other owner requires root.
 	Owner *Owner
-	// Passable lets other users traverse the directories of tasks without listing them. Workers that are plain
-	// processes of Owner need that.
+	// Passable lets other users traverse task directories without listing them. It is required if workers are plain
+	// processes of Owner.
 	Passable bool
 	// StatePaths are globs (see package worktree) of files that agents write for their own use. Commits contain
 	// such a file only if the base does.
@@ -121,7 +121,7 @@ func checkOwner(o *Owner, uid, gid int) error {
 	return refuse("open",
 		fmt.Sprintf("run the director as root or as %d:%d, or set containers.user to \"%d:%d\"", o.UID, o.GID, uid,
 			gid),
-		"checkouts must belong to %d:%d, but the director runs as %d:%d and cannot change the owner of files",
+		"checkouts must belong to %d:%d, but the director runs as %d:%d and cannot change file ownership",
 		o.UID, o.GID, uid,
 		gid)
 }

@@ -82,7 +82,7 @@ func (s *workTrees) giveAway(ctx context.Context, dir string) error {
 	return chownTree(ctx, dir, *s.owner)
 }
 
-// retakeDir is the directory for files of the director and the worker in a checkout. It is never committed.
+// retakeDir is the directory in a checkout for files of the director and the worker. It is never committed.
 const retakeDir = worktree.OwnFolder
 
 func makeRetakeDir(checkout string) error {
@@ -93,7 +93,8 @@ func makeRetakeDir(checkout string) error {
 	return errors.Join(ensureRetakeDir(root), root.Close())
 }
 
-// ensureRetakeDir makes .retake a directory. It replaces anything else of that name, such as a link that an agent made.
+// ensureRetakeDir makes sure that .retake is a directory. It replaces any other file of that name, such as a link
+// created by an agent.
 func ensureRetakeDir(checkout *os.Root) error {
 	info, err := checkout.Lstat(retakeDir)
 	if err == nil && info.IsDir() {
@@ -107,7 +108,8 @@ func ensureRetakeDir(checkout *os.Root) error {
 	return checkout.Mkdir(retakeDir, 0o755)
 }
 
-// settle loads a task's record, checks that checkout and git directory exist, and finishes an interrupted merge.
+// settle loads a task's record, checks that the checkout and the git directory exist, and finishes an interrupted
+// merge.
 func (s *workTrees) settle(ctx context.Context, t *task) error {
 	if err := t.load(); err != nil {
 		return err
@@ -128,8 +130,8 @@ func (s *workTrees) settle(ctx context.Context, t *task) error {
 	return s.apply(ctx, t, *t.rec.Merge)
 }
 
-// apply writes a merge into the work tree and makes its commit the base. Before a new merge, it checks that nothing
-// blocks the merge, and records the merge.
+// apply writes a merge into the work tree and makes its commit the base. Before starting a new merge, it checks that
+// nothing blocks the merge, and records it.
 func (s *workTrees) apply(ctx context.Context, t *task, m merge) (err error) {
 	u, err := openUpdate(ctx, t, m)
 	if err != nil {

@@ -17,9 +17,9 @@ const (
 	maxIgnore  = 1 << 20
 )
 
-// Files calls visit for every file that is work, and returns its first error. Files that match state are not work
-// unless they are tracked. tracked must include the tracked paths that match state or a .gitignore file, and may omit
-// all others.
+// Files calls visit for every file that is work, and returns the first error from visit. Files that match state are not
+// work unless they are tracked. tracked must include the tracked paths that match state or a .gitignore file, and may
+// omit all others.
 func Files(fsys fs.FS, state Globs, tracked []string, visit func(name string, d fs.DirEntry) error) error {
 	w := walk{fsys, state, slices.Sorted(slices.Values(tracked)), visit}
 	return w.walkDir(".", nil, false)

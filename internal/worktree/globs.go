@@ -9,8 +9,8 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// Globs match files and directories relative to a work tree. A directory includes its content. The last matching glob
-// decides, and a leading "!" excludes the path. "**" stands for any number of directories.
+// Globs match files and directories relative to a work tree. A glob that matches a directory also matches its contents.
+// The last matching glob decides, and a leading "!" excludes the path. "**" stands for any number of directories.
 type Globs []glob
 
 type glob struct {
@@ -53,7 +53,7 @@ func Check(pattern string) error {
 	case path.IsAbs(p), strings.HasPrefix(p, "~"):
 		return errors.New("the glob is not relative to the work tree")
 	case path.Clean(p) != p, p == "..", strings.HasPrefix(p, "../"):
-		return errors.New("the glob contains . or .. or two slashes")
+		return errors.New("the glob contains . or .. or a double slash")
 	case strings.ContainsAny(p, "\x00\n"), !doublestar.ValidatePattern(p):
 		return errors.New("the glob has an open bracket, or a character that paths cannot contain")
 	}

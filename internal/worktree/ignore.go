@@ -16,7 +16,7 @@ type ignoreRule struct {
 	folders bool   // the line ended with "/"
 }
 
-// parseIgnore reads a .gitignore file as gitignore(5) describes it.
+// parseIgnore parses the text of a .gitignore file as described in gitignore(5).
 func parseIgnore(text string) (rules []ignoreRule) {
 	for line := range strings.Lines(strings.TrimPrefix(text, "\uFEFF")) {
 		line = trimBlanks(strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r"))
@@ -27,7 +27,7 @@ func parseIgnore(text string) (rules []ignoreRule) {
 		line, r.except = strings.CutPrefix(line, "!")
 		line, r.folders = strings.CutSuffix(line, "/")
 		r.base = !strings.Contains(line, "/")
-		// Git treats braces as ordinary characters, and "a/**" as the content of a without a itself.
+		// Git treats braces as ordinary characters, and "a/**" as everything inside a, but not as a itself.
 		r.pattern = strings.NewReplacer("{", `\{`, "}", `\}`).Replace(strings.TrimPrefix(line, "/"))
 		if strings.HasSuffix(r.pattern, "/**") {
 			r.pattern += "/*"
@@ -40,7 +40,7 @@ func parseIgnore(text string) (rules []ignoreRule) {
 	return rules
 }
 
-// trimBlanks removes blanks at the end of a line, except one after a backslash.
+// trimBlanks removes trailing blanks from a line, except one after a backslash.
 func trimBlanks(line string) string {
 	trimmed := strings.TrimRight(line, " ")
 	if strings.HasSuffix(trimmed, `\`) && len(trimmed) < len(line) {
@@ -49,13 +49,14 @@ func trimBlanks(line string) string {
 	return trimmed
 }
 
-// ignoreFile is a .gitignore file in its directory.
+// ignoreFile holds the rules of a .gitignore file and the directory that contains it.
 type ignoreFile struct {
 	folder string // empty or ending in a slash
 	rules  []ignoreRule
 }
 
-// ignored reports whether the rules of the files, the outermost first, ignore a path.
+// ignored reports whether the rules of the files ignore a path. The files are ordered from the outermost to the
+// innermost.
 func ignored(files []ignoreFile, name string, isDir bool) bool {
 	for i := len(files) - 1; i >= 0; i-- {
 		for j := len(files[i].rules) - 1; j >= 0; j-- {

@@ -16,7 +16,7 @@ const (
 	maxFunction = 60  // lines
 	maxFile     = 400 // lines
 	maxMethods  = 40  // of one type
-	maxFiles    = 30  // number of files of a package, without tests
+	maxFiles    = 30  // files per package, without tests
 )
 
 // debtFile records the current violations. Their numbers may only fall.
@@ -49,7 +49,7 @@ func check(root string, update bool, harder []string, out io.Writer) error {
 	}
 	if was, is := total(debt), total(now); !first && is > was && !slices.Contains(harder, "idioms") {
 		bad++
-		fmt.Fprintf(out, "idioms of all packages: %d, were %d\n", is, was)
+		fmt.Fprintf(out, "idioms in all packages: %d, was %d\n", is, was)
 	}
 	if bad > 0 {
 		return fmt.Errorf("%d limits exceeded", bad)
@@ -63,7 +63,7 @@ func check(root string, update bool, harder []string, out io.Writer) error {
 			paid++
 		}
 	}
-	fmt.Fprintf(out, "%d places exceed a limit, %d recorded ones shrank\n", len(now), paid)
+	fmt.Fprintf(out, "%d violations, %d smaller than recorded\n", len(now), paid)
 	return nil
 }
 
@@ -85,7 +85,8 @@ func total(debt map[string]int) (n int) {
 	return n
 }
 
-// violations returns the numbers over their limits, the idioms of each package and document, and the malformed errors.
+// violations returns the sizes that exceed their limits, and the numbers of idioms and malformed errors by package or
+// document.
 func (t *tree) violations() map[string]int {
 	v, files, methods := map[string]int{}, map[string]int{}, map[string]int{}
 	words, faults := map[string]int{}, map[string]int{}
@@ -157,7 +158,7 @@ func readDebt(name string) (map[string]int, error) {
 
 func writeDebt(name string, debt map[string]int) error {
 	var b strings.Builder
-	b.WriteString("# Recorded violations of limits. Numbers only fall: make house.\n")
+	b.WriteString("# Recorded violations of limits. The numbers may only fall; make house lowers them.\n")
 	for _, key := range sortedKeys(debt) {
 		fmt.Fprintf(&b, "%s %d\n", key, debt[key])
 	}

@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// A name, such as an acronym, a product or a header, keeps its capital at the beginning of an error.
+// Names of products, acronyms and headers may begin an error with a capital letter.
 var (
 	properName  = regexp.MustCompile(`^(GitHub|Docker|Kubernetes|Go|Git|Linux|Prometheus|OpenTelemetry|Landlock|Retake|Markdown|Podman)\b`)
 	capitalised = regexp.MustCompile(`^[A-Z][a-z]+\b`)
 	sentinel    = regexp.MustCompile(`^[a-z][a-z0-9]*: .`)
 )
 
-// badErrors returns the texts of errors that begin with a capital or end with punctuation, and sentinels without the
-// package name in front.
+// badErrors returns error texts that begin with a capital letter or end with punctuation, and sentinels that do not
+// begin with the package name.
 func badErrors(fset *token.FileSet, f *ast.File) (bad []sentence) {
 	note := func(lit *ast.BasicLit, wrong bool, text string) {
 		if wrong {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// idiomTexts lists constructions that grammar allows and native engineers do not write. Each is at least ten times as
-// frequent here as in other Go projects. The list only grows.
+// idiomTexts lists constructions that are grammatical but that native engineers do not write. Each is at least ten
+// times as frequent here as in other Go projects. The list only grows.
 var idiomTexts = map[string][]string{
 	"relative clause as a noun": {
 		`^(what|who|whoever|whose|whatever|whom|where) [^?]*[^?]$`,
@@ -82,7 +82,7 @@ var natural = regexp.MustCompile(`\b(there (is|are|was|were) no|no longer|no-op|
 
 var idioms = compile(idiomTexts)
 
-// idiom is a pattern for lower-case sentences. Each match contains at least one of the literals. A search for the
+// idiom is a pattern for lower-case sentences. Each match contains at least one of the literals. Searching for the
 // literals first makes the check five times faster.
 type idiom struct {
 	pattern  *regexp.Regexp
@@ -102,8 +102,8 @@ func compile(texts map[string][]string) (all []idiom) {
 	return all
 }
 
-// literalsOf returns a list of strings. Every match contains at least one of them. It returns nil if a match can have
-// any text.
+// literalsOf returns a list of strings such that every match contains at least one of them. It returns nil if a match
+// can have any text.
 func literalsOf(re *syntax.Regexp) (best []string) {
 	switch re.Op {
 	case syntax.OpLiteral:

@@ -1,12 +1,12 @@
-// Command house measures the tree and keeps it in shape: sizes by package, the limits that no linter has, idioms,
-// and the form of commit subjects.
+// Command house measures the tree and keeps it in shape: sizes by package, limits that no linter checks, idioms, and
+// the form of commit subjects.
 //
 //	house size              lines of code, files, exported names, widest line and idioms of every package
 //	house check             check the limits, print one line for each violation, exit 1 if there are any
 //	house check -update     record smaller numbers, refuse larger ones
-//	house check -update -harder KINDS   record larger numbers for kinds with a harder rule
-//	house idioms [PREFIX…]  the sentences to rewrite in files whose names begin like this
-//	house errors [PREFIX…]  the texts of errors to rewrite
+//	house check -update -harder KINDS   record larger numbers for kinds with a stricter rule
+//	house idioms [PREFIX…]  sentences to rewrite, in files whose names begin with a prefix
+//	house errors [PREFIX…]  error texts to rewrite
 //	house subject FILE      check the subject in a commit message
 //	house subjects RANGE    check the subjects of the commits in a range
 package main
@@ -92,7 +92,7 @@ func checkSubjects(root, commits string, out io.Writer) error {
 	}
 	fmt.Fprintf(out, "%d commit subjects checked\n", all)
 	if bad > 0 {
-		return fmt.Errorf("%d subjects are not of the form \"package: verb what\"", bad)
+		return fmt.Errorf("%d subjects do not have the form \"package: verb what\"", bad)
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ func isDocument(name string) bool {
 		!strings.HasPrefix(name, "docs/examples/")
 }
 
-// proseOf reads the paragraphs, list items and table cells of a Markdown file. It skips code, generated parts and
+// proseOf extracts the paragraphs, list items and table cells of a Markdown file. It skips code, generated parts and
 // template actions.
 func proseOf(src []byte) (s sentences) {
 	var paragraph []string

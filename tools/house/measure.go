@@ -25,7 +25,7 @@ const (
 	document   = "document"
 )
 
-// harnessDirs serve tests, demonstrations and measurements only. Their subdirectories belong to them.
+// harnessDirs are directories used only for tests, demonstrations and measurements. Their subdirectories are included.
 var harnessDirs = []string{
 	"bench", "cmd/demo", "cmd/githubsim", "cmd/providersim", "docs/examples", "internal/agenttest", "internal/attack",
 	"internal/bench", "internal/bus/bustest", "internal/chaos", "internal/container/containertest",
@@ -42,7 +42,7 @@ type file struct {
 	name     string
 	pkg      string // its directory
 	kind     string
-	code     int // number of lines without comments and blank lines
+	code     int // lines without comments and blank lines
 	lines    int
 	wide     []int // lines over 120 columns, except in raw strings
 	widest   int
@@ -61,7 +61,7 @@ type function struct {
 
 type tree struct{ files []file }
 
-// measure reads every Go file and every document that git knows.
+// measure reads every Go file and document known to git.
 func measure(root string) (*tree, error) {
 	git := exec.Command("git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard",
 		"*.go", "*.md")
@@ -176,8 +176,8 @@ const (
 	tabWidth   = 4
 )
 
-// scanLines counts the lines that hold code, and returns the numbers of wide lines. Lines with parts of a raw string
-// are data.
+// scanLines counts lines of code, and returns the line numbers of wide lines and the greatest width. It does not
+// measure the width of lines in raw strings, because they are data.
 func scanLines(src []byte) (code int, wide []int, widest int) {
 	fset := token.NewFileSet()
 	f := fset.AddFile("", fset.Base(), len(src))

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// sentences counts the sentences in a file, and lists the idiomatic ones.
+// sentences counts the sentences in a file, and lists the sentences with an idiom to rewrite.
 type sentences struct {
 	all    int
 	idioms []sentence
@@ -42,7 +42,7 @@ func (s *sentences) add(line int, text string) {
 	}
 }
 
-// sentencesOf reads the comments of a file and every string that looks like a sentence.
+// sentencesOf extracts the sentences from the comments of a file, and from every string that looks like a sentence.
 func sentencesOf(fset *token.FileSet, f *ast.File) (s sentences) {
 	for _, group := range f.Comments {
 		s.add(fset.Position(group.Pos()).Line, group.Text())

@@ -10,7 +10,7 @@ import (
 
 const maxSubject = 72
 
-// severalPackages are the commits from the time when a subject could name more than one package.
+// severalPackages lists commits from before subjects were limited to one package.
 var severalPackages = strings.Fields(`
 b8b715a 360f9ae c8c65f5 5351e03 5bc51a9 021404d 62a0211 1e5bee5
 ee257d0 33aa6ea 60ba7e4 a8a4a03 821a632 1ab06f3 899454f c575c86`)
@@ -18,7 +18,7 @@ ee257d0 33aa6ea 60ba7e4 a8a4a03 821a632 1ab06f3 899454f c575c86`)
 var (
 	subjectForm = regexp.MustCompile(`^[a-z0-9.][A-Za-z0-9_./-]*: (\S+)( .*)?$`)
 
-	// Imperative verbs that end like another form.
+	// Imperatives that end like other verb forms.
 	imperatives = map[string]bool{
 		"bring": true, "string": true, "embed": true, "feed": true, "seed": true, "need": true, "speed": true,
 		"shed":    true,
@@ -45,7 +45,7 @@ func subjectError(subject string) error {
 	third := strings.HasSuffix(verb, "s") && !strings.HasSuffix(verb, "ss")
 	if verb != strings.ToLower(verb) || !imperatives[verb] &&
 		(third || strings.HasSuffix(verb, "ed") || strings.HasSuffix(verb, "ing")) {
-		return fmt.Errorf("%q is not a verb in the imperative", verb)
+		return fmt.Errorf("%q is not an imperative verb", verb)
 	}
 	if strings.HasSuffix(subject, ".") {
 		return errors.New("ends with a full stop")

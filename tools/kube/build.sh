@@ -6,7 +6,7 @@ set -euo pipefail
 . "$(dirname "$0")/env.sh"
 have=$("$H" kubectl version --client 2>/dev/null | sed -n 's/^Client Version: //p' || true)
 [ "$have" = "v$VERSION" ] && { echo "$H v$VERSION exists"; exit 0; }
-[ "${CHECK-}" ] && { echo "$H of v$VERSION is missing: run make kube-build once"; exit 1; }
+[ "${CHECK-}" ] && { echo "$H v$VERSION is missing: run make kube-build once"; exit 1; }
 mkdir -p "$CACHE"; cd "$here"
 P=k8s.io/component-base/version # otherwise the server reports v0.0.0
 CGO_ENABLED=0 GOFLAGS=-buildvcs=false nice -n 19 go build -trimpath -o "$H" -ldflags "-s -w -X $P.gitVersion=v$VERSION -X $P.gitMajor=1 -X $P.gitMinor=$(echo "$VERSION" | cut -d. -f2) -X $P.gitTreeState=clean" ./hyper

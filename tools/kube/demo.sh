@@ -1,6 +1,6 @@
 #!/bin/bash
-# demo.sh ARGUMENTS OF bin/demo...: runs the demo on a throw-away cluster with a real node, with the programs in bin/
-# (make build). Without the cluster's binary (build.sh) it is skipped with a message, and fails only with
+# demo.sh ARGUMENTS OF bin/demo...: runs the demo on a throwaway cluster with a real node, with the programs in bin/
+# (make build). If the cluster's binary (build.sh) is missing, the script prints a message, and fails only with
 # RETAKE_REQUIRE_KUBE=1.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"

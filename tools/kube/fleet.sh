@@ -1,6 +1,6 @@
 #!/bin/bash
-# fleet.sh: runs FLEET (2000) attempts on a throw-away cluster with fake nodes, which only report that pods run (kwok).
-# Without the cluster's binary (build.sh) it is skipped with a message.
+# fleet.sh: runs FLEET (2000) attempts on a throwaway cluster with fake nodes (kwok), which only report that pods run.
+# If the cluster's binary (build.sh) is missing, the script prints a message.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 FLEET=${FLEET:-2000} kwok=$CACHE/kwok

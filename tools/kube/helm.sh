@@ -1,6 +1,6 @@
 #!/bin/bash
-# helm.sh ARGS...: runs helm, which the first call builds from the Go module proxy into $CACHE/helm. tools/helm/go.mod
-# has the version. The build fetches 400 MB of modules and takes some minutes on two processors. CHECK=1 only checks:
+# helm.sh ARGS...: runs helm. The first call builds it from the Go module proxy into $CACHE/helm, in the version from
+# tools/helm/go.mod. The build fetches 400 MB of modules and takes some minutes on two processors. CHECK=1 only checks:
 # exit code 0 means that helm exists.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/env.sh"

@@ -1,7 +1,7 @@
 #!/bin/bash
-# image.sh NAME:TAG OUT.tar FILE...: writes an archive that node.sh imports, with an image of static programs in /,
-# which is its PATH. It does not need an engine. The first program is the entrypoint. The same programs give the same
-# bytes.
+# image.sh NAME:TAG OUT.tar FILE...: writes an archive for node.sh to import, with an image of static programs in /,
+# which is its PATH. The first program is the entrypoint. The script does not need an engine, and the same programs give
+# the same bytes.
 set -euo pipefail
 name=$1 out=$2; shift 2
 t=$(mktemp -d); trap 'rm -rf "$t"' EXIT; mkdir -p "$t/l/tmp"; chmod 1777 "$t/l/tmp"

@@ -1,7 +1,7 @@
 #!/bin/bash
-# images.sh: builds the node's images. These are the pause image and the tests' image retake.test/probe:1, which has the
+# images.sh: builds the node's images: the pause image, and the test image retake.test/probe:1, which contains the
 # conformance suite's program, also as "worker" for the init container. It also unpacks Debian's CNI plugins into the
-# same folder, without installing a package.
+# cache, without installing a package.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 export CGO_ENABLED=0 GOFLAGS=-buildvcs=false

@@ -1,5 +1,5 @@
 #!/bin/bash
-# node-ctl.sh kill|pause|cont|start: controls the node's kubelet, to simulate a lost node and its return. The containers
+# node-ctl.sh kill|pause|cont|start: controls the node's kubelet, to simulate a lost node and its return. Containers
 # continue.
 . "$(dirname "$0")/env.sh"; n=$(cat "$KT/ns.pid") || exit 1
 kubelet() { ps -o pid=,args= --ppid "$n" | awk '/ kubelet --config/ {print $1}'; cat "$KT/kubelet.hostpid" 2>/dev/null; }

@@ -1,13 +1,13 @@
-# node.sh: starts containerd and the kubelet, in the cluster's mount, PID (and network) namespaces. ns.sh sources it.
+# node.sh: starts containerd and the kubelet in the cluster's mount, PID (and network) namespaces. ns.sh sources it.
 mkdir -p sysctl kubelet containerd/{root,state,opt} cni/net.d pods-log
-# containerd, CNI and the kubelet write to these paths regardless of their configuration. This mount namespace covers
-# them, so the machine stays unchanged.
+# containerd, CNI and the kubelet write to these paths regardless of their configuration. Mounts in this namespace hide
+# the paths, so the machine stays unchanged.
 for d in /run/containerd /run/netns /var/lib/cni /etc/cni /var/lib/kubelet /var/log/containers /var/log/pods; do
   [ -d $d ] || { mkdir -p $d; echo $d >> made-dirs; }; mount -t tmpfs tmpfs $d
 done
 mount --bind pods-log /var/log/pods; mount --bind kubelet kubelet; mount --make-rshared kubelet; mount --make-rshared /run/netns
-# The kubelet requires values of three sysctls and would change them on the machine. These files show it the required
-# values.
+# The kubelet requires certain values of three sysctls, and would otherwise change them on the machine. These files
+# contain the required values.
 fake() { echo "$2" > "sysctl/$(basename "$1")"; mount --bind "sysctl/$(basename "$1")" "$1"; }
 fake /proc/sys/vm/overcommit_memory 1; fake /proc/sys/kernel/panic 10; fake /proc/sys/kernel/panic_on_oops 1
 cat > cni/net.d/10-kt.conflist <<X

@@ -5,13 +5,13 @@ set -uo pipefail
 cgroot=/kt-$(basename "$KT" | tr -dc a-z0-9)
 run() { local n=$1; shift; "$@" >> log/$n.log 2>&1 < /dev/null & }
 trap 'kill $(jobs -p) 2>/dev/null; exit 0' TERM INT
-if [ "$NETNS" ]; then # a private network, invisible from outside and removed with the namespace. The node's address is 10.231.8.1.
+if [ "$NETNS" ]; then # a private network, invisible from outside and removed with the namespace; the node is 10.231.8.1
   ip link set lo up; ip link add kt0 type veth peer name kt1; ip link set kt1 up; ip addr add 10.231.8.1/24 dev kt0; ip link set kt0 up
   ip route add default dev kt0; echo 1 > /proc/sys/net/ipv4/ip_forward
 fi
-API_BIND=127.0.0.1; [ "$NETNS" ] && API_BIND=0.0.0.0 # in that network, only pods reach it at the node's address
-# etcd comes from the Go module, because Debian's version lacks features of the watch cache: a watch without a version
-# stalls.
+API_BIND=127.0.0.1; [ "$NETNS" ] && API_BIND=0.0.0.0 # in that network, only pods can reach it at the node's address
+# etcd comes from the Go module, because Debian's version is missing features that the watch cache needs: a watch
+# without a version stalls.
 run etcd $H etcd --data-dir etcd --name kt --listen-client-urls http://127.0.0.1:$ETCD_PORT --advertise-client-urls http://127.0.0.1:$ETCD_PORT \
   --listen-peer-urls http://127.0.0.1:$((ETCD_PORT+1)) --initial-advertise-peer-urls http://127.0.0.1:$((ETCD_PORT+1)) --initial-cluster kt=http://127.0.0.1:$((ETCD_PORT+1)) --unsafe-no-fsync
 run apiserver $H apiserver --etcd-servers=http://127.0.0.1:$ETCD_PORT --bind-address=$API_BIND --secure-port=$API_PORT --tls-cert-file=pki/server.crt --tls-private-key-file=pki/server.key \

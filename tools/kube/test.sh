@@ -1,12 +1,12 @@
 #!/bin/bash
-# test.sh ARGUMENTS OF go test...: runs tests that need a real node on a throw-away cluster. Without the binary
-# (build.sh) it is skipped with a message, and fails only with RETAKE_REQUIRE_KUBE=1. It needs root, containerd and runc
-# (they come with docker.io), openssl, curl, iproute2 and util-linux.
+# test.sh ARGUMENTS OF go test...: runs tests that need a real node, on a throwaway cluster. If the binary (build.sh) is
+# missing, the script prints a message, and fails only with RETAKE_REQUIRE_KUBE=1. It needs root, containerd and runc
+# (both from docker.io), openssl, curl, iproute2 and util-linux.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 export KT=$(mktemp -d /tmp/retake-kube-XXXXXX) FAST=1
 why=
-CHECK=1 "$here/build.sh" > /dev/null || why="no Kubernetes is built: make kube-build does it once"
+CHECK=1 "$here/build.sh" > /dev/null || why="Kubernetes is not built: run make kube-build once"
 [ "$(id -u)" = 0 ] || why="it needs root"
 command -v containerd runc openssl curl ip nsenter > /dev/null || why="it needs containerd, runc, openssl, curl, ip and nsenter"
 if [ -n "$why" ]; then rmdir "$KT"; echo "skipped tests on a real Kubernetes: $why"; [ "${RETAKE_REQUIRE_KUBE-}" != 1 ]; exit; fi

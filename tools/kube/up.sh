@@ -1,9 +1,9 @@
 #!/bin/bash
-# up.sh [control|node]: starts a throw-away Kubernetes for tests, as root, in separate namespaces.
-#   control: etcd + kube-apiserver + controller-manager + scheduler (pods stay Pending unless the test plays the kubelet)
-#   node:    the same, and a real node: containerd (separate from Docker's, with its own root, state and sockets) + kubelet
-# One process (PID in $KT/ns.pid) is the init of its PID namespace. down.sh ends it and so all others.
-# Variables: KT=dir, NETNS= (empty: use the machine's network instead of a private one), FAST=1 (a lost node shows in
+# up.sh [control|node]: starts a throwaway Kubernetes for tests, as root, in separate namespaces.
+#   control: etcd, kube-apiserver, controller-manager and scheduler (pods stay Pending unless the test acts as kubelet)
+#   node:    the same, and a real node: containerd (separate from Docker's, with its own root, state, sockets), kubelet
+# One process (PID in $KT/ns.pid) is the init of its PID namespace. down.sh kills it, and with it all others.
+# Variables: KT=dir, NETNS= (empty: use the machine's network instead of a private one), FAST=1 (detect a lost node in
 #        6 s instead of 50), OWNER=pid (end the cluster with that process), LIFE=seconds (end it after that time)
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
@@ -28,10 +28,10 @@ if [ "${OWNER-}${LIFE-}" ]; then
 fi
 t0=${EPOCHREALTIME/./}; since() { echo "$1 after $(( (${EPOCHREALTIME/./} - t0) / 1000 )) ms"; }
 api() { ${NETNS:+nsenter -t "$p" -n} curl -sf --cacert pki/server.crt -H "Authorization: Bearer $A" "https://127.0.0.1:$API_PORT$1"; }
-ready() { api /api/v1/nodes/localhost | tr -d ' \n' | grep '"type":"Ready","status":"True"' > /dev/null; } # kubelet's printing order
+ready() { api /api/v1/nodes/localhost | tr -d ' \n' | grep '"type":"Ready","status":"True"' > /dev/null; } # fields in the kubelet's order
 wait_for() { local n=$1; shift; for _ in $(seq $((n * 5))); do "$@" > /dev/null 2>&1 && return 0; kill -0 "$p" 2>/dev/null || break; sleep 0.2; done
   echo "failed to start: $*; the logs are in $KT/log" >&2; KEEP=1 bash "$here/down.sh"; exit 1; }
 wait_for 120 api /readyz; since "apiserver ready"
-wait_for 60 api /api/v1/namespaces/default/serviceaccounts/default; since "controllers at work"
+wait_for 60 api /api/v1/namespaces/default/serviceaccounts/default; since "controllers working"
 [ "$MODE" = node ] && { wait_for 120 ready; since "node Ready"; }
 echo "export KUBECONFIG=$KT/kubeconfig   # and run clients through $here/run.sh"

@@ -8,7 +8,7 @@ bus = socket.create_connection((at.hostname, at.port), 30)
 if me.get("ca"):  # TLS from the first byte
     bus = ssl.create_default_context(cadata=me["ca"]).wrap_socket(bus, server_hostname=at.hostname)
 lines = bus.makefile("rb")
-nonce = json.loads(lines.readline().split(b" ", 1)[1])["nonce"]  # of the server's INFO
+nonce = json.loads(lines.readline().split(b" ", 1)[1])["nonce"]  # from the server's INFO
 seed = base64.b32decode(me["seed"] + "=" * (-len(me["seed"]) % 8))[2:34]
 proof = base64.urlsafe_b64encode(Ed25519PrivateKey.from_private_bytes(seed).sign(nonce.encode())).rstrip(b"=")
 hello = {"jwt": me["jwt"], "sig": proof.decode(), "headers": True, "verbose": False, "protocol": 1}

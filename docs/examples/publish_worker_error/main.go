@@ -43,7 +43,7 @@ func main() {
 
 func publish(creds, url, prefix, worker string, stdin bool) error {
 	if worker == "" {
-		return fmt.Errorf("-worker is missing: name a running worker (docker ps shows them)")
+		return fmt.Errorf("-worker is missing: specify a running worker (docker ps lists them)")
 	}
 	var operator struct{ URL, JWT, Seed, CA, Prefix string }
 	data, err := os.ReadFile(creds)
@@ -71,7 +71,7 @@ func publish(creds, url, prefix, worker string, stdin bool) error {
 		return err
 	}
 	defer nc.Close()
-	// The stream that stores reports answers: {"stream":"RETAKE_REPORTS","seq":7}.
+	// The stream that stores the report acknowledges it: {"stream":"RETAKE_REPORTS","seq":7}.
 	ack, err := nc.Request(or(prefix, operator.Prefix)+".worker."+worker+".error", body, 5*time.Second)
 	if err != nil {
 		return err

@@ -12,5 +12,5 @@
 //
 // Clock: wall time, for waits. Failure policy: after limits, overload, server errors and broken connections, the agent
 // tries up to Tries times. It waits as long as the provider asks, unless that exceeds LongestWait. If a prompt is too
-// long, it removes old tool results from it.
+// long, the agent removes old tool results.
 package loop

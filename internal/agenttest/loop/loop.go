@@ -116,7 +116,7 @@ func (l *loop) work(ctx context.Context) error {
 		case "refusal":
 			return errors.New("the model refused to answer (stop_reason refusal): content policy")
 		default:
-			return fmt.Errorf("the answer ends without a known stop_reason: %q", a.stop)
+			return fmt.Errorf("the answer ended with an unknown stop_reason: %q", a.stop)
 		}
 	}
 	return fmt.Errorf("%w: not finished after %d answers", ErrTurns, l.Turns)

@@ -78,7 +78,7 @@ func TestItEndsWithTheProvidersWords(t *testing.T) {
 		"overloaded":      "529: overloaded_error: Overloaded", "context-overflow": "prompt is too long",
 		"no-answer":  "timed out",
 		"stream-cut": "unexpected EOF", "endless-tools": "turn limit", "refused": "connection refused",
-		"portal":            "not a stream of events",
+		"portal":            "not an event stream",
 		"stream-overloaded": "overloaded_error", "content-filter": "refus", "output-limit": "max_tokens",
 	} {
 		t.Run(name, func(t *testing.T) {

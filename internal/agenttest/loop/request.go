@@ -124,7 +124,7 @@ func (l *loop) request(ctx context.Context) (answer, error) {
 	return a, because(ctx, err)
 }
 
-// because returns the cause of ctx if ctx is done, since err is then only its consequence.
+// because returns the cause of ctx instead of err if ctx is done, since that cause explains err.
 func because(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -132,7 +132,7 @@ func because(ctx context.Context, err error) error {
 	return err
 }
 
-// Limits, in bytes, on an error's body, on the quoted part of other bodies, and on a line of a stream.
+// Size limits in bytes for an error's body, the quoted part of any other body, and a line of a stream.
 const (
 	maxError = 64 << 10
 	maxQuote = 600
@@ -226,7 +226,7 @@ func readStream(body io.Reader, alive func()) (answer, error) {
 	case err != nil:
 		return a, err
 	case !seen:
-		return a, fmt.Errorf("the answer is not a stream of events: %w", errShort)
+		return a, fmt.Errorf("the answer is not an event stream: %w", errShort)
 	}
 	return a, errShort
 }

@@ -17,7 +17,7 @@ import (
 var declared = []map[string]any{
 	tool("read_file", "Read a file.", "path"),
 	tool("write_file", "Write a file, replacing it if it exists.", "path", "content"),
-	tool("edit_file", "Replace a text, which must be in the file exactly once.", "path", "old_string", "new_string"),
+	tool("edit_file", "Replace a string that occurs exactly once in the file.", "path", "old_string", "new_string"),
 	tool("run_command", "Run a command in the working directory.", "command"),
 }
 
@@ -83,7 +83,7 @@ func (t *tools) call(ctx context.Context, name string, arguments json.RawMessage
 	return "", fmt.Errorf("unknown tool %q", name)
 }
 
-// local makes an absolute path relative to the directory. The os.Root refuses paths that lead out of it.
+// local makes an absolute path relative to the directory. The os.Root refuses paths outside it.
 func (t *tools) local(path string) string {
 	if rel, err := filepath.Rel(t.dir, path); filepath.IsAbs(path) && err == nil {
 		return rel
@@ -122,7 +122,7 @@ func (t *tools) write(path, content string) error {
 	return t.root.WriteFile(path, []byte(content), 0o644)
 }
 
-// run runs a command with a shell. On a machine without a shell, it splits the command at spaces.
+// run runs a command in a shell. On a machine without a shell, it splits the command at spaces.
 func (t *tools) run(ctx context.Context, command string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()

@@ -71,7 +71,7 @@ func ended(ctx context.Context, runtime container.Runtime, id string) error {
 // chown gives the checkout to the worker's user.
 func chown(dir string, uid, gid int) error {
 	if os.Getuid() != 0 {
-		return nil // the configured user must be this user, or the report would be unreadable
+		return nil // this process must already run as the configured user, or the report would be unreadable
 	}
 	return filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		return errors.Join(err, os.Lchown(path, uid, gid))

@@ -32,7 +32,7 @@ type Options struct {
 	Limit      time.Duration
 	Sim        *agenttest.Server
 	Classifier *classify.Classifier
-	Start      func(ctx context.Context, j Job) error // runs the worker to its end; by default, as a process
+	Start      func(ctx context.Context, j Job) error // runs the worker until it exits; by default, as a process
 }
 
 // Job is one run of a worker.
@@ -115,7 +115,7 @@ func Run(ctx context.Context, o Options, c *agenttest.Case, dir string) (Result,
 		return r, err
 	}
 	issue := wire.IssueRef{
-		Key: "stand-in/trial#1", Number: 1, Title: "Leave a file",
+		Key: "stand-in/trial#1", Number: 1, Title: "Create a file",
 		Body: "Write the file standin.txt, and read it back.",
 	}
 	j := Job{
@@ -223,7 +223,7 @@ func asProcess(ctx context.Context, j Job) error {
 	return err
 }
 
-// listen reads the agent's stream again, to get data that a report lacks.
+// listen rereads the agent's stream, to get data that is missing from the report.
 func (r *Result) listen(row *agent.Profile) error {
 	reader, err := agent.NewReader(row.Format)
 	if err != nil {

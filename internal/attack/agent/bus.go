@@ -96,7 +96,7 @@ func bus([]string) (string, error) {
 					break
 				}
 				if last = strings.TrimSpace(line); last == "PONG" {
-					fmt.Fprintf(&out, "through: %s took %s\n", at, connect)
+					fmt.Fprintf(&out, "through: %s accepted %s\n", at, connect)
 					break
 				}
 			}

@@ -83,7 +83,7 @@ func fill(args []string) (string, error) {
 	return fmt.Sprintf("wrote %d MB: %s", n>>20, end), f.Close()
 }
 
-// many FILES DEPTH makes FILES empty files in one directory, nested in DEPTH directories with 250-letter names.
+// many FILES DEPTH makes FILES empty files in one directory, nested in DEPTH directories with 250-character names.
 func many(args []string) (string, error) {
 	back, err := os.Open(".")
 	if err != nil {
@@ -174,14 +174,15 @@ func times([]string) (string, error) {
 			return "", err
 		}
 		ts := [2]syscall.Timespec{{Sec: seconds}, {Sec: seconds}}
-		if e := syscall.UtimesNano(name, ts[:]); e != nil { // the system refuses the time, so use a possible one
+		if e := syscall.UtimesNano(name, ts[:]); e != nil { // the system rejects this time, so use a valid one
 			_ = os.Chtimes(name, time.Unix(1<<32, 0), time.Unix(1<<32, 0))
 		}
 	}
 	return "", err
 }
 
-// modes makes files with the setuid and setgid bits, without any permissions, and with attributes.
+// modes makes files with the setuid, setgid and sticky bits, and files and directories without permissions. It also
+// sets extended attributes.
 func modes([]string) (string, error) {
 	var err error
 	for name, mode := range map[string]uint32{
@@ -260,7 +261,7 @@ func lfs(args []string) (string, error) {
 			"touch\n\targs = "+args[0]+"\n"), 0o644))
 }
 
-// globs writes .gitignore and .gitattributes with patterns that take very long to match.
+// globs writes .gitignore and .gitattributes with patterns that take a very long time to match.
 func globs([]string) (string, error) {
 	pattern := strings.Repeat("*a", 60) + "b\n" + strings.Repeat("**/", 60) + "b\n" + strings.Repeat("[!b]*", 60) + "\n"
 	err := os.WriteFile(".gitignore", []byte(strings.Repeat(pattern, 200)), 0o644)

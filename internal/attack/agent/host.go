@@ -28,7 +28,8 @@ func root(paths []string) (string, error) {
 		case errors.Is(err, syscall.EROFS):
 			readonly++
 		case slices.Contains(paths, path):
-			fmt.Fprintf(&out, "through: %s %s was not refused because of the file system: %v\n", what, path, err)
+			fmt.Fprintf(&out, "through: %s %s failed, but not because the file system is read-only: %v\n", what,
+				path, err)
 		default:
 			others++
 		}
@@ -42,20 +43,20 @@ func root(paths []string) (string, error) {
 		return err
 	}
 	for _, dir := range []string{"/", "/usr", "/usr/bin", "/etc", "/lib", "/root", "/opt"} {
-		tried("a file in", dir, os.WriteFile(filepath.Join(dir, "planted"), nil, 0o755))
-		tried("a folder in", dir, os.Mkdir(filepath.Join(dir, "planted.d"), 0o755))
+		tried("creating a file in", dir, os.WriteFile(filepath.Join(dir, "planted"), nil, 0o755))
+		tried("creating a directory in", dir, os.Mkdir(filepath.Join(dir, "planted.d"), 0o755))
 	}
 	for _, path := range append([]string{"/agent", "/retake/worker", "/etc/passwd", "/etc/ld.so.preload"}, paths...) {
-		tried("more in", path, appendTo(path))
-		tried("other rights of", path, os.Chmod(path, 0o777))
-		tried("another name for", path, os.Rename(path, path+".old"))
-		tried("the end of", path, os.Remove(path))
-		tried("a link to", path, os.Link(path, filepath.Dir(path)+"/linked"))
+		tried("appending to", path, appendTo(path))
+		tried("changing the mode of", path, os.Chmod(path, 0o777))
+		tried("renaming", path, os.Rename(path, path+".old"))
+		tried("removing", path, os.Remove(path))
+		tried("linking to", path, os.Link(path, filepath.Dir(path)+"/linked"))
 	}
 	for _, path := range paths {
-		tried("a file beside", path, os.WriteFile(filepath.Dir(path)+"/planted", nil, 0o755))
+		tried("creating a file next to", path, os.WriteFile(filepath.Dir(path)+"/planted", nil, 0o755))
 	}
-	tried("a mount of", "/", syscall.Mount("", "/", "", syscall.MS_REMOUNT, ""))
+	tried("remounting", "/", syscall.Mount("", "/", "", syscall.MS_REMOUNT, ""))
 	fmt.Fprintf(&out, "%d refused as read-only, %d for other reasons\n", readonly, others)
 	return out.String(), nil
 }
@@ -105,8 +106,8 @@ func beside(args []string) (string, error) {
 	return out.String(), nil
 }
 
-// files PATH... tries to read, write and connect to all files at and below the paths, except its own checkout and the
-// parents of its home.
+// files PATH... tries to read, write and connect to every file at or below the paths. It skips its own checkout and the
+// parent directory of its home.
 func files(args []string) (string, error) {
 	var out strings.Builder
 	checkout, err := os.Getwd()

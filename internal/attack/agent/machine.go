@@ -126,14 +126,14 @@ func trace([]string) (string, error) {
 	if pidfd, _, e := syscall.Syscall(pidfdOpen, 1, 0, 0); e == 0 {
 		for i := range uintptr(64) {
 			if _, _, e := syscall.Syscall(pidfdGet, pidfd, i, 0); e == 0 {
-				fmt.Fprintf(&out, "through: took descriptor %d\n", i)
+				fmt.Fprintf(&out, "through: obtained descriptor %d\n", i)
 			}
 		}
 	}
 	return out.String(), nil
 }
 
-// signalFirst sends process 1 every signal except SIGTERM, SIGINT and SIGHUP, which may end it by design.
+// signalFirst sends process 1 every signal except SIGTERM, SIGINT and SIGHUP, which end it by design.
 func signalFirst([]string) (string, error) {
 	sent := 0
 	for s := syscall.Signal(1); s < 65; s++ {
@@ -178,7 +178,7 @@ func search([]string) (string, error) {
 		}
 		for _, p := range patterns {
 			if i := bytes.Index(buffer[:n], p); i >= 0 && path != "/retake/worker" {
-				fmt.Fprintf(&out, "through: %s holds %q\n", path, buffer[i:min(i+40, n)])
+				fmt.Fprintf(&out, "through: %s contains %q\n", path, buffer[i:min(i+40, n)])
 			}
 		}
 	}
@@ -286,7 +286,7 @@ func question(args []string) (string, error) {
 	case "text":
 		return "", os.WriteFile(path, []byte(args[1]), 0o644)
 	}
-	return "", errors.New("no such kind")
+	return "", errors.New("unknown kind")
 }
 
 // folder KIND damages the worker's directory in the checkout.
@@ -313,7 +313,7 @@ func folder(args []string) (string, error) {
 	return "", err
 }
 
-// logFile KIND replaces the log files that the agent's profile names with a pipe, links, many files or a huge file.
+// logFile KIND replaces the log files listed in the agent's profile with a pipe, links, many files or a huge file.
 func logFile(args []string) (string, error) {
 	_ = os.RemoveAll("logs") // left by an earlier attempt
 	_ = os.MkdirAll("logs", 0o755)
@@ -374,7 +374,7 @@ func ticks([]string) (string, error) {
 // fillTmp fills /tmp.
 func fillTmp([]string) (string, error) { return fill([]string{strconv.Itoa(20 << 30), "/tmp"}) }
 
-// stdin reads the rest of its standard input, and lists its descriptors.
+// stdin reads the rest of standard input, and lists the open file descriptors.
 func stdin([]string) (string, error) {
 	buffer := make([]byte, 65536)
 	n, _ := os.Stdin.Read(buffer)

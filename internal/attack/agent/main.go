@@ -1,6 +1,6 @@
-// Command agent is a hostile coding agent. As a stage, it asks the suite at ATTACK_AT for its orders, reports its
-// findings there, and exits with the ordered code. With arguments, it carries out one action in the current directory,
-// as user -uid.
+// Command agent is a hostile coding agent. As a stage, it fetches its orders from the suite at ATTACK_AT, reports its
+// findings there, and exits with the code given in the orders. With arguments, it carries out one action in the current
+// directory, as user -uid.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// actions lists the agent's possible actions. The agent reports their results and errors.
+// actions maps names to the agent's actions. The agent reports their results and errors.
 var actions = map[string]func(args []string) (string, error){}
 
 func init() {
@@ -30,7 +30,7 @@ func init() {
 }
 
 func main() {
-	uid := flag.Int("uid", 0, "user to switch to first")
+	uid := flag.Int("uid", 0, "UID to switch to first")
 	flag.Parse()
 	if *uid != 0 {
 		if err := errors.Join(syscall.Setgroups(nil), syscall.Setgid(*uid), syscall.Setuid(*uid)); err != nil {
@@ -53,7 +53,7 @@ func main() {
 func act(args []string) (string, error) {
 	do, ok := actions[args[0]]
 	if !ok {
-		return "", fmt.Errorf("no action %q", args[0])
+		return "", fmt.Errorf("unknown action %q", args[0])
 	}
 	return do(args[1:])
 }
@@ -90,7 +90,7 @@ func obey() int {
 		time.Sleep(100 * time.Millisecond)
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "agent: no order:", err)
+		fmt.Fprintln(os.Stderr, "agent: cannot fetch orders:", err)
 		return 2
 	}
 	for _, args := range o.Do {

@@ -35,7 +35,7 @@ var onNetwork = map[string]func(args []string) (string, error){
 	"promptly":   promptly,
 }
 
-// answer PORT DURATION sends a byte to each client of the port for the given time.
+// answer PORT DURATION listens on the port for the given time, and sends each client a byte.
 func answer(args []string) (string, error) {
 	most, err := time.ParseDuration(args[1])
 	if err != nil {
@@ -69,7 +69,7 @@ func word(address string, patience time.Duration) error {
 	return err
 }
 
-// neighbours PORT DURATION searches its own network for the given time for other hosts that answer at PORT.
+// neighbours PORT DURATION searches its own network for other hosts that answer on PORT, for at most the given time.
 func neighbours(args []string) (string, error) {
 	most, err := time.ParseDuration(args[1])
 	if err != nil {
@@ -106,7 +106,7 @@ func neighbours(args []string) (string, error) {
 		}
 		all.Wait()
 		if found != "" {
-			return "through: a neighbour at " + found, nil
+			return "through: another host answers at " + found, nil
 		}
 	}
 	return fmt.Sprintf("%d tries", tries), nil
@@ -141,7 +141,7 @@ func resolve(args []string) (string, error) {
 	return out.String(), nil
 }
 
-// browse URL... fetches pages like any program, with the proxy settings of the environment.
+// browse URL... fetches pages as any program would, with the proxy settings from the environment.
 func browse(args []string) (string, error) {
 	var out strings.Builder
 	for _, at := range args {
@@ -260,7 +260,7 @@ func hunt(args []string) (string, error) {
 }
 
 // echoes TEXT sends requests through the proxy to a provider that repeats them, and searches the answers for the
-// provider's key. It sends its own key in each header or parameter in which the proxy accepts one. TEXT is the
+// provider's key. It sends its own key in every header and parameter where the proxy accepts one. TEXT is the
 // provider's key, reversed.
 func echoes(args []string) (string, error) {
 	text := []byte(args[0])

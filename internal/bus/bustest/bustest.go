@@ -1,5 +1,5 @@
-// Package bustest runs a NATS server within the process of a test, for directors to join. The server uses the keys and
-// the configuration that `director bus init` writes.
+// Package bustest runs a NATS server inside the test process, for directors to join. The server uses the keys and the
+// configuration written by `director bus init`.
 package bustest
 
 import (
@@ -68,7 +68,7 @@ func (s *Server) Start() {
 	}
 	s.nats.Start()
 	if !s.nats.ReadyForConnections(time.Minute) {
-		s.t.Fatal("the server to join did not start")
+		s.t.Fatal("the NATS server did not start")
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// ErrDamaged means that batches of the journal are missing or changed. The *Damage in the error names the first
+// ErrDamaged means that batches of the journal are missing or changed. The *Damage in the error identifies the first
 // affected batch.
 var ErrDamaged = errors.New("journal: damaged")
 
@@ -16,7 +16,7 @@ type Kind string
 const (
 	Cut    Kind = "cut"    // the journal ends before a batch that is known to have been stored
 	Gap    Kind = "gap"    // a batch in the middle is missing
-	Fork   Kind = "fork"   // a batch differs from the batch that a snapshot or the Mirror recorded
+	Fork   Kind = "fork"   // a batch differs from the one recorded in a snapshot or by the Mirror
 	Broken Kind = "broken" // a batch is unreadable, or its digest does not match the earlier batches
 )
 

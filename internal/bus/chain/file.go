@@ -31,7 +31,7 @@ type Header struct {
 // Source identifies the journal that a file's batches come from.
 type Source struct {
 	Fleet   string `json:"fleet"`
-	Journal string `json:"journal,omitempty"` // id of the journal; empty if an older version without ids wrote it
+	Journal string `json:"journal,omitempty"` // id of the journal; empty if written by an older version without ids
 }
 
 // before returns the head of the journal just before the file's first batch.
@@ -211,11 +211,11 @@ func read(from io.Reader, batch func(Record) error, state func(State) error) (ou
 	if err := next(&out.Header, maxHeader); systems(err) {
 		return out, err
 	} else if err != nil {
-		return out, &Damage{Kind: Broken, Want: "the first line of a journal's file", Got: err.Error()}
+		return out, &Damage{Kind: Broken, Want: "the first line of a journal file", Got: err.Error()}
 	}
 	if out.Header.Format != format || out.Header.First == 0 {
 		return out, &Damage{
-			Kind: Broken, Want: fmt.Sprintf("a journal's file of format %d", format),
+			Kind: Broken, Want: fmt.Sprintf("a journal file in format %d", format),
 			Got: fmt.Sprintf("format %d", out.Header.Format),
 		}
 	}
@@ -233,7 +233,7 @@ func read(from io.Reader, batch func(Record) error, state func(State) error) (ou
 			if want, got := l.End.Head, chain.Head(); want != got || l.End.Batches != n {
 				return out, &Damage{
 					Kind: Broken, Seq: got.Seq + 1,
-					Want: fmt.Sprintf("%d batches to %s, as in its last line", l.End.Batches, want),
+					Want: fmt.Sprintf("%d batches up to %s, according to the last line", l.End.Batches, want),
 					Got:  fmt.Sprintf("%d to %s", n, got),
 				}
 			}

@@ -10,8 +10,8 @@ import (
 // HeaderPrev is the message header in which a batch carries the digest of all earlier batches, in hex.
 const HeaderPrev = "Retake-Prev"
 
-// Digest is a SHA-256 digest that covers a batch and all batches before it. The zero Digest is used before the first
-// batch, and if the digest is unknown.
+// Digest is a SHA-256 digest that covers a batch and all batches before it. The zero Digest means the start of the
+// journal, or an unknown digest.
 type Digest [sha256.Size]byte
 
 func (d Digest) String() string { return hex.EncodeToString(d[:]) }
@@ -36,8 +36,8 @@ type Head struct {
 	Digest Digest `json:"digest"`
 }
 
-// Known reports whether h has a digest, or is the start of the journal. The digest is missing for batches that an older
-// version wrote without HeaderPrev.
+// Known reports whether h has a digest, or is the start of the journal. The digest is missing for batches written by
+// older versions without HeaderPrev.
 func (h Head) Known() bool { return h.Seq == 0 || h.Digest != Digest{} }
 
 func (h Head) String() string { return fmt.Sprintf("%d (%.8s)", h.Seq, h.Digest) }
@@ -58,7 +58,7 @@ func (h Head) Next(id string, data []byte) Head {
 type Record struct {
 	Seq  uint64
 	ID   string    // id of the batch, globally unique
-	Prev string    // digest of the earlier batches, in hex; empty for a batch of an older version
+	Prev string    // digest of the earlier batches, in hex; empty for a batch from an older version
 	At   time.Time // when the server stored it
 	Data []byte
 }
@@ -93,13 +93,15 @@ func (c *Chain) Add(r Record) error {
 		}
 	}
 	if r.Prev == "" && c.linked {
-		return &Damage{Kind: Broken, Seq: r.Seq, Want: "the digest before it, " + c.head.Digest.String(), Got: "none"}
+		return &Damage{
+			Kind: Broken, Seq: r.Seq, Want: "the digest of the earlier batches, " + c.head.Digest.String(), Got: "none",
+		}
 	}
 	if r.Prev != "" {
 		var prev Digest
 		if err := prev.UnmarshalText([]byte(r.Prev)); err != nil {
 			return &Damage{
-				Kind: Broken, Seq: r.Seq, Want: "the digest before it, " + c.head.Digest.String(),
+				Kind: Broken, Seq: r.Seq, Want: "the digest of the earlier batches, " + c.head.Digest.String(),
 				Got: fmt.Sprintf("%.80q", r.Prev),
 			}
 		}
@@ -108,7 +110,7 @@ func (c *Chain) Add(r Record) error {
 		}
 		if prev != c.head.Digest {
 			return &Damage{
-				Kind: Broken, Seq: r.Seq, Want: "the digest before it, " + c.head.Digest.String(),
+				Kind: Broken, Seq: r.Seq, Want: "the digest of the earlier batches, " + c.head.Digest.String(),
 				Got: prev.String(),
 			}
 		}

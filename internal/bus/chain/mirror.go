@@ -17,9 +17,9 @@ import (
 // slotBytes is the size of one of the mirror's two slots.
 const slotBytes = 256
 
-// Mark is the end of a journal, as a Mirror records it.
+// Mark is the end of a journal, as recorded in a Mirror.
 type Mark struct {
-	Journal string // id of the journal; empty if an older version without ids created it
+	Journal string // id of the journal; empty if created by an older version without ids
 	Head    Head
 }
 
@@ -41,11 +41,11 @@ func OpenMirror(path, stream string) (m *Mirror, newest Mark, found bool, err er
 		}
 	}
 	if err != nil {
-		return nil, Mark{}, false, fmt.Errorf("chain: head of the journal: %w", err)
+		return nil, Mark{}, false, fmt.Errorf("chain: open journal mirror: %w", err)
 	}
 	newest, found, err = readSlots(f, stream)
 	if err != nil {
-		return nil, Mark{}, false, errors.Join(fmt.Errorf("chain: head of the journal: %w", err), f.Close())
+		return nil, Mark{}, false, errors.Join(fmt.Errorf("chain: read journal mirror: %w", err), f.Close())
 	}
 	return &Mirror{f: f, stream: stream}, newest, found, nil
 }
@@ -58,7 +58,7 @@ func ReadMirror(path, stream string) (newest Mark, found bool, err error) {
 		return Mark{}, false, nil
 	}
 	if err != nil {
-		return Mark{}, false, fmt.Errorf("chain: head of the journal: %w", err)
+		return Mark{}, false, fmt.Errorf("chain: open journal mirror: %w", err)
 	}
 	newest, found, err = readSlots(f, stream)
 	return newest, found, errors.Join(err, f.Close())
@@ -93,8 +93,8 @@ func readSlot(slot []byte, stream string) (m Mark, ok bool) {
 	return m, bytes.Equal(slot, writeSlot(m, stream))
 }
 
-// writeSlot returns a slot as a line of text that people can read. It holds the stream, the sequence, the digest, the
-// journal's id if any, and a checksum of these.
+// writeSlot returns a slot as a human-readable line: the stream, the sequence, the digest, the journal's id if any, and
+// a checksum of these.
 func writeSlot(m Mark, stream string) []byte {
 	line := fmt.Sprintf("%s %d %s", stream, m.Head.Seq, m.Head.Digest)
 	if m.Journal != "" {
@@ -110,7 +110,7 @@ func (m *Mirror) Write(to Mark) error {
 	return err
 }
 
-// Reset records that a new journal begins after the given head. It discards the old marks.
+// Reset records that a new journal begins after the given head, and discards the old marks.
 func (m *Mirror) Reset(to Mark) error {
 	slot := writeSlot(to, m.stream)
 	_, err := m.f.WriteAt(append(slot, slot...), 0)

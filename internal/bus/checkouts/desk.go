@@ -23,20 +23,20 @@ type Rules struct {
 	Task   func(worker string) string // returns the task of a worker's checkout
 }
 
-// Rate limit on one worker's requests about its checkout, in bytes. A request beyond the limit waits, and does not
-// delay other workers. A small request counts as perRequest bytes.
+// Rate limit on one worker's requests about its checkout, in bytes. A request beyond the limit waits without delaying
+// other workers. A small request counts as perRequest bytes.
 const (
 	perSecond  = 64 << 20
 	atOnce     = 512 << 20
 	perRequest = 4 << 10
 	// The chunks of a task may have twice the size limit of its checkout, plus spareChunks bytes.
 	spareChunks = 256 << 20
-	// The rate limit counts a byte of a manifest as perManifestByte bytes, because the director also decodes the
+	// The rate limit counts each byte of a manifest as perManifestByte bytes, because the director also decodes the
 	// manifest, and reads it again when it removes older manifests. loadTimeout is also the time after which a worker
 	// repeats its request.
 	perManifestByte = 4
 	loadTimeout     = time.Minute
-	// mostMissing is the maximum number of missing chunks that an answer lists.
+	// mostMissing is the maximum number of missing chunks listed in an answer.
 	mostMissing = 500
 )
 
@@ -98,7 +98,7 @@ func refusalOf(err error) *refusal {
 	case errors.Is(err, ErrClosed):
 		return &refusal{wire.RefusedClosed, ErrClosed.Error()}
 	default:
-		return &refusal{wire.RefusedBusy, "the director cannot do this now"}
+		return &refusal{wire.RefusedBusy, "the director cannot handle this request now"}
 	}
 }
 
@@ -120,7 +120,7 @@ func (d *Desk) Answer(ctx context.Context, m *nats.Msg) {
 	}
 }
 
-// respond answers with bytes, or with the refusal of err.
+// respond answers with data, or with a refusal if err is not nil.
 func (d *Desk) respond(m *nats.Msg, data []byte, err error) {
 	out := nats.NewMsg(m.Reply)
 	out.Data = data
@@ -129,22 +129,22 @@ func (d *Desk) respond(m *nats.Msg, data []byte, err error) {
 		out.Header[wire.RefusedHeader], out.Data = []string{r.why}, []byte(r.text)
 	}
 	if err := m.RespondMsg(out); err != nil {
-		d.Shelf.o.Log.Warn("answer not sent", zap.String("subject", m.Subject), zap.Error(err))
+		d.Shelf.o.Log.Warn("could not send answer", zap.String("subject", m.Subject), zap.Error(err))
 	}
 }
 
-// said returns the refusal for an error, and logs an error that the worker did not cause.
+// said returns the refusal for an error, and logs errors that the worker did not cause.
 func (d *Desk) said(err error) *refusal {
 	r := refusalOf(err)
 	if r.why == wire.RefusedBusy {
-		d.Shelf.o.Log.Warn("checkout not transferred; its worker will retry",
+		d.Shelf.o.Log.Warn("could not transfer checkout; its worker will retry",
 			zap.String("worker", d.worker), zap.Error(err))
 	}
 	return r
 }
 
-// begin checks that the worker may use its checkout. It reads the stored state only once, unless the checkout is opened
-// again.
+// begin checks that the worker may use its checkout. It reads the stored state once, and again only if the checkout is
+// reopened.
 func (d *Desk) begin(ctx context.Context) error {
 	if d.pass.sealed.Load() || d.shut() {
 		return ErrClosed
@@ -212,9 +212,9 @@ func (d *Desk) put(ctx context.Context, data []byte) error {
 	case !d.open.Writes:
 		return ErrClosed
 	case len(data) == 0 || len(data) > checkpoint.ChunkBytes:
-		return refuse(wire.RefusedMalformed, "a chunk of %d bytes: want 1 to %d", len(data), checkpoint.ChunkBytes)
+		return refuse(wire.RefusedMalformed, "chunk has %d bytes; want 1 to %d", len(data), checkpoint.ChunkBytes)
 	case d.store.Bytes()+int64(len(data)) > most:
-		return refuse(wire.RefusedTooMuch, "the sent part of the checkout has more than %d bytes (checkout.max_bytes)",
+		return refuse(wire.RefusedTooMuch, "the chunks sent for the checkout exceed %d bytes (checkout.max_bytes)",
 			most)
 	}
 	if err := d.Shelf.o.Leads.MayChange(); err != nil {
@@ -264,7 +264,7 @@ func (d *Desk) note(ctx context.Context, r *refusal) {
 		return nil
 	})
 	if err != nil {
-		d.Shelf.o.Log.Debug("reason for refusing a checkpoint not stored",
+		d.Shelf.o.Log.Debug("could not store the reason for refusing a checkpoint",
 			zap.String("worker", d.worker), zap.Error(err))
 	}
 }
@@ -325,7 +325,7 @@ func (d *Desk) take(ctx context.Context, c *wire.Checkpoint) (missing []string, 
 			zap.Int64("bytes", m.Tree.Bytes()), zap.Bool("changed", changed))
 	}
 	if err == nil && changed {
-		s.Open = &Opened{Start: root} // so that forget may remove the initial checkout, which is no longer needed
+		s.Open = &Opened{Start: root} // so that forget can remove the initial checkout, which is no longer needed
 		d.store.forget(ctx, s)
 	}
 	return nil, err

@@ -36,7 +36,7 @@ type Shelf struct {
 // New opens the bucket, and creates it if it is missing.
 func New(ctx context.Context, o Options) (*Shelf, error) {
 	kv, err := o.JS.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
-		Bucket: o.Bucket, Description: "checkouts that travel: states and chunks, by task", History: 1,
+		Bucket: o.Bucket, Description: "travelling checkouts: states and chunks, by task", History: 1,
 		Replicas:     o.Replicas,
 		MaxValueSize: checkpoint.ChunkBytes + 64<<10,
 	})
@@ -46,7 +46,7 @@ func New(ctx context.Context, o Options) (*Shelf, error) {
 	return &Shelf{o, kv}, nil
 }
 
-// task returns the store of a task. It does not read the state.
+// task returns a task's store without reading its state.
 func (s *Shelf) task(task string) *Store { return &Store{shelf: s, kv: s.kv, task: task} }
 
 // Open opens the store of a task, which may be empty.
@@ -89,7 +89,7 @@ func (s *Shelf) KeepRecord(ctx context.Context, task string, record json.RawMess
 	}
 	var short bytes.Buffer // compact, as json.Marshal stores it
 	if err := json.Compact(&short, record); err != nil {
-		return fmt.Errorf("checkouts: record of the checkout of %s: %w", task, err)
+		return fmt.Errorf("checkouts: compact checkout record for %s: %w", task, err)
 	}
 	_, err := c.change(ctx, func(s *State, there bool) error {
 		if !there || bytes.Equal(s.Record, short.Bytes()) {
@@ -107,9 +107,9 @@ func (s *Shelf) KeepRecord(ctx context.Context, task string, record json.RawMess
 	return err
 }
 
-// Close permanently ends an attempt's access to its task's checkout, and returns the final state. Every director then
-// rejects later writes, even a director that does not know that it lost the lease. After an error, more checkpoints may
-// arrive. A task without stored data is not an error.
+// Close permanently ends an attempt's access to its task's checkout, and returns the final state. From then on, every
+// director rejects writes, even if it does not know that it has lost the lease. After an error, more checkpoints can
+// still arrive. A task without stored data is not an error.
 func (s *Shelf) Close(ctx context.Context, task, worker string) (State, error) {
 	s.o.Pass(worker).close()
 	c := s.task(task)

@@ -28,7 +28,7 @@ type State struct {
 // Opened is an attempt that may read a manifest. If it may also write, its checkpoints become the checkout.
 type Opened struct {
 	Worker string            `json:"worker"`
-	Start  checkpoint.Digest `json:"start"` // the manifest that the attempt begins with
+	Start  checkpoint.Digest `json:"start"` // the manifest the attempt starts from
 	Writes bool              `json:"writes"`
 }
 
@@ -42,7 +42,7 @@ type Refusal struct {
 
 const stateVersion = 1
 
-// ErrOlder means that another director has stored a newer record of the checkout.
-var ErrOlder = errors.New("checkouts: another director has replaced the record of the checkout")
+// ErrOlder means that another director has stored a newer record for the checkout.
+var ErrOlder = errors.New("checkouts: another director has replaced the checkout record")
 
 var errUnchanged = errors.New("checkouts: nothing to change")

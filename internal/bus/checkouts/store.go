@@ -17,24 +17,24 @@ import (
 	"retake/internal/checkpoint"
 )
 
-// changeTries is the maximum number of times that a compare-and-set is tried while other processes change the state.
+// changeTries is the maximum number of compare-and-set tries while other processes keep changing the state.
 const changeTries = 16
 
-// Names of a task's stored data: its state, and each chunk.
+// Key suffix of a task's state, and key infix of its chunks.
 const (
 	stateKey   = ".state"
 	chunkInfix = ".c."
 )
 
-// Store is the stored checkout of one task. A value is not safe for concurrent use. The state is shared with other
+// Store is the stored checkout of one task. A Store is not safe for concurrent use. The state is shared with other
 // processes, and changes only by compare-and-set.
 type Store struct {
 	shelf  *Shelf
 	kv     jetstream.KeyValue
 	task   string
 	stored map[checkpoint.Digest]bool
-	// sizes has a lower bound on the size of each chunk that this Store stored or read, or that a loaded manifest
-	// names.
+	// sizes holds a lower bound for the size of each chunk that this Store has stored or read, or that appears in a
+	// loaded manifest.
 	sizes map[checkpoint.Digest]int64
 }
 
@@ -67,9 +67,8 @@ func (c *Store) Bytes() (n int64) {
 	return n
 }
 
-// holds checks that each chunk has the length that a manifest requires. It returns the names of the chunks that are not
-// stored, and a *checkpoint.Malformed if a chunk is too short. It calls read with the length of each chunk that it
-// reads.
+// holds checks that each chunk is stored and at least as long as the manifest requires. It returns the names of missing
+// chunks, and a *checkpoint.Malformed if a chunk is too short. It calls read with the length of each chunk it reads.
 func (c *Store) holds(ctx context.Context, chunks map[checkpoint.Digest]int64, read func(bytes int) error,
 ) (missing []string, err error) {
 	for name, want := range chunks {
@@ -93,7 +92,7 @@ func (c *Store) holds(ctx context.Context, chunks map[checkpoint.Digest]int64, r
 			return nil, err
 		}
 		if c.sizes[name] = int64(len(data)); c.sizes[name] < want {
-			return nil, &checkpoint.Malformed{Text: fmt.Sprintf("chunk %s: want %d bytes, but it has %d",
+			return nil, &checkpoint.Malformed{Text: fmt.Sprintf("chunk %s: want at least %d bytes, got %d",
 				name, want, len(data))}
 		}
 	}
@@ -165,8 +164,8 @@ func (c *Store) state(ctx context.Context) (s State, revision uint64, err error)
 	return s, e.Revision(), nil
 }
 
-// change updates the state by compare-and-set. After a conflict with another process, it reads the state and calls the
-// callback again. If the callback returns an error, change returns the error and does not write.
+// change updates the state by compare-and-set. After a conflict with another process, it rereads the state and calls
+// the callback again. If the callback returns an error, change returns it without writing.
 func (c *Store) change(ctx context.Context,
 	change func(s *State, there bool) error,
 ) (State, error) {
@@ -222,9 +221,9 @@ func (c *Store) Open(ctx context.Context, o Opened, record json.RawMessage) erro
 	return err
 }
 
-// Replace makes a manifest the checkout and replaces the record. It first passes the stored record to over, and returns
-// ErrOlder without a change if over returns false. All chunks of the manifest must be stored. Replace fails while an
-// attempt may write.
+// Replace makes a manifest the checkout and replaces the record. It first calls over with the stored record, and
+// returns ErrOlder without changing anything if over returns false. All chunks of the manifest must be stored. Replace
+// fails while an attempt may write.
 func (c *Store) Replace(ctx context.Context, root checkpoint.Digest, record json.RawMessage,
 	over func(json.RawMessage) bool,
 ) error {
@@ -250,7 +249,7 @@ func (c *Store) Replace(ctx context.Context, root checkpoint.Digest, record json
 	return err
 }
 
-// forget removes the chunks that the current checkout, the previous checkout and s.Open.Start do not contain. It keeps
+// forget removes all chunks that are not part of the current checkout, the previous checkout or s.Open.Start. It keeps
 // the previous checkout, because a suspended director may run forget late, with an old state. It only logs errors,
 // because the next call removes the remaining chunks.
 func (c *Store) forget(ctx context.Context, s State) {
@@ -265,7 +264,7 @@ func (c *Store) forget(ctx context.Context, s State) {
 		}
 		m, err := c.Load(ctx, root, checkpoint.Unlimited)
 		if err != nil {
-			c.shelf.o.Log.Debug("possibly unused chunks of a checkout not removed", zap.String("task", c.task),
+			c.shelf.o.Log.Debug("could not determine unused checkout chunks", zap.String("task", c.task),
 				zap.Error(err))
 			return
 		}
@@ -283,7 +282,7 @@ func (c *Store) forget(ctx context.Context, s State) {
 			err = stream.Purge(ctx, jetstream.WithPurgeSubject(c.subject(chunkInfix+d.String())))
 		}
 		if err != nil {
-			c.shelf.o.Log.Debug("unused chunks of a checkout not removed", zap.String("task", c.task),
+			c.shelf.o.Log.Debug("could not remove unused checkout chunks", zap.String("task", c.task),
 				zap.Error(err))
 			return
 		}

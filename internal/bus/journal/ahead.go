@@ -23,8 +23,8 @@ const (
 )
 
 // ahead prefetches live batches with an ephemeral consumer. If ahead does not deliver a batch in order, the caller
-// requests that batch individually, and only the answer to this request can prove that the batch is missing. Batches of
-// at most three requests are held in memory.
+// requests that batch individually, and only the answer to this request can prove that the batch is missing. ahead
+// holds the batches of at most three requests in memory.
 type ahead struct {
 	live *live
 	last uint64 // last sequence to read
@@ -68,7 +68,7 @@ func (a *ahead) begin(ctx context.Context, next uint64) {
 	})
 }
 
-// end stops the reading goroutine, if it runs, and waits for it.
+// end stops the reading goroutine, if it is running, and waits for it to exit.
 func (a *ahead) end() {
 	if a.windows == nil {
 		return
@@ -81,7 +81,8 @@ func (a *ahead) end() {
 	}
 }
 
-// readWindows sends the live batches from next to last to windows. It returns early after an error, or if ctx is done.
+// readWindows sends the live batches next through last to windows. It returns early after an error, or when ctx is
+// done.
 func (l *live) readWindows(ctx context.Context, next, last uint64, windows chan<- []chain.Record) {
 	asked, cancel := context.WithTimeout(ctx, link.ReadTimeout)
 	consumer, err := l.stream.CreateConsumer(asked, jetstream.ConsumerConfig{

@@ -17,12 +17,12 @@ import (
 
 // Archive configures the archive of batches that leave the live journal.
 type Archive struct {
-	Dir  string        // directory of the segments; if empty, batches stay in the live journal
-	Keep time.Duration // lifetime of a segment after archiving; 0 keeps it permanently
+	Dir  string        // segment directory; if empty, batches stay in the live journal
+	Keep time.Duration // how long to keep an archived segment; 0 means forever
 }
 
-// Sizes of segments. A segment is written when segmentMin batches are ready, when its first batch is segmentAfter old,
-// or when the stream is more than half full. It has at most segmentMax batches.
+// Segment sizes. A segment is written when segmentMin batches are ready, when its first batch is segmentAfter old, or
+// when the stream is more than half full. It has at most segmentMax batches.
 const (
 	segmentMin   = 1000
 	segmentAfter = 24 * time.Hour
@@ -75,8 +75,8 @@ func (a *archiver) run(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// retired returns the last sequence that a restart does not need, which is the sequence of the older of two snapshots.
-// It returns 0 if there are fewer than two snapshots, or if an older version wrote one of them without a digest. It
+// retired returns the sequence of the older of the two kept snapshots, because a restart needs only the batches after
+// it. It returns 0 if there are fewer than two snapshots, or if an older version wrote one of them without a digest. It
 // returns ErrSnapshot if a snapshot cannot be read.
 func (a *archiver) retired(ctx context.Context) (uint64, error) {
 	all, err := a.snapshots.list(ctx)
@@ -134,11 +134,11 @@ func (a *archiver) retire(ctx context.Context, dir string, first, to uint64) err
 }
 
 // errNotOurs means that a segment is intact, but does not match the live batches.
-var errNotOurs = errors.New("journal: archive: a segment does not join the live journal")
+var errNotOurs = errors.New("journal: archive: a segment does not match the live journal")
 
-// archivedAlready returns the segments of batches that are still live. Such segments exist if an earlier call was
-// interrupted before the purge. archivedAlready returns an error for a segment that does not match the live journal,
-// even if the segment ends just before the live batches.
+// archivedAlready returns the segments that contain live batches. Such segments exist if an earlier call was
+// interrupted before the purge. A segment that does not match the live journal is an error, even if it ends just before
+// the live batches.
 func (a *archiver) archivedAlready(ctx context.Context, dir string, first uint64) (live []chain.Segment, err error) {
 	all, err := chain.Segments(dir)
 	if err != nil {
@@ -187,7 +187,7 @@ func (a *archiver) joins(ctx context.Context, s chain.Segment, first uint64) err
 	case unknown && s.Last < first, at == file.Trailer.Head && s.First == file.Header.First && !unknown:
 		return nil
 	}
-	return fmt.Errorf("%w: %s ends at %s, and batch %d follows %s", errNotOurs, filepath.Base(s.Path),
+	return fmt.Errorf("%w: %s ends at %s, but batch %d follows %s", errNotOurs, filepath.Base(s.Path),
 		file.Trailer.Head, s.Last+1, follows)
 }
 
@@ -218,8 +218,8 @@ func (a *archiver) writeSegments(ctx context.Context, dir string, next, to uint6
 	return nil
 }
 
-// sound checks the batches after the given head, up to the sequence to. It returns the head before the first damaged
-// batch. A *chain.Damage concerns the batch after the returned head.
+// sound checks the batches after the given head, through sequence to. It returns the head of the last batch before any
+// damage. A *chain.Damage describes the batch after that head.
 func (a *archiver) sound(ctx context.Context, after chain.Head, to uint64) (chain.Head, error) {
 	c := chain.Follow(after)
 	err := a.live.read(ctx, after.Seq+1, to, c.Add)

@@ -1,21 +1,21 @@
-// Package journal stores the director's decisions in a NATS stream. Each batch names the digest of all batches before
-// it (package chain). In addition to the stream there are snapshots of the resulting state, an archive of batches that
-// have left the stream, and a mirror of the journal's end outside the server.
+// Package journal stores the director's decisions in a NATS stream. Each batch carries the digest of all batches before
+// it (package chain). The package also keeps snapshots of the resulting state, an archive of old batches, and a mirror
+// of the journal's head outside the server.
 //
 // # Invariants
 //
-//   - An append succeeds only directly after the sequence that the caller expects, so two directors never both write.
-//     After a timeout, Append reads the next batch and compares its id, to find out whether the append was stored. It
-//     returns ErrUnsure only if that also fails.
+//   - An append succeeds only if the journal ends at the sequence that the caller expects, so two directors never both
+//     write. After a timeout, Append reads the id of the next batch to find out whether the append was stored.
+//     It returns ErrUnsure only if that also fails.
 //   - A damaged journal is never replayed as if it were intact. The error is chain.ErrDamaged with the exact position.
-//   - Prefetched batches are processed in order and checked by the chain. If a prefetched batch is missing, the journal
-//     requests it individually.
-//   - A batch leaves the live journal only when it is synced in the archive and two snapshots cover it.
+//   - Prefetched batches are processed in order and checked against the chain. If a prefetched batch is missing, the
+//     journal requests it individually.
+//   - A batch leaves the live journal only after it is synced to the archive and covered by two snapshots.
 //
 // # Parts
 //
-//	Journal ──▶ live       the batches in the stream, and reading them ahead
+//	Journal ──▶ live       reads and prefetches the batches in the stream
 //	        ──▶ snapshots  the states in the object store
 //	        ──▶ archiver   moves batches from the stream into segments
-//	        ──▶ position   which journal this is, and how far it goes; shared by all
+//	        ──▶ position   the journal's identity and known end; shared by all parts
 package journal

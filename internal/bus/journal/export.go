@@ -24,8 +24,8 @@ func (j *Journal) Export(ctx context.Context, file string) (end chain.Trailer, e
 	return end, err
 }
 
-// exportTries is the maximum number of times that Export starts. A director archives at least a thousand batches at a
-// time, or the batches of a day, so more than one restart is unlikely.
+// exportTries is the maximum number of times that Export starts. A director archives at least a thousand batches or a
+// day's batches at a time, so more than one restart is unlikely.
 const exportTries = 3
 
 func (j *Journal) export(ctx context.Context, file string) (chain.Trailer, error) {
@@ -80,7 +80,8 @@ func (j *Journal) Import(ctx context.Context, file string) (chain.Trailer, error
 	case read.Header.Fleet != j.site.Fleet:
 		err = fmt.Errorf("the file belongs to fleet %s, but director.fleet is %s", read.Header.Fleet, j.site.Fleet)
 	case read.Header.First > 1 && state == nil:
-		err = fmt.Errorf("the file begins at %d without a snapshot, so the earlier state is unknown", read.Header.First)
+		err = fmt.Errorf("the file begins at batch %d without a snapshot, so the earlier state is unknown",
+			read.Header.First)
 	default:
 		err = j.fill(ctx, file, read)
 	}

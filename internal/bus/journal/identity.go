@@ -9,9 +9,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// identity identifies a journal. It is stored in the metadata of the stream. A journal that deliberately replaces
-// another journal has a new id and lists its predecessors. A journal that is recreated after a loss does not list the
-// lost journal. A mirror or snapshot of the lost journal then shows that batches are missing.
+// identity identifies a journal. It is stored in the stream metadata. A journal that deliberately replaces another has
+// a new id and lists its predecessors. A journal recreated after a loss does not list the lost one, so a mirror or
+// snapshot of the lost journal shows that batches are missing.
 type identity struct {
 	id       string
 	replaces []string // ids of the predecessors, latest first
@@ -40,7 +40,7 @@ func (i identity) metadata() map[string]string {
 	return m
 }
 
-// next returns the identity of a new journal that replaces the journal i and the journals with the ids in others.
+// next returns the identity of a new journal that replaces i and the journals listed by id in others.
 func (i identity) next(others ...string) identity {
 	all := slices.Concat([]string{i.id}, others, i.replaces)
 	next := identity{id: newID()}

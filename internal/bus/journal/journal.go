@@ -15,9 +15,9 @@ import (
 )
 
 var (
-	// ErrRefused means that another process appended to the journal first. It is permanent. The writer must discard its
-	// decisions.
-	ErrRefused = errors.New("journal: append refused: another director writes this journal")
+	// ErrRefused means that another process appended to the journal first. It is permanent, so the writer must discard
+	// its decisions.
+	ErrRefused = errors.New("journal: append refused: another director is writing to this journal")
 	// ErrUnsure means that an append was not acknowledged, and that reading it back failed. The batch may be stored.
 	ErrUnsure = errors.New("journal: append not confirmed, so the server may or may not have stored the batch")
 	// ErrSnapshot means that one of the stored snapshots cannot be read. Batches stay in the live journal until
@@ -28,11 +28,11 @@ var (
 	ErrReplaced = errors.New("journal: replaced by another journal")
 	// ErrNone means that the server has no journal: its data is lost, or the journal was removed.
 	ErrNone = errors.New("journal: the bus has lost the journal")
-	// ErrNotEmpty means that Import needs an empty journal.
-	ErrNotEmpty = errors.New("journal: it has batches, which must be set aside first")
+	// ErrNotEmpty means that Import was called on a journal that is not empty.
+	ErrNotEmpty = errors.New("journal: not empty; set its batches aside first")
 )
 
-// Limits on one attempt to append. The caller's context limits all attempts together.
+// Limits for Append, in addition to the caller's context.
 const (
 	publishTimeout = 3 * time.Second // limit on one publish, and on one read-back
 	appendAttempts = 3
@@ -41,7 +41,7 @@ const (
 // Options configure where a journal is stored, and which changes are permitted.
 type Options struct {
 	JS      jetstream.JetStream
-	Suffix  string // suffix of the names of the stream and the stores
+	Suffix  string // suffix of the stream and store names
 	Subject string
 	Fleet   string
 
@@ -103,7 +103,7 @@ func open(ctx context.Context, o Options, known chain.Mark) (*Journal, error) {
 }
 
 // Find opens an existing journal for reading. It does not change any file on this machine, because another process may
-// be writing the journal.
+// be writing to the journal.
 func Find(ctx context.Context, o Options) (*Journal, error) {
 	p := newPosition(o)
 	p.readOnly = true
@@ -214,12 +214,12 @@ func (j *Journal) publish(ctx context.Context, batchID string, prev chain.Head, 
 		return 0, err
 	}
 	if ack.Sequence != prev.Seq+1 {
-		return 0, fmt.Errorf("batch id %s was used before, at sequence %d", batchID, ack.Sequence)
+		return 0, fmt.Errorf("batch id %s was already used at sequence %d", batchID, ack.Sequence)
 	}
 	return ack.Sequence, nil
 }
 
-// definite returns false if the result of a publish is unknown, because of a timeout or a lost connection.
+// definite reports whether a publish has a definite result. The result is unknown after a timeout or a lost connection.
 func definite(err error) bool {
 	_, answered := errors.AsType[*jetstream.APIError](err)
 	return answered || !link.Temporary(err)

@@ -89,7 +89,7 @@ func (l *live) before(ctx context.Context, seq uint64) (chain.Head, error) {
 	if r.Prev != "" {
 		if err := at.Digest.UnmarshalText([]byte(r.Prev)); err != nil {
 			return chain.Head{}, &chain.Damage{
-				Kind: chain.Broken, Seq: seq, Want: "the digest before it",
+				Kind: chain.Broken, Seq: seq, Want: "the previous digest",
 				Got: fmt.Sprintf("%.80q", r.Prev),
 			}
 		}
@@ -97,8 +97,8 @@ func (l *live) before(ctx context.Context, seq uint64) (chain.Head, error) {
 	return at, nil
 }
 
-// checkJoint compares the live journal with a head from another source, such as a snapshot. by names that source in
-// errors. The next batch would also reveal a difference, but it may not exist.
+// checkJoint compares the live journal with a head from another source, such as a snapshot. The argument by is the name
+// of that source in errors. The next batch would also reveal a mismatch, but it may not exist.
 func (l *live) checkJoint(ctx context.Context, at chain.Head, by string, first, last uint64) error {
 	if at.Seq == 0 || !at.Known() || at.Seq < first || at.Seq > last {
 		return nil
@@ -132,7 +132,7 @@ func joint(r chain.Record, at chain.Head, by string) *chain.Damage {
 	return nil
 }
 
-// read passes the live batches from next to last to take.
+// read calls take for the live batches next through last, in order.
 func (l *live) read(ctx context.Context, next, last uint64, take func(chain.Record) error) error {
 	a := &ahead{live: l, last: last}
 	defer a.end()
@@ -156,10 +156,10 @@ func (l *live) read(ctx context.Context, next, last uint64, take func(chain.Reco
 
 // errLeft reports that another process archived a batch during the read. A retry finds the batch in the archive, or
 // finds that the live journal now begins after it.
-var errLeft = errors.New("journal: shortened during the read: retry the read")
+var errLeft = errors.New("journal: shortened while it was being read: retry the read")
 
-// missed retries the read of a missing batch. Another process may just have archived it, and a server that is
-// shutting down reports existing batches as missing.
+// missed retries reading a missing batch. Another process may have just archived it, and a server that is shutting down
+// reports existing batches as missing.
 func (l *live) missed(ctx context.Context, seq uint64) (chain.Record, error) {
 	link.Pause(ctx, link.Backoff(0))
 	switch first, _, err := l.bounds(ctx); {

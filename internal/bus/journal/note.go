@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// noteName is the only object in the store of notes about a rebuild.
+// noteName is the name of the only object in the rebuild store.
 const noteName = "note"
 
 // noteTimeout is the time limit for reading the note.
@@ -30,7 +30,7 @@ func (j *Journal) NoteRebuild(ctx context.Context, note []byte) error {
 	return nil
 }
 
-// RebuildNote returns the note that NoteRebuild stored, or nil.
+// RebuildNote returns the note stored by NoteRebuild, or nil.
 func (j *Journal) RebuildNote(ctx context.Context) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, noteTimeout)
 	defer cancel()

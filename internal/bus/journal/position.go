@@ -25,7 +25,7 @@ type position struct {
 	head     chain.Head // head of the last batch that this process has read or written
 	// the furthest end of the journal that this process has seen or read from the mirror
 	known   chain.Mark
-	archive string // directory of the journal's segments, or empty
+	archive string // segment directory, or empty
 }
 
 func newPosition(o Options) *position {
@@ -64,7 +64,7 @@ func (p *position) become(i identity) {
 	p.identity = i
 }
 
-// source returns the fleet and the id of the current journal, for the header of a file.
+// source returns the fleet and the current journal's id, for file headers.
 func (p *position) source() chain.Source {
 	return chain.Source{Fleet: p.fleet, Journal: p.current().id}
 }
@@ -96,7 +96,7 @@ func (p *position) reached(h chain.Head) {
 		return
 	}
 	if err := p.mirror.Write(now); err != nil {
-		p.log.Warn("journal.head not written", zap.Error(err))
+		p.log.Warn("could not write journal.head", zap.Error(err))
 	}
 }
 
@@ -126,8 +126,8 @@ func (p *position) beginLocked(after chain.Head) error {
 	return nil
 }
 
-// next returns the identity of a new journal. The new journal replaces the current journal, the last known journal and
-// the imported journal.
+// next returns the identity of a new journal that replaces the current journal, the last known journal and the imported
+// journal.
 func (p *position) next(imported string) identity {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -152,7 +152,7 @@ func (p *position) recognise(there identity) (another bool, err error) {
 	if old == "" || !slices.Contains(there.replaces, old) {
 		return false, nil
 	}
-	p.log.Warn("the journal was replaced; forgot the position in the previous journal",
+	p.log.Warn("the journal was replaced; discarded the position in the previous journal",
 		zap.String("before", old), zap.String("journal", there.id))
 	if p.readOnly {
 		p.archive = ""

@@ -9,8 +9,8 @@ import (
 )
 
 // Records calls fn for every batch after the given head, in order, first from the archive and then from the live
-// journal. It returns the last head. If the journal is damaged, the error is a *chain.Damage that names the batch, and
-// fn has received all earlier batches. Records stops when fn fails.
+// journal. It returns the last head. If the journal is damaged, the error is a *chain.Damage for the first damaged
+// batch, and fn has received all earlier batches. Records stops when fn fails.
 func (j *Journal) Records(ctx context.Context, after chain.Head, fn func(chain.Record) error) (chain.Head, error) {
 	first, last, err := j.live.bounds(ctx)
 	if err != nil {
@@ -21,7 +21,7 @@ func (j *Journal) Records(ctx context.Context, after chain.Head, fn func(chain.R
 		err := c.Add(r)
 		if err == nil && r.Seq == known.Seq && known.Known() && c.Sure() && c.Head() != known {
 			err = &chain.Damage{
-				Kind: chain.Fork, Seq: r.Seq, Want: known.Digest.String() + " as journal.head says",
+				Kind: chain.Fork, Seq: r.Seq, Want: known.Digest.String() + " according to journal.head",
 				Got: c.Head().Digest.String(),
 			}
 		}
@@ -37,11 +37,11 @@ func (j *Journal) Records(ctx context.Context, after chain.Head, fn func(chain.R
 		switch next := c.Head().Seq + 1; {
 		case next >= first || next > last:
 		case again:
-			return c.Head(), fmt.Errorf("%w: batch %d, which the local archive lacks", errLeft, next)
+			return c.Head(), fmt.Errorf("%w: batch %d is not in the local archive", errLeft, next)
 		default:
 			return c.Head(), &chain.Damage{
 				Kind: chain.Gap, Seq: next, Want: fmt.Sprintf("batch %d", next),
-				Got: fmt.Sprintf("batch %d as the first", first),
+				Got: fmt.Sprintf("a journal that begins at batch %d", first),
 			}
 		}
 		err := j.live.read(ctx, c.Head().Seq+1, last, take)

@@ -13,9 +13,9 @@ import (
 	"retake/internal/bus/link"
 )
 
-// Replace begins a new, empty journal without snapshots. It first saves all readable parts of the old journal, which
-// may be damaged, to the file aside, in the format of an export. It moves the archive to a directory next to that file.
-// The file must not exist. If Replace fails or is interrupted, call it again with a different file.
+// Replace begins a new, empty journal without snapshots. It first exports all readable parts of the old, possibly
+// damaged journal to the file aside, which must not exist. It moves the archive to a directory next to that file. If
+// Replace fails or is interrupted, call it again with a different file.
 func (j *Journal) Replace(ctx context.Context, aside string) error {
 	if err := j.replace(ctx, aside); err != nil {
 		return fmt.Errorf("journal: replace: %w", err)
@@ -25,7 +25,7 @@ func (j *Journal) Replace(ctx context.Context, aside string) error {
 
 func (j *Journal) replace(ctx context.Context, aside string) error {
 	if _, err := os.Lstat(aside); !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s already exists: name another file", aside)
+		return fmt.Errorf("%s already exists: choose another file", aside)
 	}
 	if err := j.salvage(ctx, aside); err != nil {
 		return err

@@ -8,8 +8,8 @@ import (
 )
 
 // Replay calls fn for every batch after the given head, in order, and returns the journal's last head. It checks the
-// batches against the starting head, the names of the snapshots, and the mirror. If the journal is damaged, the error
-// is a *chain.Damage that names the batch, and fn has received all earlier batches. Replay stops when fn fails.
+// batches against the starting head, the snapshot names, and the mirror. If the journal is damaged, the error is a
+// *chain.Damage for the first damaged batch, and fn has received all earlier batches. Replay stops when fn fails.
 func (j *Journal) Replay(ctx context.Context, after chain.Head,
 	fn func(seq uint64, data []byte) error,
 ) (chain.Head, error) {
@@ -49,8 +49,8 @@ func (j *Journal) Replay(ctx context.Context, after chain.Head,
 	return head, nil
 }
 
-// ended returns a *chain.Damage if batches that are known to have existed are missing at the end. It reports missing
-// batches only from known+1, because a snapshot covers the earlier ones.
+// ended returns a *chain.Damage if batches known to have existed are missing at the end. It reports missing batches
+// only from known+1, because a snapshot covers the earlier ones.
 func (j *Journal) ended(ctx context.Context, last, known uint64) error {
 	seq, by, until := j.position.mark().Head.Seq, "journal.head", j.position.current().until
 	if until > seq {
@@ -66,7 +66,8 @@ func (j *Journal) ended(ctx context.Context, last, known uint64) error {
 	if err == nil && last < seq {
 		err = &chain.Damage{
 			Kind: chain.Cut, Seq: max(last, known) + 1,
-			Want: fmt.Sprintf("batches up to %d, according to %s", seq, by), Got: fmt.Sprintf("%d as the last", last),
+			Want: fmt.Sprintf("batches up to %d, according to %s", seq, by), Got: fmt.Sprintf("batches only up to %d",
+				last),
 		}
 	}
 	return err

@@ -83,12 +83,21 @@ func TestOnlyWhatIsArchivedLeavesTheJournal(t *testing.T) {
 		put  func(k *director) string
 		want string
 	}{
-		"another journal's":         {func(k *director) string { return k.segmentOf(1, 70, true) }, "does not join"},
-		"another journal's, longer": {func(k *director) string { return k.segmentOf(100, 300, true) }, "does not join"},
-		"another journal's, behind": {func(k *director) string { return k.segmentOf(500, 501, true) }, "does not join"},
+		"another journal's": {
+			func(k *director) string { return k.segmentOf(1, 70, true) },
+			"does not match the live journal",
+		},
+		"another journal's, longer": {
+			func(k *director) string { return k.segmentOf(100, 300, true) },
+			"does not match the live journal",
+		},
+		"another journal's, behind": {
+			func(k *director) string { return k.segmentOf(500, 501, true) },
+			"does not match the live journal",
+		},
 		"another name": {
 			func(k *director) string { return k.renamed(k.segmentOf(1, 70, false), 1, 90) },
-			"does not join",
+			"does not match the live journal",
 		},
 		"damaged": {
 			func(k *director) string { return k.harmed(k.segmentOf(1, 70, false)) },
@@ -109,7 +118,7 @@ func TestOnlyWhatIsArchivedLeavesTheJournal(t *testing.T) {
 			if bad != "" {
 				err := k.Retire(ctxFor(t), k.now)
 				if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(),
-					filepath.Base(bad)) || !strings.Contains(err.Error(), "moves that file out") {
+					filepath.Base(bad)) || !strings.Contains(err.Error(), "until an operator moves that file out") {
 					t.Errorf("it says: %v", err)
 				}
 				if s := k.state(); s.FirstSeq != 1 {

@@ -13,7 +13,7 @@ import (
 	"retake/internal/bus/link"
 )
 
-// duplicateWindow is longer than all retries of one append together, so that the server stores the batch only once.
+// duplicateWindow exceeds the total time of an append's retries, so the server stores the batch only once.
 const duplicateWindow = 10 * time.Minute
 
 func (o Options) stream() string    { return "RETAKE_JOURNAL" + o.Suffix }
@@ -27,7 +27,7 @@ type site struct{ Options }
 // batches once they are in the archive.
 func (s site) config() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
-		Name: s.stream(), Description: "journal of the director: written by compare-and-set only",
+		Name: s.stream(), Description: "journal of the director, written only by compare-and-set",
 		Subjects: []string{s.Subject},
 		MaxBytes: s.Bytes, Discard: jetstream.DiscardNew, DenyDelete: true,
 		Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy,
@@ -53,8 +53,8 @@ func (s site) findOrBegin(ctx context.Context, p *position) (jetstream.Stream, j
 	}
 }
 
-// find returns the existing stream, or nil, and the identity of the journal. A stream without an id has the known
-// identity, or else a new one.
+// find returns the existing stream, or nil, and the identity of the journal. If the stream has no id, the identity gets
+// the known id or a new one.
 func (s site) find(ctx context.Context, known string) (stream jetstream.Stream, i identity, err error) {
 	stream, err = s.JS.Stream(ctx, s.stream())
 	switch {

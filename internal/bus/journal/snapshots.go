@@ -133,14 +133,14 @@ func (s *snapshots) load(ctx context.Context, restore func(state []byte) error) 
 		} else if link.Outage(err) {
 			unread = fmt.Errorf("journal: load snapshot %d: %w", seq, err)
 		}
-		s.log.Warn("snapshot not usable; trying the previous snapshot", zap.Uint64("seq", seq), zap.Error(err))
+		s.log.Warn("could not use a snapshot; trying the previous one", zap.Uint64("seq", seq), zap.Error(err))
 	}
 	return chain.Head{}, unread // a full replay may be impossible without that snapshot
 }
 
-// get reads a snapshot. If it fails because of an outage, the snapshot may be intact. Any other error means that
-// it is damaged. get requests one chunk at a time, because the NATS client's reader cannot distinguish a missing chunk
-// from a slow server.
+// get reads a snapshot. After an outage error (link.Outage), the snapshot may still be intact. Any other error means
+// that the snapshot is damaged. get requests one chunk at a time, because the NATS client's reader cannot distinguish a
+// missing chunk from a slow server.
 func (s *snapshots) get(ctx context.Context, seq uint64) (chain.Head, []byte, error) {
 	object, err := link.Answered(ctx, func(ctx context.Context) (*jetstream.ObjectInfo, error) {
 		return s.store.GetInfo(ctx, snapshotName(seq))

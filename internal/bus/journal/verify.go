@@ -23,7 +23,7 @@ type Verification struct {
 	Damages   []*chain.Damage    `json:"damages"`
 }
 
-// VerifiedSegment is one checked segment of the archive.
+// VerifiedSegment is one checked archive segment.
 type VerifiedSegment struct {
 	File  string `json:"file"`
 	First uint64 `json:"first"`
@@ -31,7 +31,7 @@ type VerifiedSegment struct {
 	Bytes int64  `json:"bytes"`
 }
 
-// VerifiedSnapshot is one checked snapshot. Fault explains why it is unreadable, or is empty.
+// VerifiedSnapshot is one checked snapshot. Fault explains why it is unreadable, and is empty if it is intact.
 type VerifiedSnapshot struct {
 	Seq   uint64 `json:"seq"`
 	Fault string `json:"fault,omitempty"`
@@ -45,7 +45,7 @@ func (j *Journal) Verify(ctx context.Context) (Verification, error) {
 	return v.Verification, err
 }
 
-// verifier holds the state of one call of Verify.
+// verifier holds the state of one Verify call.
 type verifier struct {
 	Verification
 	j        *Journal
@@ -134,7 +134,7 @@ func (v *verifier) readBatches(ctx context.Context) error {
 		case !damaged:
 			return err
 		}
-		// Another director's archive may have batches that this machine lacks.
+		// Batches missing on this machine may be in another director's archive.
 		if !v.j.site.Shared || d.Kind != chain.Gap || d.Seq >= v.First {
 			v.Damages = append(v.Damages, d)
 		}
@@ -144,8 +144,8 @@ func (v *verifier) readBatches(ctx context.Context) error {
 	}
 }
 
-// behind returns the head at which Verify continues after damage: the end of the damaged segment, of the damaged batch,
-// or of the gap.
+// behind returns the head at which Verify continues after damage: the end of the damaged segment, the damaged batch or
+// the gap.
 func (v *verifier) behind(ctx context.Context, d *chain.Damage) (chain.Head, error) {
 	for _, s := range v.segments {
 		if d.Where == filepath.Base(s.Path) {
@@ -168,14 +168,14 @@ func (v *verifier) behind(ctx context.Context, d *chain.Damage) (chain.Head, err
 	return chain.Head{Seq: v.Last}, err
 }
 
-// VerifyLive checks the live batches up to the sequence last. It pauses for rest after each batch. It returns the
-// number of intact batches, and the first damage as a *chain.Damage. Retire may run at the same time.
+// VerifyLive checks the live batches through sequence last, pausing for rest after each one. It returns the number of
+// intact batches, and the first damage as a *chain.Damage. Retire may run concurrently.
 func (j *Journal) VerifyLive(ctx context.Context, last uint64, rest time.Duration) (n uint64, err error) {
 	begin, err := j.live.beginning(ctx, chain.Head{})
 	if err != nil {
 		return 0, err
 	}
-	enough := errors.New("all is read")
+	enough := errors.New("all batches read")
 	_, err = j.Records(ctx, begin, func(r chain.Record) error {
 		if r.Seq > last {
 			return enough

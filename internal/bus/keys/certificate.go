@@ -20,8 +20,8 @@ import (
 	"retake/internal/safefile"
 )
 
-// Lifetimes of the certificates. The server's certificate is renewed well before it expires, by the director when it
-// starts, or by `director bus init`.
+// Certificate lifetimes. The server's certificate is renewed well before it expires, either by the director at startup
+// or by `director bus init`.
 const (
 	authorityLife   = 20 * 365 * 24 * time.Hour
 	certificateLife = 10 * 365 * 24 * time.Hour
@@ -112,7 +112,7 @@ func Certificate(dir string, hosts []string) (tls.Certificate, error) {
 		c, err = load()
 	}
 	if err != nil {
-		return c, fmt.Errorf("keys: the server's certificate: %w", err)
+		return c, fmt.Errorf("keys: server certificate: %w", err)
 	}
 	return c, nil
 }
@@ -121,7 +121,7 @@ func Certificate(dir string, hosts []string) (tls.Certificate, error) {
 func readAuthority(path string) (string, error) {
 	text, err := os.ReadFile(path)
 	if err == nil && !x509.NewCertPool().AppendCertsFromPEM(text) {
-		err = fmt.Errorf("%s: want a certificate in PEM", path)
+		err = fmt.Errorf("%s: want a PEM certificate", path)
 	}
 	if err != nil {
 		return "", fmt.Errorf("keys: %w", err)

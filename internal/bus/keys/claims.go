@@ -16,7 +16,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// Names of the accounts, for people only. NATS identifies accounts by public key.
+// Account names, shown only to people. NATS identifies accounts by public key.
 const (
 	accountSystem   = "SYS"
 	accountDirector = "DIRECTOR"
@@ -27,23 +27,22 @@ const (
 // Limits on a worker's credential.
 const (
 	workerSubscriptions = 8
-	headerRoom          = 1 << 10 // bytes for headers, which the server's limit includes and max_message_bytes does not
+	headerRoom          = 1 << 10 // bytes for headers; the server's limit includes them, but max_message_bytes does not
 	answerTime          = time.Minute
 )
 
-// MaxPayload is the largest message that a server accepts, in bytes. A worker's longest message, a batch of the
-// journal and a dead letter all fit, including the headers that the director adds.
+// MaxPayload is the largest message that a server accepts, in bytes. A worker's longest message, a journal batch and a
+// dead letter all fit, including the headers that the director adds.
 const MaxPayload = wire.LongestMessage + 64<<10
 
-// Limits on a person's credential. They allow a report of the default agent_bus.max_message_bytes, even if the
-// configuration allows workers less.
+// Limits on a person's credential. They allow reports up to the default agent_bus.max_message_bytes, even if workers
+// are configured with a lower limit.
 const (
 	personBytes         = 1 << 16
 	personSubscriptions = 32
 )
 
-// Prefixes of inboxes in the account of reports. personInbox is for people's tools, and DirectorInbox is for the
-// director.
+// Inbox prefixes in the reports account. personInbox is for people's tools, and DirectorInbox is for the director.
 const (
 	personInbox   = "_INBOX"
 	DirectorInbox = "_INBOX_director"
@@ -104,12 +103,12 @@ func (d *Director) Revoked(token string) (map[string]int64, error) {
 		return nil, fmt.Errorf("keys: claims of the workers' account: %w", err)
 	}
 	if c.Issuer != public(d.operator) || c.Subject != public(d.workers) {
-		return nil, fmt.Errorf("%w: of the workers' account, signed by %s for %s", ErrOtherKeys, c.Issuer, c.Subject)
+		return nil, fmt.Errorf("%w: workers' account, signed by %s for %s", ErrOtherKeys, c.Issuer, c.Subject)
 	}
 	return c.Revocations, nil
 }
 
-// User is the credential with which one connection signs in.
+// User is the credential that one connection uses to sign in.
 type User struct{ JWT, Seed string }
 
 // Gatekeeper returns the director's user in the workers' account, with all permissions.
@@ -118,7 +117,7 @@ func (d *Director) Gatekeeper() (User, error) { return d.own(d.workers, "@gateke
 // Journal returns the director's user in the director's account, which has no other users.
 func (d *Director) Journal() (User, error) { return d.own(d.director, "@director", nil) }
 
-// Reports returns the director's user in the account of reports and dead letters.
+// Reports returns the director's user in the account for reports and dead letters.
 func (d *Director) Reports() (User, error) { return d.own(d.reports, "@director", nil) }
 
 // System returns the director's user in the server's account. With it, the director pushes the claims of

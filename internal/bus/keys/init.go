@@ -28,8 +28,8 @@ type Init struct {
 	Hosts     []string // names and addresses of the server, at least one; people use the first
 	Port      int
 	Routes    []string // host:port of each server of the cluster, including this one; empty for a single server
-	Store     string   // directory of streams and accounts, as the server sees it
-	ServerDir string   // path of server/ as the server sees it; if empty, the path at which Make creates it
+	Store     string   // stream and account directory, as seen by the server
+	ServerDir string   // path of server/ as seen by the server; if empty, where Make creates it
 	Prefix    string   // prefix of every subject
 }
 
@@ -41,10 +41,10 @@ listen: %s
 server_name: retake
 max_payload: 1088KB
 max_connections: 4096
-max_pending: 16MB    # buffer for a slow client; beyond it the client is disconnected
-write_deadline: "10s" # a client that reads nothing for this time is disconnected
-# The log goes to standard error, with a line for each refusal: limit its size in Docker (max-size, max-file) or
-# wherever it is stored. To log to a file, set log_file, and logfile_size_limit to limit its size.
+max_pending: 16MB    # buffer for a slow client; a client that exceeds it is disconnected
+write_deadline: "10s" # a client that reads nothing for this long is disconnected
+# The log goes to standard error, with a line for each rejected client: limit its size in Docker (max-size, max-file)
+# or wherever it is stored. To log to a file, set log_file, and logfile_size_limit to limit its size.
 authorization { timeout: 2 } # seconds to sign in
 
 tls {
@@ -60,8 +60,8 @@ jetstream {
   sync_interval: always # acknowledged data survives a power cut
 }
 %s
-# SYS is the server's account. DIRECTOR has the journal, REPORTS the reports of workers and people. The director adds
-# WORKERS, with its revocations.
+# SYS is the server's account. DIRECTOR contains the journal, and REPORTS the reports from workers and people. The
+# director adds WORKERS, with its revocations.
 operator: %s
 system_account: %s
 resolver { type: full, dir: %s, allow_delete: false }
@@ -71,8 +71,8 @@ resolver_preload {
 
 // clusterText is a format for Sprintf. Its arguments in order: port, certificate, key, authority, routes.
 const clusterText = `
-# A server joins this cluster with a certificate of the directory's authority. Here every account is open, so no other
-# client may connect. Start each server with a different --name.
+# A server joins this cluster with a certificate issued by the directory's authority. Every account is open here, so no
+# other client may connect. Start each server with a different --name.
 cluster {
   name: retake
   listen: "0.0.0.0:%s"
@@ -128,7 +128,7 @@ func (i Init) Renew(dir string, reconfigure bool) error {
 	server := filepath.Join(dir, DirServer)
 	old, err := tls.LoadX509KeyPair(filepath.Join(server, fileCertificate), filepath.Join(server, fileCertificateKey))
 	if err != nil && len(i.Hosts) == 0 {
-		return fmt.Errorf("keys: %w: name the hosts of the new certificate with --host", err)
+		return fmt.Errorf("keys: %w: set the hosts of the new certificate with --host", err)
 	}
 	if len(i.Hosts) == 0 {
 		i.Hosts = slices.Clone(old.Leaf.DNSNames)
@@ -159,7 +159,7 @@ func (i Init) Renew(dir string, reconfigure bool) error {
 		safefile.Write(config, 0o600, text))
 }
 
-// routePort returns the port shared by all routes, or "" without routes.
+// routePort returns the port shared by all routes, or "" if there are no routes.
 func (i Init) routePort() (port string, err error) {
 	for _, route := range i.Routes {
 		host, p, err := net.SplitHostPort(route)
@@ -185,23 +185,23 @@ func (i Init) trustRoutes(dir string) error {
 	return safefile.Write(filepath.Join(dir, DirServer, fileAuthority), 0o600, []byte(ca))
 }
 
-// settings match the fields of Init in a configuration that Retake wrote.
+// settings matches the fields of Init in a configuration written by Retake.
 var settings = map[string]*regexp.Regexp{
 	"listen":    regexp.MustCompile(`(?m)^listen: "[^"]*:(\d+)"$`),
 	"cert_file": regexp.MustCompile(`(?m)^\s*cert_file: "([^"]*)"$`),
 	"store_dir": regexp.MustCompile(`(?m)^\s*store_dir: "([^"]*)"$`),
 }
 
-// routeForm matches one route in a configuration that Retake wrote.
+// routeForm matches one route in a configuration written by Retake.
 var routeForm = regexp.MustCompile(`(?m)^\s+"tls://([^"]*)"$`)
 
-// complete sets unset fields of i from a configuration.
+// complete fills in the unset fields of i from a configuration.
 func (i *Init) complete(config string) error {
 	found := map[string]string{}
 	for name, form := range settings {
 		m := form.FindStringSubmatch(config)
 		if m == nil {
-			return fmt.Errorf("keys: %s is not in the form that `director bus init` writes: use a new directory "+
+			return fmt.Errorf("keys: %s is not in the format written by `director bus init`: use a new directory "+
 				"with --port, --store and --server-dir, or edit the file by hand", name)
 		}
 		found[name] = m[1]
@@ -250,8 +250,8 @@ func (i Init) config(temp, dir string) ([]byte, error) {
 		accounts.String()), nil
 }
 
-// cluster returns the configuration section about the other servers, or "" without routes. server is the server's
-// directory.
+// cluster returns the configuration section for the other servers, or "" if there are no routes. The argument server is
+// the server's directory.
 func (i Init) cluster(server string) (string, error) {
 	port, err := i.routePort()
 	if port == "" || err != nil {
@@ -272,7 +272,7 @@ func Loopback(host string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// quoted returns a string in the syntax of NATS's configuration.
+// quoted returns s as a quoted string in NATS configuration syntax.
 func quoted(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }

@@ -38,8 +38,8 @@ const (
 	fileCertificateKey = "server.key"
 )
 
-// oldOperatorSeed is the former name of fileOperatorSeed. It was renamed because a person's credential is
-// called "operator" as well.
+// oldOperatorSeed is the former name of fileOperatorSeed. It was renamed because a person's credential is also called
+// "operator".
 const oldOperatorSeed = "operator.nk"
 
 // ErrThere reports that the directory already has keys.
@@ -146,7 +146,7 @@ func makeIn(dir string, hosts []string) error {
 	return certify(director, server, hosts)
 }
 
-// kept pairs a key with the file of its seed.
+// kept pairs a key with its seed file.
 type kept struct {
 	file   string
 	prefix nkeys.PrefixByte
@@ -163,7 +163,7 @@ func (d *Director) seeds() []kept {
 	}
 }
 
-// Load reads the directory director/ that Make created. Its errors name the next step.
+// Load reads the directory director/ that Make created. Its errors state the next step.
 func Load(dir string) (*Director, error) {
 	d := &Director{}
 	for _, k := range d.seeds() {
@@ -180,7 +180,7 @@ func Load(dir string) (*Director, error) {
 			err = nkeys.CompatibleKeyPair(pair, k.prefix)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("keys: %s: %w: want the seed that `director bus init` wrote", path, err)
+			return nil, fmt.Errorf("keys: %s: %w: want the seed written by `director bus init`", path, err)
 		}
 		*k.to = pair
 	}
@@ -196,11 +196,11 @@ func Load(dir string) (*Director, error) {
 func readPrivate(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("keys: %w: want the directory director/ that `director bus init` made", err)
+		return nil, fmt.Errorf("keys: %w: want the director/ directory created by `director bus init`", err)
 	}
 	if err == nil && info.Mode().Perm()&0o077 != 0 && !lent(info, os.Getegid()) {
-		err = fmt.Errorf("%s has mode %04o, so other users can read a key of the bus: run chmod 600 on it, and make "+
-			"new keys if they may have read it", path, info.Mode().Perm())
+		err = fmt.Errorf("%s has mode %04o, so other users can read a bus key: run chmod 600 on it, and make new "+
+			"keys if they may have read it", path, info.Mode().Perm())
 	}
 	var data []byte
 	if err == nil {

@@ -21,7 +21,7 @@ const (
 	FilePersonCreds = "operator.creds" // for NATS's tools
 )
 
-// Person is the content of a person's credential file, with which their tools connect.
+// Person is the content of a person's credential file, which their tools use to connect.
 type Person struct {
 	URL    string `json:"url"`
 	JWT    string `json:"jwt"`
@@ -63,7 +63,7 @@ func ReadPerson(path string) (p Person, err error) {
 		err = json.Unmarshal(data, &p)
 	}
 	if err != nil {
-		return p, fmt.Errorf("keys: %s: %w: want the file operator.json of a person's credential", path, err)
+		return p, fmt.Errorf("keys: %s: %w: want a person's credential file (operator.json)", path, err)
 	}
 	return p, nil
 }
@@ -78,7 +78,7 @@ func RevokePerson(dir string, p Person) (claims string, err error) {
 	}
 	user, err := jwt.DecodeUserClaims(p.JWT)
 	if err != nil {
-		return "", fmt.Errorf("keys: credential of a person: %w", err)
+		return "", fmt.Errorf("keys: person's credential: %w", err)
 	}
 	server := filepath.Join(dir, DirServer)
 	before, err := readClaims(server, fileReports)
@@ -103,7 +103,7 @@ func RevokePerson(dir string, p Person) (claims string, err error) {
 	case errors.Is(err, fs.ErrNotExist): // an embedded server has no configuration file
 		err = nil
 	case err == nil && !strings.Contains(string(text), before):
-		err = fmt.Errorf("%s does not have the claims of %s: add them to it", config,
+		err = fmt.Errorf("%s does not contain the claims in %s: add them", config,
 			filepath.Join(server, fileReports))
 	case err == nil:
 		err = safefile.Write(config, 0o600, []byte(strings.Replace(string(text), before, claims, 1)))

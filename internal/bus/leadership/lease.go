@@ -16,16 +16,15 @@ import (
 	"retake/internal/bus/link"
 )
 
-// keyLeader is the only key in the bucket of a lease.
+// keyLeader is the only key in a lease bucket.
 const keyLeader = "leader"
 
-// The leader renews the lease at intervals of period/renewEvery. The other processes read it at intervals of
-// period/lookParts.
+// The leader renews the lease every period/renewEvery. The other processes read it every period/lookParts.
 const (
 	renewEvery = 3
 	lookParts  = 20
-	// longestTry is the longest interval between two reads, so that a process soon notices that the leader has released
-	// the lease, or that its machine was suspended.
+	// longestTry is the longest pause between two checks, so that a process soon notices a released lease or its own
+	// suspension.
 	longestTry = 500 * time.Millisecond
 )
 
@@ -41,11 +40,11 @@ type Leader struct {
 	Lock  string    `json:"lock"`
 	Since time.Time `json:"since"` // start of the lease, by the leader's wall clock
 	Why   string    `json:"why"`   // why this process leads, a clause for people
-	Time  time.Time `json:"time"`  // the machine's time at the last renewal
+	Time  time.Time `json:"time"`  // the state machine's time at the last renewal
 }
 
-// Lease is the right to carry out effects, for as long as package lease permits. One goroutine renews it after each
-// third of its period. Release stops that goroutine and waits for it.
+// Lease is the right to carry out effects, for as long as package lease permits. A goroutine renews it three times per
+// period. Release stops that goroutine and waits for it to exit.
 type Lease struct {
 	bucket Bucket
 	kv     jetstream.KeyValue
@@ -58,8 +57,8 @@ type Lease struct {
 	term lease.Term // measured by clock
 
 	revision uint64 // revision of the last renewal; owned by the renewing goroutine while leading
-	// sent maps the time in each unanswered renewal to the time, by clock, at which the renewal was sent. The renewing
-	// goroutine owns it while leading.
+	// sent maps the Time of each unanswered renewal, in Unix nanoseconds, to the clock reading when it was sent. The
+	// renewing goroutine owns it while leading.
 	sent map[int64]time.Duration
 	// expired is closed when the term ends without Release, because another process took the lease or the last renewal
 	// came too late.
@@ -92,7 +91,7 @@ type Bucket struct {
 type Options struct {
 	Me     Leader           // entry of this process; Lease sets Since, Why and Time
 	Period time.Duration    // time from a renewal to its expiry
-	Now    func() time.Time // the machine's time while it leads; the wall clock if nil
+	Now    func() time.Time // the state machine's time while this process leads; the wall clock if nil
 	Able   func() bool      // reports whether this process may take and renew the lease; nil means always
 }
 
@@ -120,9 +119,9 @@ func (l *Lease) open(ctx context.Context) error {
 	return nil
 }
 
-// Await blocks until this process has the lease or ctx is done. It retries during outages of the bus. While another
-// process leads, it calls standby once for each new leader. After Await has returned nil, a goroutine renews the lease
-// until Release.
+// Await blocks until this process has the lease or ctx is done. It retries during bus outages. While another process
+// leads, it calls standby once for each new leader. After Await returns nil, a goroutine renews the lease until
+// Release.
 func (l *Lease) Await(ctx context.Context, standby func(Leader)) error {
 	told := ""
 	for failures := 0; ; {
@@ -134,7 +133,7 @@ func (l *Lease) Await(ctx context.Context, standby func(Leader)) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
-			l.log.Warn("lease not read; retrying", zap.Error(err))
+			l.log.Warn("could not read or take the lease; retrying", zap.Error(err))
 			link.Pause(ctx, link.Backoff(failures))
 			failures++
 			continue
@@ -208,15 +207,15 @@ func (l *Lease) try(ctx context.Context) (leads bool, err error) {
 	}
 	// This process holds the lock of that leader's data directory, so that leader has ended.
 	if theirs.ID != l.o.Me.ID && theirs.Dir == l.o.Me.Dir && theirs.Lock == l.o.Me.Lock && theirs.Lock != "" {
-		return l.take(ctx, e.Revision(), theirs.RunID+", which had the same data directory, has ended")
+		return l.take(ctx, e.Revision(), theirs.RunID+", which used the same data directory, has exited")
 	}
 	return false, nil
 }
 
 // vacant takes a lease that has no value, if that is safe. A deletion mark shows that the last leader released the
 // lease, so vacant takes it at once. Without a mark, the server may have lost the lease while a leader still holds it.
-// In that case, vacant waits until the same bucket has been empty for one period of this process's clock. unread is
-// the error from reading the lease.
+// In that case, vacant waits until the same bucket has been empty for one period by this process's clock. The argument
+// unread is the error from reading the lease.
 func (l *Lease) vacant(ctx context.Context, unread error) (leads bool, err error) {
 	s, err := l.kv.Status(ctx)
 	switch {
@@ -228,7 +227,7 @@ func (l *Lease) vacant(ctx context.Context, unread error) (leads bool, err error
 	case !errors.Is(unread, jetstream.ErrKeyNotFound):
 		return false, link.NoAnswer(unread)
 	case s.Values() > 0: // a deletion mark
-		why := "no director led"
+		why := "no director was leading"
 		if l.seen.Revision != 0 {
 			why = l.theirs.RunID + " on " + l.theirs.Host + " released the lease"
 		}
@@ -242,10 +241,10 @@ func (l *Lease) vacant(ctx context.Context, unread error) (leads bool, err error
 	if !expired {
 		return false, nil
 	}
-	return l.take(ctx, 0, fmt.Sprintf("no director is known to have led for %s", l.o.Period))
+	return l.take(ctx, 0, fmt.Sprintf("no director has been seen leading for %s", l.o.Period))
 }
 
-// ageOf returns how long ago a lease was written. The server's clock provides both times.
+// ageOf returns how long ago a lease was written. Both times come from the server's clock.
 func (l *Lease) ageOf(ctx context.Context, e jetstream.KeyValueEntry) (time.Duration, error) {
 	s, err := l.kv.Status(ctx)
 	if err != nil {
@@ -365,6 +364,6 @@ func (l *Lease) Release(ctx context.Context) {
 		}
 	}
 	if err != nil {
-		l.log.Warn("lease not released; other directors must wait until it expires", zap.Error(err))
+		l.log.Warn("could not release the lease; other directors must wait until it expires", zap.Error(err))
 	}
 }

@@ -23,7 +23,7 @@ func (l *Lease) renew(ctx context.Context) {
 			return
 		}
 		if !l.able() {
-			l.log.Warn("lease not renewed, because this director cannot lead")
+			l.log.Warn("not renewing the lease, because this director cannot lead")
 			next = l.now() + l.o.Period/lookParts
 			continue
 		}
@@ -43,7 +43,7 @@ func (l *Lease) renew(ctx context.Context) {
 			close(l.expired)
 			return
 		case err != nil:
-			l.log.Warn("lease not renewed; retrying", zap.Error(err))
+			l.log.Warn("could not renew the lease; retrying", zap.Error(err))
 		default:
 			l.renewed(revision, sent)
 			next = max(next, sent+l.o.Period/renewEvery)

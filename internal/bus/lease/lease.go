@@ -1,5 +1,5 @@
 // Package lease decides how long a process leads and when another may take over. The processes share only a register
-// with revisions, which they write by compare-and-set. They never compare their clocks. The register may be lost and
+// with revisions, which they write by compare-and-set. They never compare their clocks. The register can be lost and
 // recreated.
 //
 //	holder   sends a renewal ──▶ stored ──▶ …   leads until one period after it *sent* the last stored renewal
@@ -12,12 +12,12 @@
 //
 // # Clock
 //
-// Callers pass positive durations read from their local clock. That clock must never be set, and must advance
-// while the process or the machine is suspended.
+// Callers pass positive durations read from their local clock. That clock must never be set, and must advance while the
+// process or the machine is suspended.
 //
 // # Imports
 //
-// It imports only the standard library's time. Package bus and the simulator use it.
+// It imports only package time. Package leadership and the simulator use it.
 package lease
 
 import "time"
@@ -42,8 +42,8 @@ type Term struct {
 	seen   bool
 }
 
-// Saw records the state of the register. It reports whether this process may take the lease, because the state has not
-// changed for a period.
+// Saw records the state of the register. It returns true if the state has not changed for a period, so this process may
+// take the lease.
 func (t *Term) Saw(r Renewal, now time.Duration) (expired bool) {
 	if !t.seen || r != t.last {
 		t.seen, t.last, t.seenAt = true, r, now
@@ -51,7 +51,7 @@ func (t *Term) Saw(r Renewal, now time.Duration) (expired bool) {
 	return now-t.seenAt >= t.Period
 }
 
-// Renewed records that the register holds a renewal that this process sent at this time. The process leads for one
+// Renewed records that the register holds a renewal that this process sent at the given time. The process leads for one
 // period from then.
 func (t *Term) Renewed(sent time.Duration) { t.until = max(t.until, sent+t.Period) }
 
@@ -61,5 +61,5 @@ func (t *Term) End() { t.until = 0 }
 // Leads reports whether the process holds the lease.
 func (t *Term) Leads(now time.Duration) bool { return now < t.until }
 
-// Left returns how long the term still lasts. The result is zero or negative once the term is over.
+// Left returns the time left in the term. It is zero or negative once the term is over.
 func (t *Term) Left(now time.Duration) time.Duration { return t.until - now }

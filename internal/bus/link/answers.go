@@ -14,9 +14,9 @@ import (
 
 // Time limits for requests.
 const (
-	AnswerTimeout = 5 * time.Second  // limit of a request without a deadline in its context
+	AnswerTimeout = 5 * time.Second  // limit for a request without a deadline in its context
 	StoreTimeout  = 4 * time.Second  // limit for storing a message; leaves time to answer within AnswerTimeout
-	ReadTimeout   = 3 * time.Second  // limit of one short read from the server
+	ReadTimeout   = 3 * time.Second  // limit for one short read from the server
 	readFor       = 10 * time.Second // time after which Answered stops retrying a read
 )
 
@@ -25,7 +25,7 @@ var (
 	ErrNoAnswer = errors.New("bus: no answer")
 	// ErrNotLeading means that another director may lead by now. The operation did not run, because it could have
 	// overwritten that director's work.
-	ErrNotLeading = errors.New("bus: this director has stopped leading")
+	ErrNotLeading = errors.New("bus: this director no longer leads")
 )
 
 // noAnswerErrors are the errors that the NATS client returns for an unanswered request.
@@ -67,7 +67,7 @@ func NoAnswer(err error) error {
 }
 
 // SamePrefix is advice that callers pass to NotCreated for a stream with subjects.
-const SamePrefix = ", and does no other fleet there use the same agent_bus.prefix"
+const SamePrefix = ", and does every fleet there have a different agent_bus.prefix"
 
 // NotCreated adds advice to the error of a stream or bucket that could not be created. It does not add advice if the
 // server did not answer or is electing a leader, because a retry may succeed.
@@ -78,8 +78,8 @@ func NotCreated(err error, replicas int, more string) error {
 	return fmt.Errorf("%w: does the server have JetStream, enough space and %d replica(s)%s?", err, replicas, more)
 }
 
-// Temporary reports whether an error means that the server did not answer. The server may have stored the message
-// nevertheless.
+// Temporary reports whether an error means that the server did not answer. The server may still have stored the
+// message.
 func Temporary(err error) bool {
 	return slices.ContainsFunc(noAnswerErrors, func(known error) bool { return errors.Is(err, known) })
 }
@@ -90,7 +90,7 @@ const (
 	codeNotLeader          = 10009
 )
 
-// Electing reports whether the cluster of servers is electing a leader.
+// Electing reports whether the server cluster is electing a leader.
 func Electing(err error) bool {
 	api, ok := errors.AsType[*jetstream.APIError](err)
 	return ok && (api.ErrorCode == codeClusterUnavailable || api.ErrorCode == codeNotLeader)

@@ -41,9 +41,9 @@ func Pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Options make the director and the worker keep reconnecting. They retry even if the server refuses their credentials,
-// because a restarted server may not know the workers' account until its director is back. The client does not buffer
-// messages while the connection is lost. The sender must spool or drop them.
+// Options returns NATS options that make the director and the worker keep reconnecting. They retry even if the server
+// refuses their credentials, because a restarted server may not know the workers' account until its director is back.
+// The client does not buffer messages while the connection is lost, so the sender must spool or drop them.
 func Options(log *zap.Logger) []nats.Option {
 	return []nats.Option{
 		nats.MaxReconnects(-1),
@@ -68,17 +68,18 @@ func Options(log *zap.Logger) []nats.Option {
 	}
 }
 
-// SchemeTLS is the scheme of a URL with TLS from the connection's first byte.
+// SchemeTLS is the scheme of URLs whose connections use TLS from the first byte.
 const SchemeTLS = "tls"
 
-// Trust makes a TLS connection trust only the certificates in ca, in PEM.
+// Trust returns options that make a TLS connection trust only the PEM certificates in ca. For other connections it
+// returns nil.
 func Trust(url, ca string) ([]nats.Option, error) {
 	if !strings.HasPrefix(url, SchemeTLS+"://") {
 		return nil, nil
 	}
 	trusted := x509.NewCertPool()
 	if !trusted.AppendCertsFromPEM([]byte(ca)) {
-		return nil, errors.New("bus: cannot read the certificate to trust: want PEM")
+		return nil, errors.New("bus: cannot parse the trusted certificate: want PEM")
 	}
 	return []nats.Option{
 		nats.Secure(&tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12}),
@@ -98,10 +99,10 @@ func SignIn(credential func() (token, seed string, err error)) nats.Option {
 }
 
 func sign(seed string, challenge []byte) ([]byte, error) {
-	// Two bytes of type, the seed, and two bytes of checksum.
+	// Two type bytes, the seed and two checksum bytes.
 	data, err := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(seed)
 	if err != nil || len(data) != 2+ed25519.SeedSize+2 {
-		return nil, errors.New("bus: cannot read the credential's seed")
+		return nil, errors.New("bus: cannot decode the credential's seed")
 	}
 	return ed25519.Sign(ed25519.NewKeyFromSeed(data[2:2+ed25519.SeedSize]), challenge), nil
 }

@@ -29,7 +29,8 @@ func (w *Writer) Encode(p wire.Payload) ([]byte, error) {
 	return wire.Encode(w.From, w.Next(), time.Now(), p)
 }
 
-// Respond encodes p and passes it to send. It logs an error with the request's subject. It does nothing if p is nil.
+// Respond encodes p and calls send with the result. It logs errors with the request's subject. It does nothing if p is
+// nil.
 func (w *Writer) Respond(subject string, send func([]byte) error, p wire.Payload) {
 	if p == nil {
 		return
@@ -39,7 +40,7 @@ func (w *Writer) Respond(subject string, send func([]byte) error, p wire.Payload
 		err = send(data)
 	}
 	if err != nil {
-		w.Log.Warn("answer not sent", zap.String("subject", subject), zap.Error(err))
+		w.Log.Warn("could not send an answer", zap.String("subject", subject), zap.Error(err))
 	}
 }
 

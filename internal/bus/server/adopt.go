@@ -14,8 +14,8 @@ import (
 	"retake/internal/safefile"
 )
 
-// earlierAccounts are the directories of the accounts in earlier versions, which identified accounts by name instead of
-// key. The first has the journal and its snapshots, and the second has reports and dead letters.
+// earlierAccounts are the account directories of earlier versions, which identified accounts by name instead of key.
+// The first has the journal and its snapshots, and the second has reports and dead letters.
 var earlierAccounts = []string{"DIRECTOR", "BUS"}
 
 // adoptStreams moves the streams of the earlier accounts to the accounts with keys. The next start continues an
@@ -44,7 +44,7 @@ func adoptStreams(dir string, t keys.Trusted, log *zap.Logger) error {
 			err = os.RemoveAll(from)
 		}
 		if err != nil {
-			return fmt.Errorf("bus: streams of an earlier version in %s: %w", from, err)
+			return fmt.Errorf("bus: adopt streams of an earlier version in %s: %w", from, err)
 		}
 	}
 	return nil

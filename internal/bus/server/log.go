@@ -30,8 +30,8 @@ var kinds = []string{
 	"maximum subscriptions", "Parser ERROR", "",
 }
 
-// number matches the number of the connection in a line. It does not match after a quotation mark, because the client
-// chooses that text.
+// number matches the connection number in a line. It does not match after a quotation mark, because clients choose the
+// quoted text.
 var number = regexp.MustCompile(`^[^"]{1,128}? - cid:(\d+)\b`)
 
 // serverLog logs a sample of the server's warnings and errors, and all other lines at debug level. The server calls it

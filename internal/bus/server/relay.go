@@ -27,7 +27,7 @@ const (
 	dialTimeout      = 5 * time.Second
 )
 
-// DefaultLimits apply while the number of workers is unknown. A worker's container needs only one connection. All
+// DefaultLimits apply while the number of workers is unknown. A worker's container needs only one connection, but all
 // workers of the process runtime connect from this machine.
 var DefaultLimits = connlimit.Limits{PerSource: 16, Local: 256, Total: 1024, Pace: 10}
 
@@ -97,7 +97,7 @@ func (r *relay) stop() {
 	r.stopping()
 	for _, e := range r.entrances {
 		if err := e.Close(); err != nil {
-			r.log.Warn("closing a listener of the bus failed", zap.Error(err))
+			r.log.Warn("could not close a bus listener", zap.Error(err))
 		}
 	}
 	r.running.Wait()
@@ -109,8 +109,8 @@ func (r *relay) accept(ctx context.Context, e entrance) {
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
-		case err != nil: // usually a temporary lack of file descriptors
-			r.log.Warn("accepting a connection to the bus failed; retrying", zap.Error(err))
+		case err != nil: // usually a temporary shortage of file descriptors
+			r.log.Warn("could not accept a bus connection; retrying", zap.Error(err))
 			time.Sleep(acceptAgain)
 			continue
 		}
@@ -178,7 +178,7 @@ func (g *greeting) Read(p []byte) (int, error) {
 	return g.rest.Read(p)
 }
 
-// The server's first line begins with one of these.
+// Beginnings of the server's first line, as NATS sends it and as greeting rewrites it.
 const (
 	infoPlain = "INFO {"
 	infoTLS   = infoPlain + `"tls_required":true,`

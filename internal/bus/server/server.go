@@ -33,15 +33,15 @@ const (
 	filePort    = "port.json"
 	dirKeys     = "keys"
 	dirStreams  = "jetstream"
-	dirAccounts = "accounts" // claims that the director has pushed
+	dirAccounts = "accounts" // claims pushed by the director
 )
 
-// authTimeout is the time within which a connection must sign in.
+// authTimeout is the maximum time for a connection to sign in.
 const authTimeout = 2 * time.Second
 
 // The server disconnects a client that has more than maxPending unread bytes, or does not read for writeDeadline. While
-// the director reads a snapshot, the stream's flow control sends up to half of maxPending before it waits. Therefore
-// maxPending must be large, although the director reads at once.
+// the director reads a snapshot, the stream sends up to half of maxPending before flow control pauses it. maxPending
+// must therefore be large, even though the director reads immediately.
 const (
 	maxPending    = 16 << 20
 	writeDeadline = 10 * time.Second
@@ -49,12 +49,12 @@ const (
 
 // Options configure the embedded server. Every field but Dir may be left empty.
 type Options struct {
-	Dir string // directory of streams, port, keys and operator's credential; created with mode 0700
+	Dir string // directory for streams, port, keys and the operator's credential; created with mode 0700
 	// ListenHosts are the addresses to listen on, with TLS except on loopback. If empty, only this process can connect.
 	ListenHosts []string
 	Names       []string // further names and addresses at which workers may reach the server
-	MaxWorkers  int      // number of workers, which determines the limits on connections; 0 means DefaultLimits
-	Port        int      // wanted port, 0 for any free port; the first start stores the port that it uses
+	MaxWorkers  int      // number of workers, which determines the connection limits; 0 means DefaultLimits
+	Port        int      // preferred port, 0 for any free port; the first start stores the port it used
 	Prefix      string   // prefix of every subject; default wire.DefaultPrefix
 	Fleet       string   // part of the server's name
 	SyncAlways  bool     // fsync every write, so a power cut does not lose data
@@ -73,7 +73,7 @@ type Server struct {
 }
 
 // Start starts the server and accepts clients. The caller must ensure that no other process uses the directory. Errors
-// name the next step. ctx limits only the start.
+// state the next step. ctx applies only to startup.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	o.Prefix = cmp.Or(o.Prefix, wire.DefaultPrefix)
 	o.Log = cmp.Or(o.Log, zap.NewNop())
@@ -86,7 +86,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		return nil, fmt.Errorf("bus: port %d: want 0 to 65535", o.Port)
 	}
 	if err := safefile.MkdirAll(o.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("bus: make a directory for the bus: %w", err)
+		return nil, fmt.Errorf("bus: create the bus directory: %w", err)
 	}
 	s := &Server{dir: o.Dir, log: newServerLog(o.Log)}
 	if err := s.start(ctx, o); err != nil {
@@ -95,7 +95,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Admit adapts the limits on connections to the number of workers.
+// Admit adapts the connection limits to the number of workers.
 func (s *Server) Admit(workers int) { s.relay.limiter.Set(limitsFor(workers)) }
 
 func (s *Server) start(ctx context.Context, o Options) error {
@@ -105,8 +105,8 @@ func (s *Server) start(ctx context.Context, o Options) error {
 	}
 	var err error
 	if s.keys, err = keys.Load(filepath.Join(dir, keys.DirDirector)); err != nil {
-		return fmt.Errorf("bus: %w (the journal and the reports belong to the keys in %s: restore lost or damaged "+
-			"ones from a backup)", err, dir)
+		return fmt.Errorf("bus: %w (the journal and the reports depend on the keys in %s: restore lost or damaged "+
+			"keys from a backup)", err, dir)
 	}
 	if err := s.startNATS(o); err != nil {
 		return err
@@ -207,13 +207,13 @@ func (s *Server) startNATS(o Options) error {
 func (s *Server) InProcessConn() (net.Conn, error) { return s.nats.InProcessConn() }
 
 // OnRefused registers a callback for each message or subscription that the server refuses for lack of permission. The
-// callback receives the number of the connection, as in the server's events, and must not block.
+// callback receives the connection number used in the server's events, and must not block.
 func (s *Server) OnRefused(told func(connection uint64)) { s.log.refused.Store(&told) }
 
 // Keys returns the keys that the server trusts.
 func (s *Server) Keys() *keys.Director { return s.keys }
 
-// Dir returns the directory of the bus.
+// Dir returns the bus directory.
 func (s *Server) Dir() string { return s.dir }
 
 // URL returns the server's URL for a worker that reaches this machine as host.
@@ -225,7 +225,7 @@ func (s *Server) URL(host string) string {
 	return scheme + "://" + net.JoinHostPort(host, strconv.Itoa(s.port))
 }
 
-// writeJSON replaces a file, readable by its owner only.
+// writeJSON writes v to a file that only its owner can read.
 func writeJSON(path string, v any) error {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err == nil {

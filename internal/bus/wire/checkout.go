@@ -18,10 +18,10 @@ const RefusedHeader = "Retake-Refused"
 // Reasons for refusing a request about a checkout.
 const (
 	RefusedBusy      = "busy"      // the director is busy, but the same request may succeed later
-	RefusedNotThere  = "not_there" // the attempt's manifest does not name this chunk
-	RefusedClosed    = "closed"    // the director does not accept chunks of this attempt
+	RefusedNotThere  = "not_there" // this chunk is not in the attempt's manifest
+	RefusedClosed    = "closed"    // the director does not accept chunks from this attempt
 	RefusedTooMuch   = "too_much"  // the checkout exceeds a limit
-	RefusedMalformed = "malformed" // the request is invalid, so the worker has a defect
+	RefusedMalformed = "malformed" // the request is invalid, so the worker has a bug
 )
 
 // Checkout returns the subject of one operation on the checkout of a worker. "*" matches all operations.
@@ -38,7 +38,7 @@ func (s Subjects) CheckoutPublished(worker string) []string {
 }
 
 // Checkpoint asks the director to use the chunks that a worker has sent as the task's current checkout. The director
-// accepts the whole checkpoint or refuses it.
+// accepts or refuses the checkpoint as a whole.
 type Checkpoint struct {
 	AttemptID string `json:"attempt_id"`
 	Manifest  string `json:"manifest"`        // name of the checkout's root chunk
@@ -58,9 +58,9 @@ type CheckpointAnswer struct {
 
 // PlanCheckout tells a worker how to fetch a checkout that is not in its workdir.
 type PlanCheckout struct {
-	// Manifest is the name of the checkout's root chunk. The worker makes the workdir equal to that checkout.
+	// Manifest is the name of the checkout's root chunk. The worker makes its workdir match that checkout.
 	Manifest          string  `json:"manifest"`
-	CheckpointSeconds float64 `json:"checkpoint_seconds,omitempty"` // interval of checkpoints; 0 disables them
+	CheckpointSeconds float64 `json:"checkpoint_seconds,omitempty"` // checkpoint interval; 0 disables checkpoints
 	// Limits are the limits that the worker enforces itself, or null.
 	Limits *CheckoutLimits `json:"limits,omitempty"`
 }

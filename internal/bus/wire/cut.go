@@ -18,8 +18,8 @@ var ErrTooLarge = errors.New("wire: message is too large even without its tails"
 const cutPrefix, cutSuffix = "…[", " bytes cut]…"
 
 // CutTail shortens text to maxBytes. It replaces the beginning of the text, up to a UTF-8 boundary, with a mark such as
-// `…[12345 bytes cut]…`. If the text already begins with a mark, the new mark contains the sum. The result is empty if
-// even the mark does not fit.
+// `…[12345 bytes cut]…`. If the text already begins with a mark, the new mark contains the total. The result is empty
+// if even the mark does not fit.
 func CutTail(text string, maxBytes int) string {
 	if len(text) <= maxBytes {
 		return text
@@ -39,7 +39,7 @@ func CutTail(text string, maxBytes int) string {
 
 func mark(n int) string { return cutPrefix + strconv.Itoa(n) + cutSuffix }
 
-// unmark removes the mark of an earlier cut, and returns the number of bytes in it.
+// unmark removes the mark of an earlier cut, and returns the byte count in that mark.
 func unmark(text string) (rest string, cut int) {
 	after, marked := strings.CutPrefix(text, cutPrefix)
 	if !marked {
@@ -53,10 +53,10 @@ func unmark(text string) (rest string, cut int) {
 	return rest, int(n)
 }
 
-// EncodeWithin encodes a payload in at most maxBytes. If the message is too long, it shortens the payload step by step,
-// until the message fits. For a worker_error, it drops the commands of the stages, then the stages, cuts the tails,
-// drops the headers, and cuts the message and the question. For a worker_result, it drops the commands and cuts the
-// summary. If all steps together are not enough, it returns ErrTooLarge. It does not modify the caller's payload.
+// EncodeWithin encodes a payload in at most maxBytes. If the message is too long, it shortens the payload step by step
+// until the message fits. For a worker_error, it drops the stage commands, then the stages, cuts the tails, drops the
+// headers, and cuts the message and the question. For a worker_result, it drops the stage commands and cuts the
+// summary. It returns ErrTooLarge if the message remains too large. It never modifies the caller's payload.
 func EncodeWithin(from Sender, seq uint64, at time.Time, p Payload, maxBytes int) ([]byte, error) {
 	data, err := Encode(from, seq, at, p)
 	if err != nil || len(data) <= maxBytes {
@@ -120,8 +120,8 @@ func cuttable(p Payload) (Payload, []func(n int)) {
 	}
 }
 
-// withCommands keeps the commands of the stages if they take at most the given number of bytes in total. A negative
-// number drops them.
+// withCommands keeps the stage commands if they take at most the given number of bytes in total. A negative number
+// drops them.
 func withCommands(stages []StageResult, most int) []StageResult {
 	bytes := 0
 	bare := slices.Clone(stages)

@@ -63,7 +63,7 @@ func rowFor(tree map[string]any) (*MessageRow, *Malformed) {
 			}
 		}
 	}
-	return nil, malformed(CauseUnknownType, "message_type %s is not in the table", brief(kind))
+	return nil, malformed(CauseUnknownType, "unknown message_type %s", brief(kind))
 }
 
 // text reads a required string of the envelope.

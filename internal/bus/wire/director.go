@@ -1,6 +1,6 @@
 package wire
 
-// Reasons of a stop.v1.
+// Reasons for a stop.v1.
 const (
 	StopFenced    = "fenced"    // the attempt is over
 	StopWithdrawn = "withdrawn" // the issue was closed, unlabelled or taken
@@ -31,7 +31,7 @@ type Incompatibility struct {
 	RequiredAction          string `json:"required_action"`
 }
 
-// Probe asks a worker for a heartbeat at once.
+// Probe asks a worker for an immediate heartbeat.
 type Probe struct {
 	ProbeID string `json:"probe_id"`
 }
@@ -42,7 +42,7 @@ type Stop struct {
 	GraceSeconds float64 `json:"grace_seconds"` // at least 0, which means at once
 }
 
-// Pause asks a worker to start no further stage.
+// Pause asks a worker not to start another stage.
 type Pause struct{}
 
 // Resume ends a pause.
@@ -81,23 +81,23 @@ type SnapshotDirector struct {
 	// unknown.
 	PhaseSince *Time `json:"phase_since,omitempty"`
 
-	// Problem is a clause for people about a problem of a running director, or empty.
+	// Problem is a clause that tells people about a problem with the running director. It may be empty.
 	Problem    string              `json:"problem,omitempty"`
 	Leadership *SnapshotLeadership `json:"leadership,omitempty"` // set if several directors share the bus
 	// Only lists the issues that this run takes from the queue. Empty means all.
 	Only   []string        `json:"only,omitempty"`
-	Config *SnapshotConfig `json:"config,omitempty"` // result of the last read of the configuration
+	Config *SnapshotConfig `json:"config,omitempty"` // result of the last configuration load
 }
 
-// SnapshotConfig is the result of the last read of the configuration.
+// SnapshotConfig is the result of the last configuration load.
 type SnapshotConfig struct {
 	ReadAt Time   `json:"read_at"`
 	By     string `json:"by"`             // the trigger: start, SIGHUP, a command, or changed files
 	Digest string `json:"digest"`         // digest of the active configuration
 	Since  Time   `json:"since"`          // when the active configuration was read
-	File   string `json:"file,omitempty"` // absolute path of the configuration file; empty without a file
+	File   string `json:"file,omitempty"` // absolute path of the configuration file; empty if no file is used
 
-	Restart  []string `json:"restart,omitempty"`  // keys whose new values in the file need a restart
+	Restart  []string `json:"restart,omitempty"`  // keys whose new values take effect only after a restart
 	Problems []string `json:"problems,omitempty"` // why the director refused the new configuration
 }
 
@@ -135,7 +135,7 @@ type SnapshotTask struct {
 	State        string  `json:"state"`
 	Attempt      int     `json:"attempt"`
 	Reason       *string `json:"reason"`              // null if the last attempt did not fail
-	NextDeadline *Time   `json:"next_deadline"`       // when the wait ends at the latest; null if unlimited
+	NextDeadline *Time   `json:"next_deadline"`       // latest time at which the wait ends; null if unlimited
 	WaitsFor     string  `json:"waits_for,omitempty"` // a clause for people
 }
 

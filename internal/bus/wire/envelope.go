@@ -11,7 +11,8 @@ const SchemaVersion = schemaName + "1"
 
 const schemaName = "agentbus-envelope/v"
 
-// Sender is the sender of a message. ID is a worker's id, which must equal the id in the subject (see CheckSender).
+// Sender identifies the sender of a message. ID is a worker's id, which must equal the id in the subject (see
+// CheckSender).
 type Sender struct {
 	Role  Role   `json:"role"`
 	ID    string `json:"id"`
@@ -56,7 +57,7 @@ var senderFields = []Field{
 func Encode(from Sender, seq uint64, at time.Time, p Payload) ([]byte, error) {
 	row, known := rowOf(p.MessageType())
 	if !known {
-		return nil, malformed(CauseUnknownType, "message_type %s is not in the table", brief(p.MessageType()))
+		return nil, malformed(CauseUnknownType, "unknown message_type %s", brief(p.MessageType()))
 	}
 	body, err := json.Marshal(p)
 	if err != nil {
@@ -115,7 +116,7 @@ func isFrame(tree map[string]any) bool {
 	return version || kind
 }
 
-// isWrapped reports whether a tree is {"error": {…}} where the outer object is not an envelope or a worker_error.
+// isWrapped reports whether a tree is {"error": {…}}, but not an envelope or a worker_error.
 func isWrapped(tree map[string]any) bool {
 	_, isObject := tree["error"].(map[string]any)
 	_, isError := tree["error_id"]

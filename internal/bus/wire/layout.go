@@ -15,9 +15,9 @@ type layout struct {
 	of      reflect.Type
 	shape   shape
 	rule    *Field          // rule for the value itself, or nil
-	elem    *layout         // layout of the elements of a pointer, a list or a map
-	members []memberLayout  // layouts of the fields of a struct
-	named   map[string]int  // indexes in members by name
+	elem    *layout         // element layout of a pointer, list or map
+	members []memberLayout  // field layouts of a struct
+	named   map[string]int  // index in members, by name
 	folded  map[string]bool // the names in lower case, because encoding/json ignores case
 	must    uint64          // bits of the required members
 	zeroBad uint64          // bits of the members for which the zero value is invalid
@@ -28,7 +28,7 @@ type memberLayout struct {
 	index int // index of the field in its struct
 }
 
-// shape selects the reader of a value.
+// shape selects how a value is read.
 type shape int
 
 const (
@@ -52,7 +52,7 @@ var shapes = map[reflect.Kind]shape{
 	reflect.Pointer: shapePointer, reflect.Slice: shapeList, reflect.Map: shapeMap, reflect.Struct: shapeStruct,
 }
 
-// maxMembers is the maximum number of members of a struct, because each has a bit in a uint64.
+// maxMembers is the maximum number of members of a struct, because each needs one bit of a uint64.
 const maxMembers = 64
 
 // layoutOf returns the layout of a type. ok is false if plain does not support the type or one of the rules.
@@ -143,7 +143,7 @@ func (l *layout) zeroHolds() bool {
 	return true
 }
 
-// takesText reports whether a text satisfies the rule. It is like checkValue, but does not return the reason.
+// takesText reports whether a string satisfies the rule. It is like checkValue, but does not return the reason.
 func (f *Field) takesText(v string) bool {
 	return (v != "" || !f.NonEmpty) && (f.OneOf == nil || slices.Contains(f.OneOf, v))
 }
@@ -152,7 +152,7 @@ func (f *Field) takesNumber(n float64) bool {
 	return (f.Min == nil || n >= *f.Min) && (f.Max == nil || n <= *f.Max) && (f.Above == nil || n > *f.Above)
 }
 
-// Layouts of the envelope, and of the payload of each message type.
+// Layouts of the envelope and of each message type's payload.
 var (
 	frameLayout, _ = layoutOf(reflect.TypeFor[frame](), frameFields)
 	payloadLayouts = layoutsOf(messages)

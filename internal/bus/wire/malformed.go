@@ -36,46 +36,48 @@ type CauseRow struct {
 func Causes() []CauseRow {
 	return []CauseRow{
 		{
-			CauseOversized, "longer than 1 MiB, the largest `agent_bus.max_message_bytes`",
+			CauseOversized, "the message is longer than 1 MiB, the maximum `agent_bus.max_message_bytes`",
 			"cut tails before sending, oldest bytes first",
 		},
 		{CauseNotJSON, "the message is not a single JSON value", "send exactly one JSON object in UTF-8"},
-		{CauseNotAnEnvelope, "JSON, but neither an envelope nor a bare `worker_error` object", "wrap the payload in `" +
-			SchemaVersion + "`"},
 		{
-			CauseUnknownVersion, "an envelope or message with another major version",
+			CauseNotAnEnvelope, "the JSON is neither an envelope nor a bare `worker_error` object",
+			"wrap the payload in `" + SchemaVersion + "`",
+		},
+		{
+			CauseUnknownVersion, "the envelope or the message has another major version",
 			"update the sender, or the director, so that the major versions agree",
 		},
-		{CauseUnknownType, "a `message_type` that is not in the table of messages", "use a type from the table"},
-		{CauseMissingField, "a required field is missing or null", "add the field that the detail names"},
+		{CauseUnknownType, "the `message_type` is not in the message table", "use a type from the table"},
+		{CauseMissingField, "a required field is missing or null", "add the field named in the detail"},
 		{
 			CauseWrongType, "the JSON type of a field differs from the schema",
-			"correct the field that the detail names",
+			"correct the field named in the detail",
 		},
-		{CauseBadValue, "a field is outside its range, or an empty string", "correct the field that the detail names"},
+		{CauseBadValue, "a field is out of range, or is an empty string", "correct the field named in the detail"},
 		{
-			CauseForeignSender, "the body and the subject name different workers",
-			"publish on the subject of the worker that the body names",
-		},
-		{
-			CauseWrongSubject, "a message type on a subject that does not carry it",
-			"publish on the subject that the table of messages names",
+			CauseForeignSender, "the worker in the body is not the worker in the subject",
+			"publish on the subject of the worker in the body",
 		},
 		{
-			CauseUnsigned, "a report without its attempt's signature",
+			CauseWrongSubject, "the message type does not belong on this subject",
+			"publish on the subject listed in the message table",
+		},
+		{
+			CauseUnsigned, "the attempt's signature is missing or does not match the message",
 			"only a worker reports results; a person reports a `worker_error` as `operator`, without a signature",
 		},
 		{
-			CauseNoAttempt, "a person's report about a worker without a running attempt",
-			"use a `WORKER` that `director status` lists",
+			CauseNoAttempt, "a person's report is about a worker without a running attempt",
+			"use a `WORKER` listed by `director status`",
 		},
 	}
 }
 
-// Malformed is the error for a message that Decode rejects, or that Encode must not write.
+// Malformed is the error for a message that Decode rejects, or that Encode refuses to write.
 type Malformed struct {
 	Cause Cause
-	// Detail names the field, the expected value and the beginning of the actual value.
+	// Detail contains the field name, the expected value and the beginning of the actual value.
 	Detail string
 }
 
@@ -86,7 +88,7 @@ func malformed(c Cause, format string, args ...any) *Malformed {
 	return &Malformed{Cause: c, Detail: fmt.Sprintf(format, args...)}
 }
 
-// Reason returns the *Malformed that err wraps, or else makes a *Malformed from err.
+// Reason returns the *Malformed that err wraps, or creates one from err.
 func Reason(err error) *Malformed {
 	if m, ok := errors.AsType[*Malformed](err); ok {
 		return m

@@ -7,10 +7,10 @@ import (
 	"strconv"
 )
 
-// plain is the fast reader, for messages in the form that Retake's programs write. Such a message is an envelope. Every
-// name is spelled as in the types and occurs once, every value has its type and satisfies its rules, times are in UTC,
-// and text is UTF-8. plain rejects any other message without a reason. The slow reader then accepts the message or
-// explains the refusal. For a message that plain accepts, the slow reader would return the same result.
+// plain is the fast reader, for messages in the form written by Retake's programs. Such a message is an envelope. Names
+// are spelled as in the types and occur once, and values have their types and satisfy their rules. Times are in UTC,
+// and text is UTF-8. plain rejects any other message without giving a reason, and the slow reader then accepts the
+// message or explains the refusal. For a message that plain accepts, the slow reader would return the same result.
 type plain struct {
 	data []byte
 	at   int

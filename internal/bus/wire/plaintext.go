@@ -59,10 +59,10 @@ func (r *plain) str() (s string, ok bool) {
 	return "", false
 }
 
-// escapes maps the letter of an escape to its character.
+// escapes maps the character after a backslash to the character that the escape represents.
 var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
-// escaped reads a string with its first escape at i.
+// escaped reads a string that has its first escape at i.
 func (r *plain) escaped(from, i int) (s string, ok bool) {
 	if r.text == nil {
 		r.text = make([]byte, 0, len(r.data)-from) // enough for any string in the rest of the message

@@ -13,7 +13,7 @@ type Plan struct {
 	BaseSHA       string      `json:"base_sha"`
 	ImageTag      string      `json:"image_tag"`
 	Bus           PlanBus     `json:"bus"`
-	SignKey       []byte      `json:"sign_key"` // key of the attempt, which signs the reports; in base64
+	SignKey       []byte      `json:"sign_key"` // attempt's key for signing reports, in base64
 	Workdir       string      `json:"workdir"`
 	Stages        []StagePlan `json:"stages"`
 	FixAttempts   int         `json:"fix_attempts"`
@@ -32,20 +32,20 @@ type Plan struct {
 	Secrets []string `json:"secrets,omitempty"`
 	// the content of .retake/attempt.json
 	AttemptFile *AttemptFile `json:"attempt_file,omitempty"`
-	// StatePaths are globs of files in which agents keep state, and which do not count as work; see package worktree.
+	// StatePaths are globs for files that hold agents' state and do not count as work; see package worktree.
 	StatePaths []string `json:"state_paths,omitempty"`
 	// Tracked lists files in the base that count as work even though state_paths or a .gitignore matches them.
 	Tracked []string `json:"tracked,omitempty"`
 	// a StageMark precedes the output of each stage
 	MarkStages bool `json:"mark_stages,omitempty"`
-	// Unchanged means that the checkout does not contain work of an earlier attempt.
+	// Unchanged means that the checkout does not contain work from an earlier attempt.
 	Unchanged bool `json:"unchanged,omitempty"`
 	// the attempt's span (see TraceParent); empty disables tracing
 	TraceParent string        `json:"traceparent,omitempty"`
 	Checkout    *PlanCheckout `json:"checkout,omitempty"` // null if the checkout is already in the workdir
-	// docker, kubernetes or process; the worker repeats it in the report of a failure
+	// docker, kubernetes or process; the worker repeats it in failure reports
 	Runtime string `json:"runtime,omitempty"`
-	// configuration keys of limits that have their default value, such as "stage[1].timeout_seconds"
+	// configuration keys of limits left at their default, such as "stage[1].timeout_seconds"
 	Defaults []string `json:"defaults,omitempty"`
 }
 
@@ -74,7 +74,7 @@ type PlanBudget struct {
 	MaxConcurrent   int     `json:"max_concurrent"`   // concurrent leases, at least 1
 	SpacingSeconds  float64 `json:"spacing_seconds"`  // minimum time between two grants
 	CooldownSeconds float64 `json:"cooldown_seconds"` // pause after a failed call that does not specify a wait
-	LeaseSeconds    float64 `json:"lease_seconds"`    // validity of one grant; 0 means the director's default
+	LeaseSeconds    float64 `json:"lease_seconds"`    // lifetime of one grant; 0 means the director's default
 }
 
 // StagePlan is one stage. The worker runs the argument vector Run without a shell. If Agent is set, Run has
@@ -87,7 +87,7 @@ type StagePlan struct {
 	TimeoutSeconds float64           `json:"timeout_seconds"`
 	Env            map[string]string `json:"env,omitempty"`
 	// Resource is the model resource for which the stage needs leases, such as "model.<provider>". Empty means the
-	// provider of the agent, or model.default.
+	// agent's provider, or model.default.
 	Resource string `json:"resource,omitempty"`
 	Model    string `json:"model,omitempty"` // if empty, the program chooses a model
 	// AlternativeModel replaces Model in an attempt after a verdict that requires another model.
@@ -108,8 +108,8 @@ const (
 	PaidNever  = "never"
 )
 
-// PlanAgent describes how a worker starts an agent's program and reads its output. A file with custom agents has the
-// same keys.
+// PlanAgent describes how a worker starts an agent's program and reads its output. Custom agent files use the same
+// keys.
 type PlanAgent struct {
 	Name    string   `json:"name" toml:"name"`
 	Format  string   `json:"format" toml:"format"`   // format of the agent's output, as in package agent
@@ -126,9 +126,9 @@ type PlanAgent struct {
 	Exits []PlanExit `json:"exits,omitempty" toml:"exits"` // exit codes with a specific meaning
 	// type of the event that ends a complete stream, or empty
 	EndsWith string `json:"ends_with,omitempty" toml:"ends_with"`
-	// maximum time from that event to the exit; 0 means unlimited
+	// maximum time from that event to the program's exit; 0 means unlimited
 	ExitSeconds float64 `json:"exit_seconds,omitempty" toml:"exit_seconds"`
-	PromptBytes int     `json:"prompt_bytes" toml:"prompt_bytes"` // maximum size of its prompt
+	PromptBytes int     `json:"prompt_bytes" toml:"prompt_bytes"` // maximum prompt size
 }
 
 // PlanFile is one small file.
@@ -154,7 +154,7 @@ type IssueRef struct {
 	URL    string       `json:"url"`
 }
 
-// AttemptFile is the content of .retake/attempt.json in the workspace. It informs an agent about earlier attempts.
+// AttemptFile is the content of .retake/attempt.json in the workspace. It tells an agent about earlier attempts.
 type AttemptFile struct {
 	AttemptID       string               `json:"attempt_id"`
 	Attempt         int                  `json:"attempt"`
@@ -164,7 +164,8 @@ type AttemptFile struct {
 	Hints           List[Hint]           `json:"hints"`
 	EarlierFailures List[EarlierFailure] `json:"earlier_failures"`
 	Summary         string               `json:"summary"` // ready-made text for a prompt, at most 4 KiB
-	// Conflicts lists the files with an unresolved merge, each with its problem, such as "a.txt: has conflict markers".
+	// Conflicts lists the files with unresolved merge conflicts, each with its problem, such as "a.txt: has conflict
+	// markers".
 	Conflicts []string `json:"conflicts,omitempty"`
 }
 

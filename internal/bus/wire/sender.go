@@ -13,11 +13,11 @@ func CheckSize(data []byte) error {
 	return nil
 }
 
-// CheckSender checks a decoded message against its subject, which the sender cannot forge. The body must name the
-// worker in the subject, and the message's type must belong on the channel.
+// CheckSender checks a decoded message against its subject, which the sender cannot forge. Every worker id in the body
+// must match the subject, and the message type must belong on the channel.
 func CheckSender(e Envelope, worker string, c Channel) error {
-	if e.Sender.Role == RoleDirector && c != ChannelError { // the director itself reports, for example, an exit
-		return malformed(CauseForeignSender, "sender.role: a director must not publish on a worker's %s", c)
+	if e.Sender.Role == RoleDirector && c != ChannelError { // the director itself reports exits, for example
+		return malformed(CauseForeignSender, "sender.role: a director must not publish on a worker's %s channel", c)
 	}
 	return checkBody(e, worker, "worker.<id>."+string(c))
 }
@@ -43,8 +43,8 @@ func CheckCheckpoint(e Envelope, key []byte, worker string) error {
 	return err
 }
 
-// checkBody checks that the message's type belongs on the subject, and that every worker in the message is the worker
-// in the subject.
+// checkBody checks that the message type belongs on the subject, and that every worker id in the message matches the
+// subject.
 func checkBody(e Envelope, worker, subject string) error {
 	if row, _ := rowOf(e.Payload.MessageType()); row.Subject != subject {
 		return malformed(CauseWrongSubject, "%s on %s: want it on %s", row.Type, subject, row.Subject)
@@ -62,7 +62,7 @@ func checkBody(e Envelope, worker, subject string) error {
 	return nil
 }
 
-// bodyID is one field in which a body names its worker. An attempt and its worker have the same id.
+// bodyID is one body field that contains a worker's id. An attempt and its worker have the same id.
 type bodyID struct{ field, id string }
 
 func bodyIDs(p Payload) []bodyID {
@@ -82,8 +82,8 @@ func bodyIDs(p Payload) []bodyID {
 	}
 }
 
-// ReportID returns the channel of a report, and its error_id or result_id, by which duplicates are recognized. The id
-// is empty for other messages.
+// ReportID returns the channel of a report, and the error_id or result_id that identifies duplicates. Both are empty
+// for other messages.
 func ReportID(p Payload) (Channel, string) {
 	switch v := p.(type) {
 	case *WorkerError:

@@ -6,8 +6,8 @@ import (
 	"encoding/base64"
 )
 
-// Every attempt has a key that only its worker and the director know. A stage's program might steal the worker's
-// credential for the bus and publish in the worker's name, but it cannot sign.
+// Every attempt has a key that only its worker and the director know. A stage's program might steal the worker's bus
+// credential and publish in the worker's name, but it cannot sign.
 
 // signed maps each signed message type to the field that names its attempt.
 var signed = map[string]string{
@@ -15,7 +15,7 @@ var signed = map[string]string{
 	Checkpoint{}.MessageType(): "attempt_id",
 }
 
-// messageIDBytes is the number of bytes of a digest in a message id. It is large enough that an id cannot be guessed.
+// messageIDBytes is the number of digest bytes in a message id, enough to make ids unguessable.
 const messageIDBytes = 16
 
 // signatureText is strict, so that each signature has only one encoding.
@@ -31,7 +31,7 @@ func (s Sender) sign(messageType string, tree map[string]any, payload []byte) st
 	return signatureText.EncodeToString(signature(s.Key, messageType, worker, payload))
 }
 
-// SignedBy reports whether the payload, as received, was signed with an attempt's key in the name of its worker. It
+// SignedBy reports whether the payload, as received, was signed with an attempt's key on behalf of its worker. It
 // returns false for an empty key.
 func (e Envelope) SignedBy(key []byte, worker string) bool {
 	said, err := signatureText.DecodeString(e.Signature)
@@ -59,8 +59,8 @@ func AttemptKey(secret []byte, worker string) []byte {
 	return mac(secret, []byte("retake attempt/"+worker))
 }
 
-// CheckSignature checks the signature of a decoded report or checkpoint with the key of its attempt. It accepts an
-// unsigned message only from a person, that is, a worker_error that is bare or has the role operator.
+// CheckSignature checks the signature of a decoded report or checkpoint with its attempt's key. It accepts an unsigned
+// message only from a person, that is, a worker_error that is bare or has the role operator.
 func CheckSignature(e Envelope, key []byte, worker string) (signed bool, err error) {
 	_, isError := e.Payload.(*WorkerError)
 	switch {
@@ -71,12 +71,12 @@ func CheckSignature(e Envelope, key []byte, worker string) (signed bool, err err
 	case isError && (e.Bare || e.Sender.Role == RoleOperator):
 		return false, nil
 	default:
-		return false, malformed(CauseUnsigned, "missing signature: a sender of role %s must sign a %s",
+		return false, malformed(CauseUnsigned, "missing signature: a sender with role %s must sign a %s",
 			e.Sender.Role, e.Payload.MessageType())
 	}
 }
 
-// ReportMessageID returns the message id of a report, by which the server recognizes duplicates. It depends on the
+// ReportMessageID returns a report's message id, which the server uses to recognize duplicates. It depends on the
 // attempt's key as well as on the error_id or result_id. Without the key, another client could first send a message
 // with the same id, and the server would drop the report as a duplicate.
 func ReportMessageID(key []byte, worker, id string) string {

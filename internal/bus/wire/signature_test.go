@@ -157,11 +157,11 @@ func signatures(t *testing.T) []checked {
 		},
 		{
 			"an error of the worker, unsigned", encoded(t, Sender{Role: RoleWorker, ID: signer}, someError()), key,
-			signer, false, "missing signature: a sender of role worker must sign a worker_error.v1",
+			signer, false, "missing signature: a sender with role worker must sign a worker_error.v1",
 		},
 		{
 			"an exit of the director, unsigned", encoded(t, Sender{Role: RoleDirector, ID: "default"}, someError()),
-			key, signer, false, "of role director",
+			key, signer, false, "with role director",
 		},
 	}...)
 }
@@ -174,7 +174,7 @@ func signaturesOfPersons(t *testing.T) []checked {
 		{"a person's report, bare", mustJSON(t, someError()), key, signer, false, ""},
 		{
 			"a person's success", asOperator(t, someResult()), key, signer, false,
-			"missing signature: a sender of role operator must sign a worker_result.v1",
+			"missing signature: a sender with role operator must sign a worker_result.v1",
 		},
 		{"a person's report with a signature", bytes.Replace(asOperator(t, someError()), []byte(`"seq":1`),
 			[]byte(`"seq":1,"signature":`+signature), 1), key, signer, false, "does not match"},

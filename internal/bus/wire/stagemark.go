@@ -15,7 +15,7 @@ type StageMark struct {
 	Run   int    `json:"run"` // number of the stage's run: 1, 2, …
 }
 
-// StageMarkPrefix is the prefix of every line that is a mark.
+// StageMarkPrefix is the prefix of every mark.
 const StageMarkPrefix = "retake-stage: "
 
 // Names of a worker's streams.
@@ -24,7 +24,7 @@ const (
 	StreamStderr = "stderr"
 )
 
-// Line returns the line that the worker prints on a stream, with a newline. It returns an empty string without a key.
+// Line returns the line that the worker prints on a stream, with a newline. It returns an empty string if key is empty.
 func (m StageMark) Line(key []byte, worker, stream string) string {
 	text, err := json.Marshal(m)
 	if err != nil || len(key) == 0 {

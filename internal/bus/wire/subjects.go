@@ -37,7 +37,7 @@ func (s Subjects) AllWorkers(c Channel) string { return s.Worker("*", c) }
 // WorkerTree matches all messages that one worker publishes about itself.
 func (s Subjects) WorkerTree(worker string) string { return s.Prefix + ".worker." + worker + ".>" }
 
-// Published lists the subjects that one worker may publish on. It contains no wildcards, because the quota would
+// Published lists the subjects that one worker may publish on. The list contains no wildcards, because the quota would
 // not count messages on subjects that the director does not read.
 func (s Subjects) Published(worker string) []string {
 	var all []string
@@ -115,7 +115,7 @@ func (s Subjects) ParseWorker(subject string) (worker string, c Channel, ok bool
 // CheckID checks that a worker id can be a subject token: 1 to 128 ASCII letters, digits, `-` and `_`.
 func CheckID(id string) error {
 	if id == "" || len(id) > maxIDBytes {
-		return fmt.Errorf("wire: worker id of %d bytes: want 1 to %d", len(id), maxIDBytes)
+		return fmt.Errorf("wire: worker id has %d bytes: want 1 to %d", len(id), maxIDBytes)
 	}
 	if i := strings.IndexFunc(id, notInToken); i >= 0 {
 		return fmt.Errorf("wire: worker id %q: want ASCII letters, digits, - and _ only", id)
@@ -123,7 +123,7 @@ func CheckID(id string) error {
 	return nil
 }
 
-// CheckPrefix checks that a prefix is made of valid tokens, joined by dots.
+// CheckPrefix checks that a prefix consists of valid tokens joined by dots.
 func CheckPrefix(prefix string) error {
 	for _, token := range strings.Split(prefix, ".") {
 		if token == "" || strings.IndexFunc(token, notInToken) >= 0 {

@@ -6,15 +6,15 @@ type Payload interface{ MessageType() string }
 // Role identifies the type of a message's sender.
 type Role string
 
-// The roles of a sender. The operator may also send a worker's messages.
+// Sender roles. The operator can also send a worker's messages.
 const (
 	RoleDirector Role = "director"
 	RoleWorker   Role = "worker"
 	RoleOperator Role = "operator"
 )
 
-// MessageRow describes one message type. Types are listed only in this table. Fields holds the rules for required
-// fields and for values. A field without a rule is optional, and only its type is checked.
+// MessageRow describes one message type. The message table is the only list of types. Fields holds the rules for
+// required fields and values. A field without a rule is optional, and only its type is checked.
 type MessageRow struct {
 	Type    string         // name with its major version, such as "heartbeat.v1"
 	From    Role           // the sender, in addition to the operator
@@ -23,7 +23,7 @@ type MessageRow struct {
 	Fields  []Field
 }
 
-// messages lists every message type once, in the order of the documentation.
+// messages lists every message type once, in documentation order.
 var messages = []MessageRow{
 	{"protocol_hello.v1", RoleWorker, "worker.<id>.hello", func() Payload { return new(Hello) }, []Field{
 		need("protocol_version", filled), need("worker"), need("worker.worker_id", filled),
@@ -123,7 +123,7 @@ func rowOf(messageType string) (*MessageRow, bool) {
 	return nil, false
 }
 
-// Types lists all message types, in the order of the documentation.
+// Types lists all message types in documentation order.
 func Types() (types []string) {
 	for _, m := range messages {
 		types = append(types, m.Type)

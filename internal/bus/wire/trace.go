@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// Names from W3C Trace Context, under which messages (as a header) and stages (as an environment variable) carry a
-// trace parent.
+// W3C Trace Context names. A message carries its trace parent in a header, and a stage in an environment variable.
 const (
 	TraceHeader = "traceparent"
 	TraceEnv    = "TRACEPARENT"
@@ -23,7 +22,7 @@ type TraceParent struct {
 
 const traceVersion = "00"
 
-// String returns the value of a traceparent header, or an empty string without a span.
+// String formats p as the value of a traceparent header. Without a span, it returns an empty string.
 func (p TraceParent) String() string {
 	if p.Trace == [16]byte{} || p.Span == [8]byte{} {
 		return ""
@@ -36,7 +35,7 @@ func (p TraceParent) String() string {
 		"-")
 }
 
-// ParseTraceParent parses the format that String writes. ok is false for any other text.
+// ParseTraceParent parses the output of String. ok is false for any other text.
 func ParseTraceParent(text string) (p TraceParent, ok bool) {
 	parts := strings.Split(text, "-")
 	if len(parts) != 4 || len(parts[1]) != 2*len(p.Trace) || len(parts[2]) != 2*len(p.Span) {

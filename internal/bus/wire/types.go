@@ -8,10 +8,10 @@ import (
 // timeLayout is RFC 3339 with exactly three decimal places. Times are converted to UTC before they are written.
 const timeLayout = "2006-01-02T15:04:05.000Z07:00"
 
-// Time is a time on the wire. It is written as RFC 3339 in UTC with milliseconds, and read from any RFC 3339 time.
+// Time is a time on the wire. It is written as RFC 3339 in UTC with milliseconds, and parsed from any RFC 3339 time.
 type Time struct{ time.Time }
 
-// At returns a wire time. It drops everything below milliseconds, so that the time survives a round trip.
+// At converts t to a wire time. It truncates t to milliseconds, so that the time survives a round trip.
 func At(t time.Time) Time { return Time{t.UTC().Truncate(time.Millisecond)} }
 
 // MarshalJSON writes the time with milliseconds in UTC.

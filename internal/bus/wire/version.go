@@ -8,8 +8,8 @@ import (
 // ProtocolVersion is the version of the protocol in this build. Minor versions only add optional fields.
 const ProtocolVersion = "1.0"
 
-// CheckVersion compares a sender's version with ProtocolVersion. It returns nil if the major versions agree. Otherwise,
-// or if the version is malformed, it returns the refusal to send back.
+// CheckVersion compares a sender's version with ProtocolVersion. It returns nil if the major versions match. If they
+// differ or the sender's version is malformed, it returns the refusal to send back.
 func CheckVersion(sender string) *Incompatibility {
 	ours, _ := majorOf(ProtocolVersion)
 	theirs, ok := majorOf(sender)
@@ -28,7 +28,7 @@ func CheckVersion(sender string) *Incompatibility {
 	}
 }
 
-// majorOf reads "major.minor" (or "major" alone).
+// majorOf returns the major version of "major.minor" or "major".
 func majorOf(version string) (int, bool) {
 	major, minor, dotted := strings.Cut(version, ".")
 	m, err := strconv.ParseUint(major, 10, 16)

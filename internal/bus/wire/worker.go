@@ -2,7 +2,7 @@ package wire
 
 import "retake/internal/recovery/circumstances"
 
-// Stages that Retake knows. A configuration may define others, so messages may contain any non-empty name.
+// Built-in stages. A configuration can define others, so messages can contain any non-empty name.
 const (
 	StageStart       = "START"
 	StageContextLoad = "CONTEXT_LOAD"
@@ -35,12 +35,12 @@ type HelloWorker struct {
 	BranchName   string `json:"branch_name,omitempty"`
 }
 
-// HelloRepo names the commit of the base branch from which the worker's checkout starts.
+// HelloRepo identifies the base branch commit from which the worker's checkout starts.
 type HelloRepo struct {
 	MainSHASeen string `json:"main_sha_seen,omitempty"`
 }
 
-// Heartbeat shows that a worker is alive and reports its state. It is soft state, and also answers a probe.
+// Heartbeat shows that a worker is alive and reports its state. It is soft state, and is also the reply to a probe.
 type Heartbeat struct {
 	State HeartbeatState `json:"state"`
 	Usage *Usage         `json:"usage,omitempty"`
@@ -119,13 +119,14 @@ type WorkerError struct {
 	Question          string            `json:"question,omitempty"`
 	FixRounds         int               `json:"fix_rounds,omitempty"`
 	Usage             *Usage            `json:"usage,omitempty"` // usage of the whole attempt, including its last stage
-	// Circumstances is set by workers, and absent in reports by the director and by people.
+	// Circumstances is set only by workers. Reports by the director and by people omit it.
 	Circumstances *circumstances.Record `json:"circumstances,omitempty"`
 	// Stages lists the stages that ran, including the failed one.
 	Stages []StageResult `json:"stages,omitempty"`
 }
 
-// IsFinal reports whether the error ends the attempt. Only with an explicit `"final": false` does the attempt continue.
+// IsFinal reports whether the error ends the attempt. The attempt continues only if the message contains `"final":
+// false`.
 func (e WorkerError) IsFinal() bool { return e.Final == nil || *e.Final }
 
 // WorkerResult reports success.
@@ -147,7 +148,7 @@ type StageResult struct {
 	Stage      string   `json:"stage"`
 	ExitCode   int      `json:"exit_code"`
 	DurationMS int64    `json:"duration_ms"`
-	Command    []string `json:"command,omitempty"`   // argument vector as configured, masked and cut; absent if unknown
+	Command    []string `json:"command,omitempty"`   // configured command line, masked and truncated; absent if unknown
 	StartedAt  Time     `json:"started_at,omitzero"` // start time by the worker's clock; absent if unknown
 }
 

@@ -4,8 +4,9 @@
 // The bundle arrives as files that only an init container mounts. The init container runs the worker's program, which
 // unpacks the bundle and copies itself into a volume (Unpack). The attempt's container mounts this volume as
 // container.Dir and starts by running the copy (Enter). Enter deletes the variables and the input from the disk, makes
-// the input its standard input, and becomes the worker. By then, files, arguments and the cluster's view of the pod no
-// longer contain variables or input. The input stays in an unlinked file until the worker has read it (Input).
+// the input its standard input, and becomes the worker. By then, the files, the arguments and the cluster's view of the
+// pod no longer contain the variables or the input. The input stays in an unlinked file until the worker has read it
+// (Input).
 //
 // The worker links this package, so the package must not import engine clients.
 package bundle
@@ -31,7 +32,7 @@ type Bundle struct {
 	Files []File   // in container.Dir
 }
 
-// File is a file of a bundle.
+// File is a file in a bundle.
 type File struct {
 	Name string // without a directory
 	Data []byte
@@ -40,7 +41,7 @@ type File struct {
 // partBytes is the size of a part. Kubernetes limits a Secret to 1 MiB.
 const partBytes = 1_000_000
 
-// Pack splits a bundle and its checksum into parts of at most partBytes. Unpack uses the checksum to detect parts of
+// Pack splits a bundle and its checksum into parts of at most partBytes. Unpack uses the checksum to detect parts from
 // different bundles.
 func Pack(b Bundle) ([][]byte, error) {
 	data, err := json.Marshal(b)
@@ -68,7 +69,7 @@ func unpack(dir string) (b Bundle, err error) {
 		all = append(all, part...)
 	}
 	if len(all) < sha256.Size {
-		return b, fmt.Errorf("bundle: only %d bytes", len(all))
+		return b, fmt.Errorf("bundle: too short: %d bytes", len(all))
 	}
 	if sum := sha256.Sum256(all[sha256.Size:]); !bytes.Equal(sum[:], all[:sha256.Size]) {
 		return b, errors.New("bundle: parts come from different starts of the attempt")

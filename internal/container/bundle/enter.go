@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// EnterCommand is the first argument with which the worker's program sets up an attempt and then executes it. The other
-// arguments are DIR PROGRAM ARGUMENT…, where DIR is the unpacked directory.
+// EnterCommand is the first argument that makes the worker's program set up an attempt and then execute it. The
+// remaining arguments are DIR PROGRAM ARGUMENT…, where DIR is the unpacked directory.
 const EnterCommand = "enter"
 
 // EnterMain implements EnterCommand. It returns only after a failure, with the exit code that a shell would use.
@@ -72,7 +72,7 @@ func takeAway(path string) (*os.File, error) {
 	return f, os.Remove(path)
 }
 
-// merged returns the variables of both lists. For a name in both, it uses the value from ours.
+// merged returns the variables of both lists. If both set a variable, the value from ours wins.
 func merged(own, ours []string) []string {
 	set := map[string]bool{}
 	for _, v := range ours {

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// UnpackCommand is the first argument with which the worker's program unpacks a bundle. The other arguments are FROM TO
-// FOLDER…; see Unpack.
+// UnpackCommand is the first argument that makes the worker's program unpack a bundle. The remaining arguments are FROM
+// TO FOLDER…; see Unpack.
 const UnpackCommand = "unpack"
 
 // Names in the unpacked directory.
@@ -20,12 +20,12 @@ const (
 	Program   = "worker" // the worker's program
 	inputFile = ".input"
 	environ   = ".environ"
-	FirstLine = "retake: the output begins here" // printed first by Enter, so a log without it lacks its beginning
-	// NotStarted is the prefix of the message of an attempt that could not start its program.
+	FirstLine = "retake: the output begins here" // printed first by Enter, so a log without it has lost its beginning
+	// NotStarted prefixes the message of an attempt that could not start its program.
 	NotStarted = "retake: not started: "
 )
 
-// UnpackMain implements UnpackCommand. It also creates every FOLDER, writable for all users.
+// UnpackMain implements UnpackCommand. It also creates each FOLDER, writable by all users.
 func UnpackMain(args []string, stderr io.Writer) int {
 	if len(args) < 2 {
 		fmt.Fprintln(stderr, "usage: worker", UnpackCommand, "FROM TO FOLDER…")

@@ -39,7 +39,7 @@ func (s harness) wantStreams(exit container.Exit, stdout, stderr string) {
 	}
 }
 
-// floodLines produce about 5 MB: more than a ring keeps, but less than the log file.
+// floodLines is the number of lines in a flood of about 5 MB: more than a ring keeps, but less than the log file.
 const floodLines = 100_000
 
 func wantFlood(s harness, exit container.Exit) {
@@ -182,7 +182,7 @@ func badEntrypoint(s harness) {
 	began := time.Now()
 	exit := s.stop(s.Runtime, spec.AttemptID, 2*patience)
 	if exit.Known && (exit.StartError == "" || exit.ExitCode == 0) {
-		s.Errorf("got %+v, want the reason", exit)
+		s.Errorf("got %+v, want a start error", exit)
 	}
 	if took := time.Since(began); took > patience {
 		s.Errorf("took %v to stop an attempt that never ran", took)
@@ -198,7 +198,7 @@ func badEntrypointIsSeenLater(s harness) {
 	}
 	exit := s.stop(s.Runtime, spec.AttemptID, time.Minute)
 	if !exit.Known || exit.ExitCode == 0 || exit.Killed || !strings.Contains(exit.StartError, "no-such-program") {
-		s.Errorf("got %+v, want the reason", exit)
+		s.Errorf("got %+v, want a start error", exit)
 	}
 }
 
@@ -215,7 +215,7 @@ func stopObeyed(s harness) {
 		s.Errorf("took %v of a grace period of %v", took, 2*patience)
 	}
 	if !strings.HasSuffix(string(exit.Stdout), "bye\n") {
-		s.Errorf("stdout = %q, want the last line as well", exit.Stdout)
+		s.Errorf("stdout = %q, want it to include the last line", exit.Stdout)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"retake/internal/container"
 )
 
-// printed collects the data of FollowOutput by stream.
+// printed collects FollowOutput's data by stream.
 type printed struct {
 	mu             sync.Mutex
 	stdout, stderr strings.Builder
@@ -47,7 +47,7 @@ func outputIsFollowedFromTheBeginning(s harness) {
 	gone, cancel := context.WithCancel(s.Context())
 	cancel()
 	if err := s.FollowOutput(gone, spec.AttemptID, new(printed).take); err == nil {
-		s.Error("FollowOutput returned nil after the end of its context")
+		s.Error("FollowOutput returned nil after its context ended")
 	}
 	seen := ""
 	_, err := s.Stop(s.Context(), spec.AttemptID, patience, func(container.Exit) error {

@@ -21,7 +21,7 @@ type Capabilities struct {
 	Confinement bool // a separate user, no capabilities, no new privileges, a private executable /tmp
 	Images      bool // the runtime uses Spec.Image, and refuses a missing image
 	Streams     bool // stdout and stderr are separate; otherwise both are stdout
-	Starts      bool // Ensure returns when the first process runs, or fails; otherwise List reports a failure
+	Starts      bool // Ensure waits until the first process runs or fails; if false, List reports the failure later
 	KillsAtOnce bool // a stop without grace does not send a SIGTERM
 }
 
@@ -29,7 +29,7 @@ type Capabilities struct {
 type Subject struct {
 	Capabilities
 	Open func(t testing.TB, fleet string) container.Runtime // opens another Runtime, which the caller closes
-	// Spec returns a valid spec with a Checkout on this host that Spec.User can write. The suite sets the rest.
+	// Spec returns a valid spec with a Checkout on this host, writable by Spec.User. The suite sets the rest.
 	Spec   func(t testing.TB, fleet string) container.Spec
 	Kill   func(t testing.TB, attemptID string)              // kills the first process without using the runtime
 	Freeze func(t testing.TB, attemptID string)              // pauses the attempt without using the runtime
@@ -42,7 +42,7 @@ type Subject struct {
 	Parallel bool // several Runtimes may be open and start attempts at once, so the tests run in parallel
 }
 
-// patience is the longest wait for an expected event. A busy machine with two cores can need tens of seconds.
+// patience is the maximum wait for an expected event. A busy machine with two cores can need tens of seconds.
 const patience = 30 * time.Second
 
 // harness is one test's runtime and fleet.
@@ -52,7 +52,7 @@ type harness struct {
 	testing.TB
 }
 
-// Run runs the suite. Each test has separate attempts and removes them.
+// Run runs the suite. Each test creates separate attempts and removes them.
 func Run(t *testing.T, s Subject) {
 	for _, c := range []struct {
 		name     string
@@ -203,8 +203,8 @@ func (s harness) awaitState(attemptID string, want container.State) (last contai
 	return last
 }
 
-// awaitReady waits until the probe is ready. A runtime may show the output only at its end, so the probe also writes a
-// file to its checkout.
+// awaitReady waits until the probe is ready. Some runtimes show the output only after the attempt has ended, so the
+// probe also writes a file to its checkout.
 func (s harness) awaitReady(spec container.Spec) {
 	s.Helper()
 	eventually(s, "the program is ready", func() bool {

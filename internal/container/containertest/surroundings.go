@@ -16,7 +16,7 @@ import (
 	"retake/internal/container"
 )
 
-// watch runs Watch until the end of the test, and returns a channel that receives its calls.
+// watch runs Watch until the test ends, and returns a channel that signals reported changes.
 func (s harness) watch() <-chan struct{} {
 	s.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -73,10 +73,10 @@ func killedFromOutside(s harness) {
 		}
 		s.Logf("seen after %v", took)
 	}
-	s.Errorf("Watch reported %d kills too late, the last after %v; want %v", triesForSpeed, took, soonEnough)
+	s.Errorf("Watch reported %d kills too late, the last after %v; want at most %v", triesForSpeed, took, soonEnough)
 }
 
-// killAndSee kills a worker from outside and returns the time until Watch reported the kill.
+// killAndSee kills a worker from outside and returns how long Watch took to report it.
 func (s harness) killAndSee(changes <-chan struct{}) (took time.Duration) {
 	s.Helper()
 	spec := s.spec("wait")
@@ -101,8 +101,8 @@ func (s harness) killAndSee(changes <-chan struct{}) (took time.Duration) {
 	return took
 }
 
-// awaitHeld waits until a process that the worker has detached holds its lock. It returns the open lock file, which
-// remains usable if the attempt's directory is removed.
+// awaitHeld waits until a process detached by the worker holds its lock. It returns the open lock file, which remains
+// usable if the attempt's directory is removed.
 func (s harness) awaitHeld(spec container.Spec) (lock *os.File) {
 	s.Helper()
 	eventually(s, "the detached process holds its lock", func() bool {
@@ -158,7 +158,7 @@ func nothingOutlivesItsWorker(s harness) {
 	}
 	defer lock.Close()
 	if exit := s.stop(s.Runtime, spec.AttemptID, time.Minute); !exit.Known || exit.ExitCode != 0 || exit.Killed {
-		s.Errorf("got %+v, want its own end", exit)
+		s.Errorf("got %+v, want a normal exit", exit)
 	}
 	if held(lock) {
 		s.Error("a detached process remains")
@@ -218,7 +218,7 @@ func pausedIsStoppedQuickly(s harness) {
 	began := time.Now()
 	exit := s.stop(s.Runtime, spec.AttemptID, time.Minute)
 	if took := time.Since(began); took > patience {
-		s.Errorf("took %v, although a paused container must end without grace", took)
+		s.Errorf("took %v; a paused container must end without waiting for grace", took)
 	}
 	if exit.Signal != "SIGKILL" || !exit.Killed || string(exit.Stdout) != "ready\n" {
 		s.Errorf("got %+v, want our SIGKILL and no SIGTERM", exit)
@@ -240,7 +240,7 @@ func adoptedTails(s harness) {
 		}
 	}
 	if exit := s.stop(heir, spec.AttemptID, patience); string(exit.Stdout) != "ready\nbye\n" {
-		s.Errorf("stdout = %q, want the output before and after", exit.Stdout)
+		s.Errorf("stdout = %q, want the output from before and after adoption", exit.Stdout)
 	}
 }
 
@@ -277,12 +277,12 @@ func memoryLimitIsVisible(s harness) {
 	spec := s.spec("limits")
 	spec.Memory = smallMemory
 	if exit := s.runSpec(spec); !slices.Contains(strings.Fields(string(exit.Stdout)), fmt.Sprint(smallMemory)) {
-		s.Errorf("the limit inside reads %q (%s), want %d", exit.Stdout, exit.Stderr, smallMemory)
+		s.Errorf("memory limit in the container is %q (%s), want %d", exit.Stdout, exit.Stderr, smallMemory)
 	}
 }
 
-// triesForOOM is the number of kills for memory. The runtime must report at least one of them. The kernel's report can
-// get lost (1 in 20 in measurements on Docker), so only a runtime that misses all of them is at fault.
+// triesForOOM is the number of OOM kills. The runtime must report at least one of them. The kernel's report can get
+// lost (measured on Docker: 1 in 20), so only a runtime that misses all of them is at fault.
 const triesForOOM = 4
 
 func outOfMemory(s harness) {
@@ -296,9 +296,9 @@ func outOfMemory(s harness) {
 		if exit.OOM {
 			return
 		}
-		s.Log("missed once")
+		s.Log("OOM not set; trying again")
 	}
-	s.Errorf("%d out-of-memory kills, but OOM is never set", triesForOOM)
+	s.Errorf("%d out-of-memory kills, but OOM was never set", triesForOOM)
 }
 
 // The first process survives its child, so only the flag or the event shows the kill.
@@ -313,9 +313,9 @@ func childOutOfMemory(s harness) {
 		if exit.OOM {
 			return
 		}
-		s.Log("missed once")
+		s.Log("OOM not set; trying again")
 	}
-	s.Errorf("%d out-of-memory kills, but OOM is never set", triesForOOM)
+	s.Errorf("%d out-of-memory kills, but OOM was never set", triesForOOM)
 }
 
 func confinement(s harness) {
@@ -368,6 +368,6 @@ func imageMissingIsSeenLater(s harness) {
 	})
 	exit := s.stop(s.Runtime, spec.AttemptID, time.Minute)
 	if !exit.Known || exit.ExitCode == 0 || !strings.Contains(exit.StartError, spec.Image) || exit.Killed {
-		s.Errorf("got %+v, want a start that failed", exit)
+		s.Errorf("got %+v, want a failed start", exit)
 	}
 }

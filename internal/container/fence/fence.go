@@ -1,4 +1,4 @@
-// Package fence passes firewall rules to the kernel, from a short-lived container in the host's network, and tries them
+// Package fence passes firewall rules to the kernel from a short-lived container on the host's network, and tries them
 // from containers on the workers' network. The worker's program runs it as a command, like package probe. It does not
 // interpret the rules, which come from its caller.
 //
@@ -24,27 +24,27 @@ import (
 // Command is the name of the worker's command.
 const Command = "fence"
 
-// TablePrefix is the prefix of our tables' names. The bridge and the fleet follow it. Tables of missing bridges are
+// TablePrefix is the prefix of our table names, followed by the bridge and the fleet. Tables of missing bridges are
 // removed.
 const TablePrefix = "retake-"
 
-// Task lists the steps of Main in their order.
+// Task lists the steps of Main in order.
 type Task struct {
 	Batches [][]byte // alternative batches of netlink messages in wire format, best first
-	Bridge  string   // interface that the rules name, or empty
+	Bridge  string   // interface named in the rules, or empty
 	Table   string   // table of the rules, which must exist in both families afterwards, or empty
 	Listen  string   // HOST:PORT to listen on for a trial, for at most TrialLimit; or empty
 	Renewal bool     // listen only if the table was missing before
 	Dial    []string // addresses that a trial dials, ADDRESS:PORT
 }
 
-// Done is the JSON output of Main, in one line.
+// Done is Main's JSON output, on one line.
 type Done struct {
 	Used        int               `json:"used"`                  // index of the accepted batch, or -1
 	Why         string            `json:"why,omitempty"`         // error of the first batch, if all were refused
 	Nameservers []string          `json:"nameservers,omitempty"` // from this machine's resolv.conf
 	Missing     string            `json:"missing,omitempty"`     // a bridge or table that does not exist
-	Listening   string            `json:"listening,omitempty"`   // ADDRESS:PORT until the process ends
+	Listening   string            `json:"listening,omitempty"`   // listener's ADDRESS:PORT until the process ends
 	Dialled     map[string]Answer `json:"dialled,omitempty"`     // by address
 }
 
@@ -73,9 +73,9 @@ func parse(args []string, stderr io.Writer) (t Task, err error) {
 	flags.SetOutput(stderr)
 	flags.StringVar(&t.Bridge, "bridge", "", "`interface` that must exist")
 	flags.StringVar(&t.Table, "table", "", "`table` that must exist after the change")
-	flags.StringVar(&t.Listen, "listen", "", "`address` of the listener for a trial")
+	flags.StringVar(&t.Listen, "listen", "", "`address` to listen on in a trial")
 	flags.BoolVar(&t.Renewal, "renewal", false, "listen only if the table was missing")
-	flags.Func("dial", "`address` that a trial dials; may be repeated", func(a string) error {
+	flags.Func("dial", "`address` to dial in a trial; may be repeated", func(a string) error {
 		t.Dial = append(t.Dial, a)
 		return nil
 	})
@@ -89,8 +89,8 @@ func parse(args []string, stderr io.Writer) (t Task, err error) {
 	return t, err
 }
 
-// Main carries out a task, and prints Done. It returns 0 even if the kernel refused every batch, and 2 if the
-// arguments are wrong. If it listens, it returns after TrialLimit.
+// Main carries out a task and prints Done. It returns 0 even if the kernel refused every batch, and 2 if the arguments
+// are wrong or it cannot listen or print. If it listens, it returns after TrialLimit.
 func Main(args []string, stdout, stderr io.Writer) int {
 	t, err := parse(args, stderr)
 	if err != nil {
@@ -109,9 +109,9 @@ func Main(args []string, stdout, stderr io.Writer) int {
 			done.Why = err.Error()
 		}
 	}
-	if len(t.Batches) > 0 || len(t.Listen)+len(t.Dial) == 0 { // not in the containers of a trial, which lack the right
+	if len(t.Batches) > 0 || len(t.Listen)+len(t.Dial) == 0 { // not in trial containers, which cannot change rules
 		if err := removeStale(TablePrefix); err != nil {
-			fmt.Fprintln(stderr, "worker fence: remove the tables of removed networks:", err)
+			fmt.Fprintln(stderr, "worker fence: could not remove tables of removed networks:", err)
 		}
 	}
 	done.Missing = t.missing()
@@ -150,7 +150,7 @@ func nameservers(file string) (all []string) {
 	return all
 }
 
-// answerLimit is the longest wait for the kernel, which normally answers at once.
+// answerLimit is the maximum wait for the kernel, which normally answers at once.
 const answerLimit = 10 * time.Second
 
 // send sends a batch to the kernel's netfilter and reads the answers. If one message fails, the kernel undoes the
@@ -158,7 +158,7 @@ const answerLimit = 10 * time.Second
 func send(batch []byte) error {
 	messages, err := syscall.ParseNetlinkMessage(batch)
 	if err != nil || len(messages) == 0 {
-		return fmt.Errorf("read a batch of netlink messages: %w", err)
+		return fmt.Errorf("parse netlink batch: %w", err)
 	}
 	fd, err := open()
 	if err != nil {

@@ -36,8 +36,8 @@ func removeStale(prefix string) error {
 	}
 	for _, t := range all {
 		rest, ours := strings.CutPrefix(t.name, prefix)
-		// Skip configured bridge names, because they may contain hyphens, and the fleet's name follows after a hyphen.
-		// Docker's default name is "br-" and 12 digits.
+		// Skip configured bridge names. They can contain hyphens, so the start of the fleet's name is unknown. Docker's
+		// default name is "br-" and 12 digits.
 		if !ours || !strings.HasPrefix(rest, "br-") || len(rest) < len("br-")+12 {
 			continue
 		}

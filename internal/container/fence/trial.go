@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// TrialLimit is the maximum duration of a trial. A listener that its director forgot ends after it.
+// TrialLimit is the maximum duration of a trial. It also ends a listener that its director has abandoned.
 const TrialLimit = time.Minute
 
-// answerAfter is the time between a trial's connect and its look at the result. The kernels of both sides complete a
+// answerAfter is the delay between a trial's connect and its check of the result. The kernels on both sides complete a
 // connection without any process, so even a busy machine needs only milliseconds.
 const answerAfter = 500 * time.Millisecond
 
@@ -25,7 +25,7 @@ type Answer struct {
 	Absent  bool   `json:"absent,omitempty"` // the address does not exist on the network, which invalidates the trial
 }
 
-// missing returns the bridge or table of the task that does not exist, or "".
+// missing returns the task's bridge or table if it does not exist, or "".
 func (t Task) missing() string {
 	if t.Bridge != "" {
 		if _, err := net.InterfaceByName(t.Bridge); err != nil {
@@ -71,13 +71,13 @@ func dial(addresses []string) map[string]Answer {
 		answers[a] = answerOf(result(fd))
 		_ = syscall.Close(fd)
 		if host, _, err := net.SplitHostPort(a); err == nil && silent[host] {
-			answers[a] = Answer{Why: "no machine has the address", Absent: true}
+			answers[a] = Answer{Why: "no machine has this address", Absent: true}
 		}
 	}
 	return answers
 }
 
-// begin starts a connection. It does not wait for the end, because a timer of this process could expire before the
+// begin starts a connection. It does not wait for completion, because a timer in this process could expire before the
 // process sees a connection that the kernel has completed.
 func begin(address string) (fd int, err error) {
 	at, err := netip.ParseAddrPort(address)
@@ -99,7 +99,7 @@ func begin(address string) (fd int, err error) {
 	return fd, nil
 }
 
-var errSilent = errors.New("fence: no answer from the address")
+var errSilent = errors.New("fence: address did not answer")
 
 // result returns the error of a connection, or nil if it is complete.
 func result(fd int) error {
@@ -116,7 +116,7 @@ func result(fd int) error {
 	return syscall.Errno(code)
 }
 
-// answerOf interprets the error of a connection. Only errors of rejected or lost packets prove that the rules work.
+// answerOf interprets a connection's error. Only errors from rejected or lost packets prove that the rules work.
 func answerOf(err error) Answer {
 	switch {
 	case err == nil:
@@ -140,7 +140,7 @@ func silentNeighbours(file string) map[string]bool {
 	defer f.Close()
 	silent := map[string]bool{}
 	for lines := bufio.NewScanner(f); lines.Scan(); {
-		// The first fields are the address, the type of hardware and flags. A resolved address has flag 2.
+		// The first fields are the address, the hardware type and the flags. A resolved address has flag 2.
 		if fields := strings.Fields(lines.Text()); len(fields) > 2 && fields[2] == "0x0" {
 			silent[fields[0]] = true
 		}

@@ -45,16 +45,16 @@ func init() {
 	}
 }
 
-// Limits on the requests per second, and on the requests in a burst. The API enforces fairness itself, so these
-// limits only guard against a bug in this package.
+// Limits on requests per second and per burst. The API enforces fairness itself, so these limits only guard against a
+// bug in this package.
 const (
 	requestRate  = 50
 	requestBurst = 100
-	listPage     = 500 // maximum number of objects in one answer
+	listPage     = 500 // maximum number of objects per response
 )
 
-// connect uses the named kubeconfig file, else the account of this process's pod, else KUBECONFIG. The namespace
-// defaults to the one in that configuration.
+// connect uses the named kubeconfig file, else KUBECONFIG or ~/.kube/config, else the account of this process's pod.
+// The namespace defaults to the one in that configuration.
 func connect(kubeconfig, namespace string, wrap func(http.RoundTripper) http.RoundTripper) (*client, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
@@ -205,7 +205,7 @@ func (c *client) may(ctx context.Context, verb, group, resource, subresource str
 		return false, err
 	}
 	if err := json.NewDecoder(bytes.NewReader(answer)).Decode(&review); err != nil {
-		return false, fmt.Errorf("check the access rights: %w", err)
+		return false, fmt.Errorf("decode access review: %w", err)
 	}
 	return review.Status.Allowed, nil
 }

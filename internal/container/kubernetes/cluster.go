@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// cluster is the part of the API that this package uses, in one namespace. Each method makes one request, needs the
-// right that its comment names (see Needed), and returns the API's error.
+// cluster is the part of the API that this package uses, in one namespace. Each method requires the right named in its
+// comment (see Needed) and returns the API's error.
 type cluster interface {
 	createJob(ctx context.Context, j *batchv1.Job) (*batchv1.Job, error) // jobs: create
 	job(ctx context.Context, name string) (*batchv1.Job, error)          // jobs: get

@@ -23,8 +23,8 @@
 //
 // Deleting a pod also removes its exit code and log, which would be lost if the director was killed before it read
 // them. Stop therefore sets the pod's deadline to one second and marks the pod. The kubelet sends SIGTERM, and SIGKILL
-// after Options.Grace. It keeps the pod, its exit code and its log. In measurements, the status of a pod that obeyed
-// SIGTERM arrived after 0.9 s. Stop collects and records them before it deletes the Job with all its objects.
+// after Options.Grace, but keeps the pod with its exit code and log. In measurements, the status of a pod that obeyed
+// SIGTERM arrived after 0.9 s. Stop records the exit code and log before it deletes the Job with all its objects.
 //
 // A stop with a shorter grace deletes the pod at once, and reads the log during the deletion. The kubelet then also
 // sends SIGTERM, and waits at least two seconds. Deleting a pod that is already ending does not shorten its grace
@@ -37,30 +37,31 @@
 // # The list
 //
 // The package watches pods instead of Jobs, because a container's end shows in its pod one to two seconds before it
-// shows in the Job. List answers from a view that the watch maintains. It lists all objects only at Open, after 410
-// Gone and every ten minutes. It restarts a broken watch forever. Without a watch the view is valid for 30 seconds, and
-// then List fails, because an old list would declare live attempts dead. Ensure and Stop ask the API directly. The
-// watch does not report the deletion of a Job that never had a pod, so only the next list of all objects shows it.
+// shows in the Job. List answers from a view that the watch maintains. The package lists all objects only at Open,
+// after 410 Gone and every ten minutes, and restarts a broken watch indefinitely. Without a watch, the view is valid
+// for 30 seconds. After that, List fails, because a stale list would declare live attempts dead. Ensure and Stop ask
+// the API directly. The watch does not report the deletion of a Job that never had a pod, so only the next list of all
+// objects shows it.
 //
 // A Job does not report why its pod is missing. A dry run of that pod fails for the same reason as the controller's
-// request, such as a quota or a policy. Dry runs are the only use of the right to create pods.
+// request, such as a quota or a policy. The right to create pods is used only for dry runs.
 //
 // # The worker's environment
 //
 // Files, variables and standard input are one bundle (package bundle) in the attempt's Secrets, which only an init
 // container mounts. It unpacks them into memory, with a copy of our program. The Workdir is an empty volume.
-// Spec.Checkout and Spec.WorkerBinary are ignored, and Spec.Mounts is refused, because nodes lack this machine's files.
-// With a read-only root file system, HOME is the empty directory /home/retake unless Spec.Env has another, because the
-// homes of an image's users are unknown here. Root file system, capabilities, user, privileges and system calls comply
-// with the restricted pod security standard. A pod cannot limit its processes (Spec.Pids), so the kubelet's
-// podPidsLimit applies.
+// Spec.Checkout and Spec.WorkerBinary are ignored, and Spec.Mounts is refused, because this machine's files are not on
+// the nodes. With a read-only root file system, HOME is the empty directory /home/retake unless Spec.Env sets it,
+// because the image's home directories are unknown here. Root file system, capabilities, user, privileges and system
+// calls comply with the restricted pod security standard. A pod cannot limit its processes (Spec.Pids), so the
+// kubelet's podPidsLimit applies.
 //
 // # Output
 //
-// The log API merges both streams. The result is called stdout, and Exit.Stderr is empty. A node keeps the newest 10
-// MiB (containerLogMaxSize). FollowOutput reports a missing beginning, which it detects by the first line that every
-// attempt prints. If a pod was removed from outside, its output is the part that was read earlier, or the last 2 KB
-// from the pod's status.
+// The log API merges both streams. The result is returned as stdout, and Exit.Stderr is empty. A node keeps the newest
+// 10 MiB (containerLogMaxSize). FollowOutput detects a missing beginning by the first line, which every attempt prints.
+// If a pod was removed externally, its output is the part that was read earlier, or the last 2 KB from the pod's
+// status.
 //
 // # Clock
 //
@@ -68,7 +69,7 @@
 //
 // # Failure policy
 //
-// It is the same as in package container. ErrCluster (transient) covers an API that does not answer, and unclassified
-// errors. If a right is missing or a policy refuses the Job, the error is ErrSpec and names the right or the policy.
-// An exhausted quota for Jobs causes ErrNoRoom (transient).
+// It is the same as in package container. ErrCluster (transient) covers unclassified errors and an API that does not
+// answer. If a right is missing or a policy refuses the Job, the error is ErrSpec and names the right or the policy. An
+// exhausted quota for Jobs causes ErrNoRoom (transient).
 package kubernetes

@@ -13,9 +13,9 @@ import (
 	"retake/internal/sys/crashpoint"
 )
 
-// Ensure creates the attempt's Job and its bundle unless they exist. It does not wait for the pod. List gives the
-// reason why a pod is waiting. Errors: ErrSpec, ErrNoRoom, ErrCluster. After an error a Job may exist. Stop removes it,
-// and another Ensure completes it.
+// Ensure creates the attempt's Job and its bundle unless they exist. It does not wait for the pod; List reports why a
+// pod is waiting. An error can leave a Job behind, which Stop removes and another Ensure completes. Errors: ErrSpec,
+// ErrNoRoom, ErrCluster.
 func (k *Kubernetes) Ensure(ctx context.Context, s container.Spec) error {
 	if err := check(s); err != nil {
 		return err
@@ -64,7 +64,7 @@ func (k *Kubernetes) ensure(ctx context.Context, a *attempt, s container.Spec) e
 		// A Secret that already exists comes from an interrupted start, and its content is valid.
 		err := k.objects.createSecret(ctx, k.objects.secretOf(s, j, i, data))
 		if err != nil && !apierrors.IsAlreadyExists(err) {
-			return failure("create the secret of "+s.AttemptID, err)
+			return failure("create secret for "+s.AttemptID, err)
 		}
 	}
 	return nil
@@ -152,7 +152,7 @@ func (o *objects) isOurs(m metav1.ObjectMeta, attemptID, kind string) error {
 func (o *objects) pod(ctx context.Context, attemptID string) (*corev1.Pod, error) {
 	found, _, err := o.pods(ctx, ofAttempt(attemptID))
 	if err != nil {
-		return nil, failure("find the pod of "+attemptID, err)
+		return nil, failure("find pod for "+attemptID, err)
 	}
 	for i := range found {
 		if found[i].Annotations[container.LabelAttempt] == attemptID {
@@ -162,7 +162,7 @@ func (o *objects) pod(ctx context.Context, attemptID string) (*corev1.Pod, error
 	return nil, nil
 }
 
-// asPod returns, for a dry run, the pod that the Job's controller would create.
+// asPod returns the pod that the Job's controller would create, for use in a dry run.
 func asPod(j *batchv1.Job) *corev1.Pod {
 	t := j.Spec.Template.DeepCopy()
 	t.GenerateName = j.Name + "-"

@@ -19,12 +19,12 @@ var failures = []struct {
 	transient bool
 	next      string
 }{
-	{isQuota, container.ErrNoRoom, true, "make room in the namespace's quota (kubectl get resourcequota)"},
-	{isRight, container.ErrSpec, false, "grant the right to the director's account with kubectl create role or the " +
-		"chart; `director doctor` lists all missing rights"},
+	{isQuota, container.ErrNoRoom, true, "free up quota in the namespace (kubectl get resourcequota)"},
+	{isRight, container.ErrSpec, false, "grant this right to the director's service account with kubectl create role " +
+		"or the chart; `director doctor` lists all missing rights"},
 	{
 		apierrors.IsForbidden, container.ErrSpec, false,
-		"a rule of the cluster forbids the request: change kubernetes.pod_template, or the rule",
+		"a cluster policy forbids the request: change kubernetes.pod_template or the policy",
 	},
 	{
 		apierrors.IsUnauthorized, container.ErrCluster, true,
@@ -49,7 +49,7 @@ func failure(doing string, err error) *container.Error {
 	}
 	e := &container.Error{Kind: container.ErrCluster, Transient: true, Doing: doing, Cause: err}
 	if !answered(err) {
-		e.Next = "check that the API answers and that its address is right (kubectl cluster-info)"
+		e.Next = "check that the API is reachable and that its address is correct (kubectl cluster-info)"
 	}
 	return e
 }

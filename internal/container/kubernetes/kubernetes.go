@@ -17,14 +17,14 @@ import (
 	"retake/internal/container"
 )
 
-// Options choose the cluster and the fleet in it.
+// Options select the cluster and the fleet.
 type Options struct {
 	Fleet string // as in container.Options
 	// Owner is the permanent name of the installation that creates this fleet's attempts. Open refuses a fleet with
 	// another owner's attempts, and List omits them.
 	Owner       string
 	Namespace   string // defaults to the namespace from the kubeconfig or the director's pod
-	Kubeconfig  string // path; defaults to the account of the director's pod, or to KUBECONFIG
+	Kubeconfig  string // path; defaults to KUBECONFIG or ~/.kube/config, then to the account of the director's pod
 	WorkerImage string // image with the program "worker" in its PATH
 	PodTemplate string // path of a file, or empty
 	Address     string // the director's address for pods, or empty if pods do not need it
@@ -37,7 +37,7 @@ type Options struct {
 	wrap func(http.RoundTripper) http.RoundTripper // for tests that count requests
 }
 
-// limits holds the longest times that one operation waits.
+// limits holds the package's timeouts and intervals.
 type limits struct {
 	operation time.Duration // one request
 	kubelet   time.Duration // from the end of a container until the API reports it
@@ -46,13 +46,13 @@ type limits struct {
 	backoff   time.Duration // first wait before watching again; doubles to maxBackoff
 	stale     time.Duration // lifetime of the view without a watch
 	relist    time.Duration // interval between lists while the watch works
-	podless   time.Duration // delay before first asking why a Job lacks a pod; later checks wait four times as long
+	podless   time.Duration // delay before asking why a Job's pod is missing; later checks wait four times as long
 	poll      time.Duration // interval between checks for changes that the watch may miss
 }
 
 const maxBackoff = 5 * time.Second
 
-// watchFor is the duration of one watch. The API ends it, and the next one continues.
+// watchFor is the duration of one watch. The API ends it, and the next one continues from there.
 const watchFor = 5 * time.Minute
 
 var defaultLimits = limits{
@@ -77,8 +77,8 @@ var _ container.Runtime = (*Kubernetes)(nil)
 var fleetForm = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
 
 // Open connects to the API, lists the fleet's objects, and begins to watch them. Errors: ErrCluster (transient) if the
-// API does not answer; ErrSpec for invalid options, templates and missing rights, and if another director has attempts
-// in the fleet.
+// API does not answer; ErrSpec for invalid options or templates, missing rights, and another director's attempts in the
+// fleet.
 func Open(ctx context.Context, o Options) (*Kubernetes, error) {
 	api, err := connect(o.Kubeconfig, o.Namespace, o.wrap)
 	if err != nil {
@@ -90,7 +90,7 @@ func Open(ctx context.Context, o Options) (*Kubernetes, error) {
 func notConnected(err error) *container.Error {
 	return &container.Error{
 		Kind: container.ErrSpec, Doing: "open", Cause: err,
-		Next: "set kubernetes.kubeconfig, or run the director in a pod of the cluster",
+		Next: "set kubernetes.kubeconfig, or run the director in the cluster",
 	}
 }
 
@@ -99,7 +99,7 @@ func open(ctx context.Context, api cluster, o Options, l limits) (*Kubernetes, e
 	case !fleetForm.MatchString(o.Fleet):
 		return nil, refused("open", "fleet %q: want letters, digits, '_', '.', '-'", o.Fleet)
 	case o.WorkerImage == "":
-		return nil, refused("open", "set kubernetes.worker_image to an image with the worker's program")
+		return nil, refused("open", "set kubernetes.worker_image to an image that contains the worker program")
 	case o.Grace < time.Second || o.Grace%time.Second != 0:
 		return nil, refused("open", "grace %v: want whole seconds, at least 1", o.Grace)
 	}
@@ -153,7 +153,7 @@ func (o *objects) refuseForeign(ctx context.Context) error {
 		Kind: container.ErrSpec, Doing: "open",
 		Cause: fmt.Errorf("fleet %s has jobs that belong to another director or to a lost data directory (%s)", o.fleet,
 			strings.Join(foreign, ", ")),
-		Next: "give this director a unique director.fleet, or, if no other director runs, remove them: kubectl " +
+		Next: "give this director a unique director.fleet, or, if no other director is running, remove them: kubectl " +
 			"delete jobs -l " + o.ofFleet(),
 	}
 }
@@ -177,7 +177,7 @@ func (o *objects) admit(ctx context.Context, s container.Spec) error {
 		return err
 	}
 	if err := o.tryPod(ctx, asPod(o.jobOf(s, 1))); err != nil {
-		return failure("dry run of an attempt's pod", err)
+		return failure("dry-run the pod of an attempt", err)
 	}
 	return nil
 }
@@ -191,8 +191,9 @@ func check(s container.Spec) error {
 	if len(s.Mounts) > 0 {
 		return &container.Error{
 			Kind: container.ErrSpec, Doing: doing,
-			Cause: fmt.Errorf("cannot mount %s: cluster nodes lack this machine's directories", s.Mounts[0].Source),
-			Next:  "define the workers' volumes in kubernetes.pod_template",
+			Cause: fmt.Errorf("cannot mount %s: this machine's directories are not on the cluster nodes",
+				s.Mounts[0].Source),
+			Next: "define the workers' volumes in kubernetes.pod_template",
 		}
 	}
 	if !path.IsAbs(s.Entrypoint[0]) {
@@ -227,13 +228,13 @@ func (k *Kubernetes) Warm(context.Context) {}
 // some time.
 func (k *Kubernetes) List(context.Context) ([]container.Status, error) { return k.view.list() }
 
-// Find returns the entry of List for one attempt.
+// Find returns one attempt's entry in List.
 func (k *Kubernetes) Find(_ context.Context, attemptID string) (s container.Status, found bool, err error) {
 	return k.view.find(attemptID)
 }
 
-// Watch calls changed from one goroutine, once at the beginning and then whenever the list may have changed. It
-// returns the error of ctx.
+// Watch calls changed from one goroutine, once at the start and then whenever the list may have changed. It returns
+// ctx's error.
 func (k *Kubernetes) Watch(ctx context.Context, changed func()) error {
 	changes, stop := k.view.subscribe()
 	defer stop()

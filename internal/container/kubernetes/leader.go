@@ -7,7 +7,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// LabelLeads marks the pod of the leading director, for the selectors of Services.
+// LabelLeads marks the leading director's pod for Service selectors.
 const LabelLeads = "retake.leads"
 
 // MarkLeader adds the label to this process's pod, or removes it. Without Options.Pod it does nothing.
@@ -24,13 +24,13 @@ func (k *Kubernetes) MarkLeader(ctx context.Context, leads bool) error {
 	defer cancel()
 	_, err = k.objects.patchPod(ctx, k.o.Pod, patch)
 	if apierrors.IsNotFound(err) {
-		e := failure("mark the pod of the leading director", err)
-		e.Next = "this director's pod " + k.o.Pod + " is not in the namespace of its attempts, so Services do not " +
+		e := failure("mark the leading director's pod", err)
+		e.Next = "this director's pod " + k.o.Pod + " is not in the namespace of its attempts, so Services cannot " +
 			"find the leading director"
 		return e
 	}
 	if err != nil {
-		return failure("mark the pod of the leading director", err)
+		return failure("mark the leading director's pod", err)
 	}
 	return nil
 }

@@ -21,15 +21,16 @@ var (
 	noLabel   = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
 )
 
-// Lengths of names. The controller appends six characters to a Job's name for its pod, and a host name has at most 63.
+// Lengths of names. The controller forms a pod's name by appending six characters to its Job's name, and a host name
+// has at most 63.
 const (
 	nameLength  = 52
 	labelLength = 63
 	sumLength   = 8
 )
 
-// jobName returns the permanent name of an attempt's Job. It contains the id if that is a valid name, or otherwise the
-// valid parts of the id and a checksum.
+// jobName returns the permanent name of an attempt's Job. It contains the id if that makes a valid name. Otherwise it
+// contains the valid parts of the id and a checksum.
 func jobName(attemptID string) string {
 	if name := "retake-" + attemptID; len(name) <= nameLength && nameForm.MatchString(name) {
 		return name
@@ -38,8 +39,8 @@ func jobName(attemptID string) string {
 	return "retake-" + shortened(readable, nameLength-len("retake-")-sumLength-1) + "-" + sum(attemptID)
 }
 
-// labelValue returns the text if it is a valid label value, or otherwise its valid parts and a checksum. An
-// annotation has the original text.
+// labelValue returns the text if it is a valid label value. Otherwise it returns the valid parts and a checksum, and an
+// annotation keeps the original text.
 func labelValue(text string) string {
 	if text == "" || len(text) <= labelLength && labelForm.MatchString(text) {
 		return text
@@ -74,7 +75,8 @@ func ofAttempt(attemptID string) string {
 	return labels.Set{container.LabelAttempt: labelValue(attemptID)}.String()
 }
 
-// labelled returns the labels and annotations of an attempt's objects. They override the template.
+// labelled returns the labels and annotations of an attempt's objects. They override the template's labels and
+// annotations.
 func (m *manifests) labelled(s container.Spec) (label, note map[string]string) {
 	label, note = maps.Clone(m.template.Labels), maps.Clone(m.template.Annotations)
 	if label == nil {

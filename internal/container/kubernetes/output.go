@@ -56,7 +56,7 @@ func (g *logs) readOn(ctx context.Context, p *corev1.Pod) *tail {
 		TailLines: enoughLines,
 	})
 	if err != nil {
-		g.log.Warn("log of a pod not read, because the pod is being deleted", zap.String("pod", p.Name), zap.Error(err))
+		g.log.Warn("could not read pod log; the pod is being deleted", zap.String("pod", p.Name), zap.Error(err))
 		close(t.done)
 		return t
 	}
@@ -68,7 +68,7 @@ func (g *logs) readOn(ctx context.Context, p *corev1.Pod) *tail {
 	return t
 }
 
-// withoutFirst returns a log without the line that Enter printed at its beginning.
+// withoutFirst returns a log without the line that Enter prints first.
 func withoutFirst(log io.Reader) io.Reader {
 	r := bufio.NewReaderSize(log, pieceBytes)
 	var before bytes.Buffer
@@ -108,7 +108,7 @@ func (g *logs) last(ctx context.Context, a *attempt, attemptID string) ([]byte, 
 		if !answered(err) && !errors.Is(err, errNoLog) {
 			return nil, failure("read the log of "+attemptID, err)
 		}
-		g.log.Warn("log of a pod not readable", zap.String("worker", attemptID), zap.Error(err))
+		g.log.Warn("could not read pod log", zap.String("worker", attemptID), zap.Error(err))
 	}
 	if seen := g.seen(a); len(seen) > 0 || term == nil {
 		return seen, nil
@@ -128,7 +128,7 @@ func (g *logs) keep(a *attempt, t *tail) {
 	select {
 	case <-t.done:
 	case <-time.After(g.limits.streams):
-		g.log.Warn("log of a deleted pod did not end", zap.Int("bytes", len(t.bytes())))
+		g.log.Warn("log of deleted pod did not end in time", zap.Int("bytes", len(t.bytes())))
 	}
 	t.close()
 	g.view.mu.Lock()
@@ -165,13 +165,13 @@ func (g *logs) read(ctx context.Context, p *corev1.Pod) ([]byte, error) {
 	return nil, errNoLog
 }
 
-// truncated is shown in place of a log's beginning if the node has discarded the beginning.
+// truncated replaces the beginning of a log if the node has discarded it.
 const truncated = "(Retake: the node has kept only the newest part of this output.)\n"
 
-// FollowOutput calls take with the output of an attempt, beginning with the oldest part that its node still has, until
-// the attempt ends or ctx is done. Both streams arrive as stdout. FollowOutput waits for the attempt to start. For an
-// absent attempt it returns nil. Error: ErrCluster, for example if the log ends while the attempt runs. The caller can
-// then start over.
+// FollowOutput calls take with an attempt's output, from the oldest part that its node still has, until the attempt
+// ends or ctx is done. Both streams arrive as stdout. FollowOutput waits for the attempt to start, and returns nil if
+// the attempt is absent. Error: ErrCluster, for example if the log ends while the attempt runs; the caller can then
+// start over.
 func (k *Kubernetes) FollowOutput(ctx context.Context, attemptID string, take func(container.Printed)) error {
 	return k.logs.follow(ctx, attemptID, take)
 }
@@ -253,7 +253,7 @@ func (g *logs) awaitEnd(ctx context.Context, attemptID, doing string) error {
 		select {
 		case <-changes:
 		case <-limit.C:
-			return failure(doing, errors.New("its log ended, but it is still running"))
+			return failure(doing, errors.New("the log ended, but the attempt is still running"))
 		case <-ctx.Done():
 			return failure(doing, ctx.Err())
 		}
@@ -264,7 +264,8 @@ func (g *logs) awaitEnd(ctx context.Context, attemptID, doing string) error {
 const pieceBytes = 16 << 10
 
 // readStamped reads a log in which each line begins with a timestamp. One of the first lines is bundle.FirstLine,
-// unless the node has discarded the beginning. readStamped removes that line, or passes truncated to take.
+// unless the node has discarded the beginning. readStamped removes that line, or passes truncated to take if it is
+// missing.
 func readStamped(log io.Reader, take func(container.Printed)) error {
 	r := bufio.NewReaderSize(log, pieceBytes)
 	at, begins := time.Time{}, true

@@ -25,12 +25,12 @@ const (
 
 	inVolume     = "retake-in"     // the Secrets, for the init container only
 	memoryVolume = "retake-memory" // the unpacked bundle, /tmp and the like
-	diskVolume   = "retake-disk"   // the checkout and the home
+	diskVolume   = "retake-disk"   // the checkout and the home directory
 )
 
 var ourVolumes = []string{inVolume, memoryVolume, diskVolume}
 
-// home is the default HOME with a read-only root file system, since the homes of the image's users are unknown here.
+// home is the default HOME with a read-only root file system, since the home directories in the image are unknown here.
 const home = "/home/retake"
 
 // keptFor is the time to live of an ended Job if no director collects it.
@@ -56,7 +56,7 @@ func places(s container.Spec) []place {
 	}
 	seen := map[string]bool{}
 	kept := all[:0]
-	// Keep the first place for each path, because a scratch directory may have the path of another place.
+	// Keep only the first place for each path, because scratch directories can duplicate other places.
 	for _, p := range all {
 		there := seen[p.at] || p.folder == "home" && (p.at == "/" || within(p.at, container.Dir) ||
 			within(p.at, s.Workdir))
@@ -80,7 +80,7 @@ func homeOf(s container.Spec) string {
 	return at
 }
 
-// variables returns the environment of the bundle.
+// variables returns the bundle's environment.
 func variables(s container.Spec) []string {
 	if !s.ReadOnly || slices.ContainsFunc(s.Env, func(v string) bool { return strings.HasPrefix(v, "HOME=") }) {
 		return s.Env
@@ -97,7 +97,7 @@ func (m *manifests) jobOf(s container.Spec, parts int) *batchv1.Job {
 		// With the default policy, the Job would start a second pod while a lost node may still run the first one.
 		PodReplacementPolicy:    to(batchv1.Failed),
 		TTLSecondsAfterFinished: to(int32(keptFor.Seconds())),
-		// This policy does not cause retries. With it, the Job's conditions show that the cluster ended the pod, even
+		// This policy does not cause retries. It makes the Job's conditions show that the cluster ended the pod, even
 		// after the pod is gone.
 		PodFailurePolicy: &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
 			Action: batchv1.PodFailurePolicyActionFailJob,
@@ -130,7 +130,7 @@ func (m *manifests) podOf(s container.Spec, parts int) corev1.PodTemplateSpec {
 	return t
 }
 
-// asUser sets the user of a spec in a pod's security context.
+// asUser sets the spec's user in a pod's security context.
 func asUser(c *corev1.PodSecurityContext, s container.Spec) *corev1.PodSecurityContext {
 	if c == nil {
 		c = &corev1.PodSecurityContext{}
@@ -155,8 +155,8 @@ func workerOf(own corev1.Container, s container.Spec) corev1.Container {
 	own.Name, own.Image, own.WorkingDir = workerName, s.Image, s.Workdir
 	own.Command = literal(append([]string{container.WorkerPath, bundle.EnterCommand, container.Dir}, s.Entrypoint...))
 	own.SecurityContext = confined(s.ReadOnly)
-	// With this policy, the pod's status contains the last 2 KB of the log, which are then available even if the pod
-	// and its log are removed.
+	// This policy puts the last 2 KB of the log in the pod's status. They remain available after the pod and its log
+	// are removed.
 	own.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
 	own.Resources = resources(own.Resources, s)
 	own.VolumeMounts = append(own.VolumeMounts,
@@ -214,8 +214,7 @@ func ceiling(s container.Spec) corev1.ResourceList {
 	}
 }
 
-// resources adds the limits of a spec to the template's limits. Requests equal the limits unless the template sets
-// requests.
+// resources adds a spec's limits to the template's limits. Requests equal the limits unless the template sets requests.
 func resources(theirs corev1.ResourceRequirements, s container.Spec) corev1.ResourceRequirements {
 	for name, q := range ceiling(s) {
 		if theirs.Limits == nil {
@@ -251,7 +250,7 @@ func secretName(attemptID string, part int) string {
 	return jobName(attemptID) + "-" + strconv.Itoa(part)
 }
 
-// secretOf returns a part of an attempt's bundle. It is deleted with its Job.
+// secretOf returns the Secret for one part of an attempt's bundle. It is deleted with its Job.
 func (m *manifests) secretOf(s container.Spec, j *batchv1.Job, part int, data []byte) *corev1.Secret {
 	label, note := m.labelled(s)
 	return &corev1.Secret{

@@ -99,7 +99,7 @@ var templates = []struct{ text, want string }{
 	{"spec: {containers: [{name: worker, image: x}]}", "spec.containers[worker].image"},
 	{
 		"spec: {containers: [{name: worker, command: [x], args: [more], workingDir: /z}]}",
-		"spec.containers[worker].command (it is the worker); spec.containers[worker].args (none); " +
+		"spec.containers[worker].command (always the worker); spec.containers[worker].args (none); " +
 			"spec.containers[worker].workingDir",
 	},
 	{"spec: {containers: [{name: worker, stdin: true}]}", "spec.containers[worker].stdin"},
@@ -133,7 +133,7 @@ var templates = []struct{ text, want string }{
 	},
 	{
 		"spec: {containers: [{name: worker, resources: {limits: {cpu: 1, memory: 1Gi}}}]}",
-		"spec.containers[worker].resources.limits.memory (it is containers.memory); " +
+		"spec.containers[worker].resources.limits.memory (set by containers.memory); " +
 			"spec.containers[worker].resources.limits.cpu",
 	},
 	{"spec: {ephemeralContainers: [{name: x}]}", "spec.ephemeralContainers"},

@@ -9,7 +9,7 @@ import (
 	"retake/internal/container"
 )
 
-// Seen checks a cluster before attempts run in it. Look returns it.
+// Seen, returned by Look, checks a cluster before attempts run in it.
 type Seen struct {
 	objects   *objects
 	sample    container.Spec
@@ -41,12 +41,12 @@ func (s *Seen) Name() string {
 	return fmt.Sprintf("Kubernetes at %s, namespace %s", s.objects.server(), s.namespace)
 }
 
-// Missing lists the required rights that this process lacks.
+// Missing lists the required rights that this process does not have.
 func (s *Seen) Missing(ctx context.Context) (lacks []Right, err error) {
 	for _, r := range Needed() {
 		ok, err := s.objects.may(ctx, r.Verb, r.Group, r.Resource, r.Subresource)
 		if err != nil {
-			return nil, failure("check the access rights", err)
+			return nil, failure("check access rights", err)
 		}
 		if !ok {
 			lacks = append(lacks, r)
@@ -66,7 +66,7 @@ func (s *Seen) RuntimeClass() string {
 	return ""
 }
 
-// HostUsers reports whether pods share the user IDs of their node, because they have no user namespace.
+// HostUsers reports whether pods share their node's user IDs instead of using a user namespace.
 func (s *Seen) HostUsers() bool {
 	return s.objects.template.Spec.HostUsers == nil || *s.objects.template.Spec.HostUsers
 }

@@ -33,7 +33,7 @@ func (a *attempt) status(id string) container.Status {
 	return s
 }
 
-// ended reports whether a Job is over and creates no pods.
+// ended reports whether a Job has finished and will not create another pod.
 func ended(j *batchv1.Job) bool {
 	return slices.ContainsFunc(j.Status.Conditions, func(c batchv1.JobCondition) bool {
 		return (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed || c.Type == batchv1.JobFailureTarget) &&
@@ -63,7 +63,7 @@ func statusOf(all []corev1.ContainerStatus, name string) (found corev1.Container
 	return found
 }
 
-// waitsFor returns the reason that the cluster gives for a pod not running yet.
+// waitsFor returns the cluster's explanation of why a pod is not running yet.
 func waitsFor(p *corev1.Pod) string {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status != corev1.ConditionTrue {
@@ -79,8 +79,8 @@ func waitsFor(p *corev1.Pod) string {
 	return "it is being prepared on node " + p.Spec.NodeName
 }
 
-// stuck returns the reason that the kubelet gives for a container that cannot start. It returns "" if every waiting
-// container is simply starting.
+// stuck returns the kubelet's reason and message for a container that cannot start. It returns "" if every waiting
+// container is just starting up.
 func stuck(p *corev1.Pod) (reason, message string) {
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		if w := c.State.Waiting; w != nil && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing" &&
@@ -98,7 +98,7 @@ func said(reason, message string) string {
 	return reason + ": " + message
 }
 
-// disruptions maps the reasons in a pod's condition DisruptionTarget to causes.
+// disruptions maps the reasons in a pod's DisruptionTarget condition to causes.
 var disruptions = map[string]container.EndCause{
 	"PreemptionByScheduler":  container.EndPreempted,
 	"DeletionByTaintManager": container.EndNodeLost,
@@ -119,7 +119,7 @@ var podReasons = map[string]container.EndCause{
 	"Shutdown":         container.EndEvicted,
 }
 
-// causeOf returns why the cluster ended a pod, with the cluster's message, or "".
+// causeOf returns why the cluster ended a pod, with the cluster's message, or "" if the cluster did not end it.
 func causeOf(p *corev1.Pod) (container.EndCause, string) {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
@@ -141,8 +141,8 @@ func causeOf(p *corev1.Pod) (container.EndCause, string) {
 // stopped is the annotation of pods that Stop has asked to end.
 const stopped = "retake.stopped"
 
-// neverStarted lists the reasons that show that a terminated container's program never ran. endUnknown is the reason if
-// the kubelet did not observe the end.
+// neverStarted lists the reasons of terminated containers whose program never ran. endUnknown is the reason if the
+// kubelet did not observe the end.
 var neverStarted = []string{"StartError", "ContainerCannotRun"}
 
 const endUnknown = "ContainerStatusUnknown"

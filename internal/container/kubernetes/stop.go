@@ -17,14 +17,14 @@ import (
 )
 
 // Stop ends the attempt's pod, determines how it ended, removes its Job with all of the Job's objects, and returns when
-// the API has removed them. A pod that ran is gone only after its kubelet has confirmed the end. A running pod gets
-// SIGTERM, and SIGKILL after the longer of grace and Options.Grace. If grace is shorter than Options.Grace, Stop
-// deletes the pod at once. The pod then gets SIGTERM, and SIGKILL after grace, but at least two seconds. For an absent
-// attempt Exit.Known is false.
+// the API has removed them. A pod that ran is gone only after its kubelet has confirmed the end. If grace is at least
+// Options.Grace, a running pod gets SIGTERM, and SIGKILL after Options.Grace. Otherwise Stop deletes the pod at once.
+// The pod then gets SIGTERM, and SIGKILL after grace or two seconds, whichever is longer. Exit.Known is false for an
+// absent attempt.
 //
 // If the API answers but the pod remains, usually because its node does not answer, the error is ErrUnconfirmed
 // (transient), and Exit has the known details of the end. Other errors are ErrCluster (transient), and ErrSpec if a Job
-// of that name belongs to another fleet. The next call continues where this one stopped.
+// with that name belongs to another fleet. The next call continues where this one stopped.
 func (k *Kubernetes) Stop(ctx context.Context, attemptID string, grace time.Duration,
 	record container.Recorder,
 ) (container.Exit, error) {
@@ -59,7 +59,7 @@ func (s *stopping) stop(ctx context.Context, record container.Recorder) (contain
 	if err != nil {
 		return container.Exit{}, err
 	}
-	if !found { // never created, or removed from outside
+	if !found { // never created, or removed externally
 		return container.Exit{Stdout: s.logs.seen(s.attempt)}, nil
 	}
 	before, mayRun := s.soFar()
@@ -186,7 +186,7 @@ func (s *stopping) end(ctx context.Context) error {
 }
 
 // ask makes the kubelet end a pod as if its deadline had passed: SIGTERM, Options.Grace, SIGKILL. Unlike a deletion,
-// this keeps pod, exit code and log until Stop has read them, even if the director is killed in between. An
+// this keeps the pod, its exit code and its log until Stop has read them, even if the director is killed in between. An
 // annotation records our request.
 func (s *stopping) ask(ctx context.Context) error {
 	s.view.mu.Lock()
@@ -255,7 +255,7 @@ func (s *stopping) notGone(limit time.Duration) string {
 	}
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodReady && c.Status != corev1.ConditionTrue && c.Reason != "" {
-			text += "; its condition Ready is " + said(c.Reason, c.Message)
+			text += "; its Ready condition is " + said(c.Reason, c.Message)
 		}
 	}
 	return text

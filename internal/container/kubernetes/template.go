@@ -56,7 +56,7 @@ func strictly(data []byte, into any) error {
 
 func isSet[T comparable](p *T, other T) bool { return p != nil && *p != other }
 
-// parts holds the sections of a template that the rules check. A section that the template lacks is empty.
+// parts holds the sections of a template that the rules check. Sections missing from the template are empty.
 type parts struct {
 	spec     corev1.PodSpec
 	pod      corev1.PodSecurityContext
@@ -86,11 +86,11 @@ var rules = []struct {
 		return p.spec.RestartPolicy != "" && p.spec.RestartPolicy != corev1.RestartPolicyNever
 	}},
 	{
-		"spec.activeDeadlineSeconds", "it follows from timeouts.worker_watchdog_seconds",
+		"spec.activeDeadlineSeconds", "set by timeouts.worker_watchdog_seconds",
 		func(p parts) bool { return p.spec.ActiveDeadlineSeconds != nil },
 	},
 	{
-		"spec.terminationGracePeriodSeconds", "it is timeouts.stop_grace_seconds",
+		"spec.terminationGracePeriodSeconds", "set by timeouts.stop_grace_seconds",
 		func(p parts) bool { return p.spec.TerminationGracePeriodSeconds != nil },
 	},
 	{
@@ -102,15 +102,15 @@ var rules = []struct {
 	{"spec.hostPID", "false", func(p parts) bool { return p.spec.HostPID }},
 	{"spec.hostIPC", "false", func(p parts) bool { return p.spec.HostIPC }},
 	{
-		"spec.shareProcessNamespace", "false, because a worker's processes end with it",
+		"spec.shareProcessNamespace", "false, because a worker's processes must end with it",
 		func(p parts) bool { return isSet(p.spec.ShareProcessNamespace, false) },
 	},
 	{
-		"spec.securityContext.runAsUser", "it is containers.user",
+		"spec.securityContext.runAsUser", "set by containers.user",
 		func(p parts) bool { return p.pod.RunAsUser != nil },
 	},
 	{
-		"spec.securityContext.runAsGroup", "it is containers.user",
+		"spec.securityContext.runAsGroup", "set by containers.user",
 		func(p parts) bool { return p.pod.RunAsGroup != nil },
 	},
 	{"spec.securityContext.runAsNonRoot", "true", func(p parts) bool { return isSet(p.pod.RunAsNonRoot, true) }},
@@ -122,17 +122,17 @@ var rules = []struct {
 			return slices.ContainsFunc(p.spec.Containers, func(c corev1.Container) bool { return c.Name != workerName })
 		},
 	},
-	{"spec.initContainers[" + filesName + "]", "another name", func(p parts) bool {
+	{"spec.initContainers[" + filesName + "]", "use another name", func(p parts) bool {
 		return slices.ContainsFunc(p.spec.InitContainers, func(c corev1.Container) bool { return c.Name == filesName })
 	}},
 	{"spec.volumes", "names other than " + strings.Join(ourVolumes, ", "), func(p parts) bool {
 		return slices.ContainsFunc(p.spec.Volumes,
 			func(v corev1.Volume) bool { return slices.Contains(ourVolumes, v.Name) })
 	}},
-	{ownPath + "image", "it is containers.image", func(p parts) bool { return p.own.Image != "" }},
-	{ownPath + "command", "it is the worker", func(p parts) bool { return len(p.own.Command) > 0 }},
+	{ownPath + "image", "set by containers.image", func(p parts) bool { return p.own.Image != "" }},
+	{ownPath + "command", "always the worker", func(p parts) bool { return len(p.own.Command) > 0 }},
 	{ownPath + "args", "none", func(p parts) bool { return len(p.own.Args) > 0 }},
-	{ownPath + "workingDir", "it is containers.workdir", func(p parts) bool { return p.own.WorkingDir != "" }},
+	{ownPath + "workingDir", "set by containers.workdir", func(p parts) bool { return p.own.WorkingDir != "" }},
 	{
 		ownPath + "stdin, stdinOnce, tty", "false",
 		func(p parts) bool { return p.own.Stdin || p.own.StdinOnce || p.own.TTY },
@@ -153,7 +153,7 @@ var rules = []struct {
 		ownPath + "securityContext.allowPrivilegeEscalation", "false",
 		func(p parts) bool { return isSet(p.security.AllowPrivilegeEscalation, false) },
 	},
-	{ownPath + "securityContext.runAsUser, runAsGroup, runAsNonRoot", "it is containers.user", func(p parts) bool {
+	{ownPath + "securityContext.runAsUser, runAsGroup, runAsNonRoot", "set by containers.user", func(p parts) bool {
 		return p.security.RunAsUser != nil || p.security.RunAsGroup != nil || isSet(p.security.RunAsNonRoot, true)
 	}},
 	{
@@ -161,15 +161,15 @@ var rules = []struct {
 		func(p parts) bool { return p.security.Capabilities != nil },
 	},
 	{
-		ownPath + "securityContext.readOnlyRootFilesystem", "it is containers.read_only",
+		ownPath + "securityContext.readOnlyRootFilesystem", "set by containers.read_only",
 		func(p parts) bool { return p.security.ReadOnlyRootFilesystem != nil },
 	},
 	{
-		ownPath + "resources.limits.memory", "it is containers.memory",
+		ownPath + "resources.limits.memory", "set by containers.memory",
 		func(p parts) bool { return has(p.own.Resources.Limits, corev1.ResourceMemory) },
 	},
 	{
-		ownPath + "resources.limits.cpu", "it is containers.cpus",
+		ownPath + "resources.limits.cpu", "set by containers.cpus",
 		func(p parts) bool { return has(p.own.Resources.Limits, corev1.ResourceCPU) },
 	},
 }

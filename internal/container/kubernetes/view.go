@@ -61,10 +61,10 @@ type attempt struct {
 	tail     *tail // newest output that we have read, or nil
 }
 
-// known reports whether the cluster has any object of the attempt.
+// known reports whether the cluster has any of the attempt's objects.
 func (a *attempt) known() bool { return a.job != nil || a.pod != nil && !a.podGone }
 
-// attempt returns an attempt and adds it if it is new. The caller holds the mutex.
+// attempt returns the attempt with the given id, and adds it if it is new. The caller must hold v.mu.
 func (v *view) attempt(id string) *attempt {
 	a := v.attempts[id]
 	if a == nil {
@@ -74,7 +74,7 @@ func (v *view) attempt(id string) *attempt {
 	return a
 }
 
-// acquire waits for the attempt's turn. release ends the turn. With forget, it also drops the attempt.
+// acquire waits for a turn to operate on the attempt. release ends the turn and, with forget, drops the attempt.
 func (v *view) acquire(ctx context.Context, attemptID string) (a *attempt, release func(forget bool), err error) {
 	for {
 		v.mu.Lock()
@@ -120,7 +120,7 @@ func (v *view) list() ([]container.Status, error) {
 	return list, nil
 }
 
-// find returns the entry of list for one attempt.
+// find returns one attempt's entry in list.
 func (v *view) find(attemptID string) (s container.Status, found bool, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -188,8 +188,8 @@ func (v *view) saw(pod *corev1.Pod, gone bool) {
 	}
 }
 
-// drop forgets an attempt without objects. During an operation it does nothing, because the operation drops the attempt
-// at its end. The caller must hold v.mu.
+// drop forgets an attempt without objects, unless an operation on it is running. That operation then drops the attempt
+// when it ends. The caller must hold v.mu.
 func (v *view) drop(id string, a *attempt) {
 	if a.known() || v.attempts[id] != a {
 		return

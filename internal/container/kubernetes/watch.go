@@ -15,7 +15,7 @@ import (
 	"retake/internal/container"
 )
 
-// relist lists everything and forgets removed objects. It keeps objects that appeared during the list.
+// relist lists everything and forgets removed objects. It keeps objects that appear while it is listing.
 func (v *view) relist(ctx context.Context) (version string, err error) {
 	v.mu.Lock()
 	before, pod := map[string]*attempt{}, map[string]*corev1.Pod{}
@@ -48,7 +48,7 @@ func (v *view) relist(ctx context.Context) (version string, err error) {
 			}
 		}
 		for id, a := range before {
-			// The pod may have been replaced during the list. Keep the new one.
+			// The pod may have been replaced while we were listing. Keep the new one.
 			if was := pod[id]; was != nil && a.pod != nil && a.pod.UID == was.UID && !there[string(was.UID)] {
 				a.podGone = true
 			}
@@ -61,7 +61,7 @@ func (v *view) relist(ctx context.Context) (version string, err error) {
 	return version, nil
 }
 
-// follow keeps the view current until Close. It watches from the given version. It relists periodically, and after the
+// follow keeps the view current until Close. It watches from the given version, and relists periodically and when the
 // API has discarded that version.
 func (v *view) follow(from string) {
 	wait := backoff.NewExponentialBackOff()
@@ -95,7 +95,7 @@ func (v *view) lost(err error) {
 	defer v.mu.Unlock()
 	if v.broken.IsZero() && v.ctx.Err() == nil {
 		v.broken = time.Now()
-		v.log.Warn("watch of the pods failed; restarting it", zap.Error(err))
+		v.log.Warn("pod watch failed; restarting it", zap.Error(err))
 	}
 	v.why = err
 }
@@ -103,7 +103,8 @@ func (v *view) lost(err error) {
 // errListAgain ends a watch that cannot continue or has lasted long enough.
 var errListAgain = errors.New("kubernetes: list again")
 
-// watchOnce watches until an error, or until the API ends the watch. The latter is normal, so it then returns nil.
+// watchOnce watches until an error occurs or the API ends the watch. The API does so routinely, so watchOnce then
+// returns nil.
 func (v *view) watchOnce(from *string, until time.Time) (connected bool, err error) {
 	if *from == "" || !time.Now().Before(until) {
 		return false, errListAgain
@@ -123,7 +124,7 @@ func (v *view) watchOnce(from *string, until time.Time) (connected bool, err err
 		case watch.Bookmark, watch.Added, watch.Modified, watch.Deleted:
 			pod, ok := e.Object.(*corev1.Pod)
 			if !ok {
-				return true, fmt.Errorf("watch of the pods delivered a %T", e.Object)
+				return true, fmt.Errorf("pod watch delivered a %T", e.Object)
 			}
 			*from = pod.ResourceVersion
 			if e.Type != watch.Bookmark {

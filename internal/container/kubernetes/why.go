@@ -10,7 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// askWhy determines, until Close, why Jobs lack a pod, because a Job does not report the reason. It submits the Job's
+// askWhy determines, until Close, why Jobs have no pods, because a Job does not report the reason. It submits a Job's
 // pod as a dry run, which the API refuses for the same reason, such as an exhausted quota or a cluster policy.
 func (v *view) askWhy() {
 	tick := time.NewTicker(v.limits.podless)
@@ -27,8 +27,8 @@ func (v *view) askWhy() {
 	}
 }
 
-// askedAtOnce is the maximum number of Jobs per round, at two requests each. A controller that lags behind may
-// have thousands of Jobs without pods, and our requests slow it down further.
+// askedAtOnce is the maximum number of Jobs per round, at two requests each. If the controller lags behind, thousands
+// of Jobs can be without pods, and our requests slow it down further.
 const askedAtOnce = 10
 
 type podless struct {
@@ -72,7 +72,7 @@ func (v *view) askWhyOf(id string, j *batchv1.Job) {
 	switch {
 	case gone:
 	case now.Spec.Suspend != nil && *now.Spec.Suspend:
-		words = "its Job is suspended, for example by a queue of the cluster"
+		words = "its Job is suspended, for example by a cluster queue"
 	default:
 		if err := v.objects.tryPod(ctx, asPod(now)); err != nil {
 			words = err.Error()

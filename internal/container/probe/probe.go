@@ -23,10 +23,10 @@ const Command = "look"
 // Seen is the JSON output of Main.
 type Seen struct {
 	Reached map[string]string `json:"reached"`           // address → connection error, or "" if it was reached
-	Missing []string          `json:"missing,omitempty"` // programs that are not found in PATH
+	Missing []string          `json:"missing,omitempty"` // programs not found in PATH
 }
 
-// dialLimit is the longest wait for one connection, because a firewall may drop packets silently.
+// dialLimit is the maximum wait for one connection, because a firewall may drop packets silently.
 const dialLimit = 5 * time.Second
 
 // Args returns the arguments after Command.
@@ -40,7 +40,8 @@ func Args(addresses, programs []string) (args []string) {
 	return args
 }
 
-// Main inspects the environment. The exit code is 0 after an inspection, even if programs or addresses are missing.
+// Main inspects the environment. It returns 0 after an inspection, even if programs are missing or addresses
+// unreachable.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("worker "+Command, flag.ContinueOnError)
 	flags.SetOutput(stderr)

@@ -18,8 +18,8 @@ import (
 // ApartCommand is the first argument that makes the worker's program isolate a worker and then become it.
 const ApartCommand = "apart"
 
-// Apart describes the parts of this machine that a worker cannot see. The worker always has a separate process
-// namespace, which ends all its processes with it.
+// Apart describes the parts of this machine that a worker cannot see. The worker always gets a separate process
+// namespace, so its processes end with it.
 type Apart struct {
 	Hide []string // directories and files; missing ones are skipped
 	Show []string // exceptions within Hide, which stay visible
@@ -36,7 +36,7 @@ const apartFlags = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NE
 
 // failed is the reason why the worker did not start.
 type failed struct {
-	Errno syscall.Errno // error of the start, or zero if none was attempted
+	Errno syscall.Errno // error from starting the program, or zero if it was not attempted
 	Text  string
 }
 
@@ -59,7 +59,7 @@ func startApart(o Order, files []uintptr) (worker int, err error) {
 		Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Cloneflags: apartFlags},
 	})
 	if err != nil {
-		return 0, fmt.Errorf("supervisor: namespaces for the worker: %w", err)
+		return 0, fmt.Errorf("supervisor: create worker namespaces: %w", err)
 	}
 	_, _ = orderIn.Close(), resultOut.Close()
 	o.Stdin = nil // the worker gets its standard input through a pipe instead
@@ -101,7 +101,7 @@ func BecomeWorker([]string) int {
 // enter hides the paths in Hide, except Show, and mounts a new /proc. The process must already have its own namespaces.
 func (a *Apart) enter() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("private mounts: %w", err)
+		return fmt.Errorf("make mounts private: %w", err)
 	}
 	shown := map[string]*os.File{}
 	for _, path := range a.Show {

@@ -18,7 +18,7 @@ import (
 // Command is the first argument that turns the worker's program into a supervisor. The second one is the directory.
 const Command = "supervise"
 
-// Marker is the variable that every process of an attempt inherits, unless it removes it.
+// Marker is the environment variable that every process of an attempt inherits, unless a process removes it.
 const Marker = "RETAKE_ATTEMPT_ID"
 
 // LockFD is the file descriptor of the locked lock file. The supervisor reads the order from stdin, and closes stdout
@@ -47,7 +47,7 @@ type Order struct {
 	Apart   *Apart // nil without isolation
 }
 
-// Started is recorded when the worker runs.
+// Started is recorded once the worker is running.
 type Started struct {
 	Boot       string    `json:"boot"`
 	Supervisor procfs.ID `json:"supervisor"`
@@ -61,10 +61,10 @@ type Ended struct {
 	Clean      bool   `json:"clean"`                 // set once all of the worker's processes have also ended
 }
 
-// ReadStarted returns nil if the file does not exist.
+// ReadStarted returns the Started record, or nil if the file does not exist.
 func ReadStarted(dir string) (*Started, error) { return read[Started](filepath.Join(dir, startedFile)) }
 
-// ReadEnded returns nil if the file does not exist.
+// ReadEnded returns the Ended record, or nil if the file does not exist.
 func ReadEnded(dir string) (*Ended, error) { return read[Ended](filepath.Join(dir, endedFile)) }
 
 // Mend moves damaged records aside.
@@ -151,7 +151,7 @@ func Locked(dir string) (bool, error) {
 // 32 KiB in reports.
 const partBytes = 1 << 20
 
-// stream appends to a file and rotates it when it is full. The previous part remains. Write never fails, because a full
+// stream appends to a file and rotates it when it is full, keeping the previous part. Write never fails, because a full
 // disk must not stop the worker, and a broken pipe would kill it.
 type stream struct {
 	path string

@@ -27,8 +27,8 @@ func Leftovers(attemptID string, started *Started) ([]procfs.Process, error) {
 	for _, p := range all {
 		if p.ID == known.Supervisor || p.ID == known.Worker || carries(p.PID, marker) {
 			ours[p.PID] = true
-			// A session's number is not reused while the session has members, so if one process is certainly ours,
-			// the whole session is.
+			// A session ID is not reused while the session has members, so if one process is certainly ours, the whole
+			// session is.
 			if known.Worker.PID > 0 && p.Session == known.Worker.PID {
 				session = p.Session
 			}

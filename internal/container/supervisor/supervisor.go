@@ -18,7 +18,7 @@ import (
 	"retake/internal/sys/procfs"
 )
 
-// streamLimit is the longest wait for the streams to end after the last process has ended. A stream stays open longer
+// streamLimit is the maximum wait for the streams to end after the last process has ended. A stream stays open longer
 // only if it was passed to an unrelated process.
 const streamLimit = 5 * time.Second
 
@@ -26,7 +26,8 @@ const streamLimit = 5 * time.Second
 // is recorded.
 func Main(args []string) int {
 	if len(args) != 1 {
-		fmt.Fprintf(os.Stderr, "want: %s DIRECTORY (only for the director, which starts workers as plain processes)\n",
+		fmt.Fprintf(os.Stderr, "usage: worker %s DIRECTORY (only for the director, which starts workers as plain "+
+			"processes)\n",
 			Command)
 		return 2
 	}
@@ -46,7 +47,7 @@ func supervise(dir string) error {
 	// worker or the director ends an attempt.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE,
 		syscall.SIGQUIT)
-	// The order contains secrets, and without root the worker has the same user.
+	// The order contains secrets, and without root the worker runs as the same user.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("prctl PR_SET_DUMPABLE: %w", err)
 	}
@@ -142,15 +143,15 @@ func inputOf(o Order) (in *os.File, feed func(runs bool) error, err error) {
 	}, err
 }
 
-// startCodes are the shell's exit codes for programs that are not executable or missing. All other errors are
-// transient.
+// startCodes maps permanent start errors to the shell's exit codes: 127 if the program is missing, 126 if it cannot be
+// executed. All other errors are transient.
 var startCodes = map[error]int{
 	syscall.ENOENT: 127, syscall.ENOTDIR: 127, syscall.EACCES: 126, syscall.EPERM: 126, syscall.ENOEXEC: 126,
 	syscall.ELOOP: 126, syscall.ENAMETOOLONG: 126, syscall.EISDIR: 126,
 }
 
-// startError names the wrong path, because the system reports the same error for an inaccessible directory and a
-// missing program.
+// startError identifies the path at fault, because the system reports the same error for an inaccessible directory and
+// a missing program.
 func startError(o Order, err error) string {
 	if _, statErr := os.Stat(o.Workdir); statErr != nil {
 		return fmt.Sprintf("working directory: %v", statErr)
@@ -161,15 +162,15 @@ func startError(o Order, err error) string {
 	if errors.Is(err, syscall.EACCES) && o.UID != 0 {
 		for _, path := range []string{o.Workdir, o.Argv[0]} {
 			if closed := closedFolder(o, path); closed != "" {
-				return fmt.Sprintf("%s: user %d cannot enter %s (chmod o+x permits it without "+
-					"listing)", path, o.UID, closed)
+				return fmt.Sprintf("%s: user %d cannot enter %s (chmod o+x allows this without allowing the user to "+
+					"list it)", path, o.UID, closed)
 			}
 		}
 	}
 	return fmt.Sprintf("%s in %s: %v", o.Argv[0], o.Workdir, err)
 }
 
-// closedFolder returns the topmost parent of path that the worker's user may not traverse, by its mode.
+// closedFolder returns the topmost parent of path whose mode prevents the worker's user from entering it.
 func closedFolder(o Order, path string) (closed string) {
 	for at := filepath.Dir(path); ; at = filepath.Dir(at) {
 		info, err := os.Stat(at)
@@ -213,7 +214,7 @@ func (s *supervisor) recordStarted(worker int) error {
 	return WriteFile(s.dir, startedFile, Started{Boot: boot, Supervisor: self.ID, Worker: child.ID})
 }
 
-// await waits for the worker, records its end, and ends its leftover processes.
+// await waits for the worker, records its end, and kills its leftover processes.
 func (s *supervisor) await(worker int) error {
 	end := Ended{ExitCode: reap(worker)}
 	err := WriteFile(s.dir, endedFile, end) // record the end before the sweep, which may take a while
@@ -242,8 +243,8 @@ func reap(worker int) (exitCode int) {
 	}
 }
 
-// sweep kills leftover processes, as the kernel does in a container when the first process ends. It returns after the
-// last child has ended. A process that is blocked in the kernel (disk, network) delays it.
+// sweep kills leftover processes, as the kernel does in a container when the first process ends. It returns once the
+// last child has ended, which a process blocked in the kernel (disk, network) can delay.
 func sweep() {
 	for {
 		all, err := procfs.List()

@@ -2,9 +2,9 @@
 // loop) against a fake provider. On the other issues, a script replaces the model. Its input and output are real, and
 // real programs check its work.
 //
-// It reads .retake/attempt.json, puts the acceptance test of the issue's text into the checkout, and runs the script
-// for that issue (scripts.go), which usually writes one of the tries in tries.txtar. The exit code is 0 if the work is
-// done or a question is written, and 1 if it cannot continue.
+// It reads .retake/attempt.json, copies the acceptance test from the issue's text into the checkout, and runs the
+// script for that issue (scripts.go), which usually writes one of the tries in tries.txtar. The exit code is 0 if the
+// agent has finished the work or written a question, and 1 if it cannot continue.
 package main
 
 import (
@@ -28,8 +28,8 @@ import (
 //go:embed tries.txtar
 var tries []byte
 
-// reads is the time that the agent pretends to need for reading its input. During that time, people can see it at
-// work, and the director sends a request to GitHub. Tests shorten it.
+// reads is the time that the agent pretends to spend reading its input. During that time, people can see it at work,
+// and the director sends a request to GitHub. Tests shorten it.
 var reads = 1500 * time.Millisecond
 
 // round is the agent's input for one fix round.
@@ -103,7 +103,7 @@ func write(path, text string) error {
 	return os.WriteFile(path, []byte(text), 0o644)
 }
 
-// put writes the files of one try of a script into the checkout. It takes them from tries.txtar.
+// put writes the files of one try of a script, stored in tries.txtar, into the checkout.
 func put(r round, script string, try int) error {
 	prefix := fmt.Sprintf("%s/%d/", script, try)
 	for _, f := range txtar.Parse(tries).Files {

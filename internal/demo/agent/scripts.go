@@ -67,8 +67,8 @@ func right(script string) func(round) error {
 	return func(r round) error { return put(r, script, 1) }
 }
 
-// wrong returns a script that never succeeds. Each round fails for a different reason, and the third version is
-// repeated.
+// wrong returns a script that never succeeds. The first three rounds fail for different reasons, and later rounds
+// repeat the third.
 func wrong(script string) func(round) error {
 	return func(r round) error { return put(r, script, min(r.fix, 3)) }
 }
@@ -165,7 +165,7 @@ func rename(r round) error {
 	return put(r, "rename", 1)
 }
 
-// The questions on two issues.
+// Questions that the agent asks on two issues.
 const (
 	unitQuestion   = `The issue does not say how the unit is written: in the short form ("3 kg") or in the long form ("3 kilograms")?`
 	formatQuestion = `Which format does the warehouse read: format A ("3,150") or format B ("3;150")?`
@@ -176,7 +176,7 @@ const (
 func asks(script, question string, words ...string) func(round) error {
 	return func(r round) error {
 		if len(r.attempt.Hints) == 0 {
-			fmt.Println("the meaning is unclear, so ask")
+			fmt.Println("the meaning is unclear; asking a question")
 			return write(filepath.Join(".retake", "question.md"), question+"\n")
 		}
 		answer := r.attempt.Hints[len(r.attempt.Hints)-1]
@@ -201,7 +201,7 @@ func shelf(r round) error {
 			return put(r, "shelf", 2)
 		}
 	}
-	return errors.New("the input lacks the fault of the first attempt's work")
+	return errors.New("the input does not mention the fault in the first attempt's work")
 }
 
 // plantedKey looks like an AWS key, but is invalid. It is assembled from parts, so that the source does not contain the

@@ -1,6 +1,6 @@
 // Command intruder is a coding agent that attacks the environment of its container, for deploy/try-compose.sh. It
-// carries out the attack that the title names, writes each success to the file intruder.txt in the checkout,
-// and then runs another agent.
+// carries out the attack named in the title, records each success in the file intruder.txt in the checkout, and
+// then runs another agent.
 //
 //	intruder AGENT [ARGUMENT...]
 //
@@ -222,7 +222,7 @@ func credentials() (said []string) {
 		looked++
 		for _, p := range patterns {
 			if bytes.Contains(buffer[:n], p) {
-				said = append(said, fmt.Sprintf("through: %s holds %s", path, p))
+				said = append(said, fmt.Sprintf("through: %s contains %s", path, p))
 			}
 		}
 	}
@@ -252,7 +252,7 @@ func credentials() (said []string) {
 		}
 	}
 	if list, err := os.ReadDir("/proc/1/fd"); err == nil {
-		said = append(said, fmt.Sprintf("through: %d descriptors of process 1", len(list)))
+		said = append(said, fmt.Sprintf("through: listed %d file descriptors of process 1", len(list)))
 	}
 	return append(said, fmt.Sprintf("searched %d files and %d processes", looked, len(processes)))
 }
@@ -283,5 +283,5 @@ func flood(during time.Duration) []string {
 		})
 	}
 	all.Wait()
-	return []string{fmt.Sprintf("opened %d connections, held %d for 3 s", opened.Load(), held.Load())}
+	return []string{fmt.Sprintf("opened %d connections, kept %d open for 3 s", opened.Load(), held.Load())}
 }

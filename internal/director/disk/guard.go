@@ -38,8 +38,8 @@ const (
 // the first check. Only one goroutine may call Ask. Now and Able are safe for concurrent use.
 type Guard struct {
 	Dir       string         // the data directory
-	Shared    string         // the directory of the checkouts, which may equal Dir
-	SharedKey string         // the configuration key that names Shared
+	Shared    string         // the checkout directory, which may equal Dir
+	SharedKey string         // the configuration key for Shared
 	Reserve   int64          // bytes reserved for the journal
 	Watermark func() float64 // maximum use in percent before new work stops; 0 disables this limit
 	Renew     func() error   // takes the directory's lock again after someone replaced the directory
@@ -56,7 +56,7 @@ type Guard struct {
 // State is the result of a check of the data directory's disk.
 type State struct {
 	Failed error  // set if the disk is not writable
-	Note   string // set if the disk is writable, but fuller than the watermark
+	Note   string // set if a disk is fuller than the watermark, or the directory Shared is missing
 	Wrote  bool   // the check made a test write, successful or not
 	Late   error  // set if the check timed out, so it is unknown whether the disk is writable
 
@@ -83,9 +83,9 @@ func (l State) After(last State) State {
 	return l
 }
 
-// look checks the disk of the data directory. If the checkouts are in another directory, it also checks the free space
-// there. It makes a test write if write is set or the disk is fuller than the watermark. It also maintains the reserve.
-// It blocks while the disk hangs.
+// look checks the disk of the data directory, and the free space for the checkouts if they are in another directory. It
+// makes a test write if write is set or the disk is fuller than the watermark, and it maintains the reserve. It blocks
+// while the disk hangs.
 func (g *Guard) look(write bool) (l State) {
 	dir, watermark := g.Dir, g.Watermark()
 	if err := g.Renew(); err != nil {
@@ -139,7 +139,7 @@ func failure(err error) error {
 		return fmt.Errorf(disk+"is read-only: find the reason in the kernel's log, then mount it read-write again "+
 			"(%w)", err)
 	}
-	return fmt.Errorf(disk+"cannot be written: %w", err)
+	return fmt.Errorf(disk+"cannot be written to: %w", err)
 }
 
 // keepReserve creates the reserve while the disk has room, and deletes it when the disk is nearly full. It reports
@@ -162,7 +162,7 @@ func (g *Guard) keepReserve(use Use, room bool) bool {
 	}
 	if err != nil {
 		g.noReserve = true
-		g.Log.Warn("no space reserved for the journal", zap.Error(errors.Join(err, os.Remove(name))))
+		g.Log.Warn("could not reserve space for the journal", zap.Error(errors.Join(err, os.Remove(name))))
 	}
 	return err == nil
 }
@@ -170,7 +170,7 @@ func (g *Guard) keepReserve(use Use, room bool) bool {
 // giveUpReserve deletes the reserve, so that the journal can use its space.
 func (g *Guard) giveUpReserve() {
 	if err := os.Remove(filepath.Join(g.Dir, reserveFile)); err == nil {
-		g.Log.Warn("the disk holding director.data_dir is full: released the space that was reserved for the journal " +
+		g.Log.Warn("the disk holding director.data_dir is full: released the space reserved for the journal " +
 			"(director.disk_reserve)")
 	}
 }
@@ -193,7 +193,7 @@ func (g *Guard) Ask(ctx context.Context, write bool, patience time.Duration) Sta
 				return l
 			}
 		case <-late.C:
-			return State{Late: fmt.Errorf("the disk holding director.data_dir has not answered for %s",
+			return State{Late: fmt.Errorf("the disk holding director.data_dir has not responded for %s",
 				time.Since(g.lookedAt).Round(time.Second))}
 		case <-ctx.Done():
 			return State{Late: context.Cause(ctx)}

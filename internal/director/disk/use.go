@@ -17,8 +17,7 @@ const (
 type Use [kinds]struct{ Used, Free int64 }
 
 // limits has thresholds for bytes and for inodes. A disk with more than room left does not count as full, even above
-// the watermark. growth is the smallest increase that matters. On a small disk, an increase by 1 % of the disk's size
-// already matters.
+// the watermark. growth is the smallest increase that matters, but on a small disk, 1 % of its size is enough.
 var limits = [kinds]struct{ room, growth int64 }{{8 << 30, 1 << 30}, {500_000, 50_000}}
 
 // UseOf returns the use of the file system that holds dir.
@@ -34,8 +33,8 @@ func UseOf(dir string) (u Use, err error) {
 	return u, nil
 }
 
-// Room returns the number of bytes or inodes that may still be used before the disk is full. The result is at
-// most 0 for a full disk. A disk is full if it is past the watermark and has less than limits.room left.
+// Room returns how many more bytes or inodes can be used before the disk counts as full. The result is at most 0 for a
+// full disk. A disk is full if it is past the watermark and has less than limits.room left.
 func (u Use) Room(kind int, watermark float64) int64 {
 	k := u[kind]
 	return max(int64(float64(k.Used+k.Free)*watermark/100)-k.Used, k.Free-limits[kind].room)
@@ -54,8 +53,8 @@ func (u Use) Percent(kind int) float64 {
 // past returns a message for an operator if the disk is fuller than the watermark, or "".
 func (u Use) past(watermark float64, of string) string {
 	for kind, what := range [...]string{
-		"%.1f %% of the disk holding %s is used",
-		"%.1f %% of the inodes on the disk holding %s are used",
+		"%.1f%% of the disk holding %s is used",
+		"%.1f%% of the inodes on the disk holding %s are used",
 	} {
 		if k := u[kind]; watermark > 0 && k.Used+k.Free > 0 && u.Room(kind, watermark) <= 0 {
 			return fmt.Sprintf(what+" (director.disk_watermark = %v): no new work starts until space is free",

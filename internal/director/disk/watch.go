@@ -7,11 +7,11 @@ import (
 )
 
 // Watch decides which attempt to stop when the disk fills up. It must not blame an attempt for files that already
-// existed, so it compares the use by each attempt and of the whole disk with an earlier measurement. It replaces that
-// measurement whenever the free space has halved or doubled.
+// existed, so it compares disk use, per attempt and in total, with an earlier measurement. It replaces that measurement
+// whenever the free space has halved or doubled.
 type Watch struct {
 	Watermark float64 // maximum use in percent
-	Of        string  // the configuration key that names the directory on the disk
+	Of        string  // configuration key for the directory on the disk
 	seen      bool
 	disk      Use // disk use at the start of the comparison
 	attempts  map[string]mark
@@ -27,7 +27,7 @@ type mark struct {
 type Blame struct {
 	Worker    string // empty if no attempt is to blame
 	Kind      int
-	of        string // the configuration key that names the directory on the disk
+	of        string // configuration key for the directory on the disk
 	own, grew int64  // size of the attempt's checkout, and its growth
 	disk      int64  // growth of the disk's use in the same period
 }
@@ -35,9 +35,9 @@ type Blame struct {
 // Measure returns the size of a worker's checkout. If whole is false, the size is a lower bound.
 type Measure func(worker string) (own [kinds]int64, whole bool)
 
-// Look compares the use of the disk and of the running attempts with earlier measurements. full reports that the disk
-// is full and its use has grown. b names the attempt that grew most. The attempt must have caused at least half of the
-// growth, and its checkout must be larger than the space that is missing.
+// Look compares the use of the disk and of the running attempts with earlier measurements. full reports whether the
+// disk is full and its use has grown. b names the attempt that grew most, if its checkout caused at least half the
+// growth and is large enough to cover the missing space.
 func (w *Watch) Look(now Use, running []string, measure Measure) (b Blame, full bool) {
 	kind := -1
 	again := !w.seen
@@ -83,7 +83,7 @@ func (w *Watch) Look(now Use, running []string, measure Measure) (b Blame, full 
 	return b, kind >= 0
 }
 
-// Settled makes the next call of Look start a new comparison. Earlier growth does not count against any attempt.
+// Settled makes the next call to Look start a new comparison. Earlier growth does not count against any attempt.
 func (w *Watch) Settled() { w.seen = false }
 
 // String explains why an attempt was stopped.
@@ -92,6 +92,7 @@ func (b Blame) String() string {
 		return fmt.Sprintf("its checkout has %d files and directories, %d more than before, while the disk holding "+
 			"%s gained %d", b.own, b.grew, b.of, b.disk)
 	}
-	return fmt.Sprintf("its checkout uses %s of the disk holding %s, %s more than before, while that disk gained %s",
+	return fmt.Sprintf("its checkout uses %s of the disk holding %s, %s more than before, while use of that disk "+
+		"grew by %s",
 		units.BytesSize(float64(b.own)), b.of, units.BytesSize(float64(b.grew)), units.BytesSize(float64(b.disk)))
 }

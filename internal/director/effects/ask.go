@@ -51,8 +51,8 @@ func (q *Questions) Escalation(e fsm.Effect, report *wire.WorkerError) ask.Escal
 }
 
 // whyStopped returns one sentence that explains why Retake asks a person instead of trying again. For a failure that a
-// retry could fix, and for a question that the policy asks, that is the policy's reason. For a failure that would
-// recur, the sentence repeats the title.
+// retry could fix, or a question that the policy asks, it gives the policy's reason. For a failure that would recur, it
+// repeats the title.
 func whyStopped(q *fsm.Escalation, report *wire.WorkerError, title string) string {
 	about, _ := recovery.Describe(q.Reason)
 	switch {
@@ -107,7 +107,7 @@ func (in wording) happened(q *fsm.Escalation, report *wire.WorkerError) circumst
 	return *report.Circumstances
 }
 
-// words returns the text of a question. A text from the operator's policy replaces the default.
+// words returns the text of a question. Text from the operator's policy replaces the default.
 func (in wording) words(e fsm.Effect, report *wire.WorkerError, happened circumstances.Record,
 	file string,
 ) recovery.Words {

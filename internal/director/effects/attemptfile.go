@@ -36,13 +36,14 @@ const summaryBytes = 4 << 10
 
 // actionAdvice tells the next attempt how to differ from the last.
 var actionAdvice = map[recovery.Action]string{
-	recovery.RetryCompact: "The last attempt did not fit the model's context: read and quote about half as much, and " +
-		"skip everything that the change does not need.",
-	recovery.RetryAlternative: "Another model is used now, because the last one could not do the task.",
+	recovery.RetryCompact: "The last attempt exceeded the model's context window: read and quote about half as much, " +
+		"and skip everything the change does not need.",
+	recovery.RetryAlternative: "This attempt uses another model, because the last one could not do the task.",
 	recovery.Replan:           "The last plan led nowhere: make a new one from scratch before the first edit.",
-	recovery.FixAttempt:       "The work tree has the changes so far: repair them instead of starting over.",
-	recovery.Revalidate: "The work passed before the base branch was merged into it, and now it is validated again. " +
-		"Only if the validation fails: repair the parts that no longer fit, instead of starting over.",
+	recovery.FixAttempt:       "The work tree contains the changes made so far: fix them instead of starting over.",
+	recovery.Revalidate: "The work passed before the base branch was merged into it, and is now being validated " +
+		"again. Make changes only if the validation fails: fix the parts that no longer fit, instead of starting " +
+		"over.",
 	recovery.Reprobe: "A tool was missing: check that you can call it before you rely on it.",
 }
 
@@ -111,8 +112,8 @@ func conflictText(conflicts []string) string {
 	return b.String()
 }
 
-// newestLines shortens text to limit bytes by dropping whole lines at the beginning. Part of a quoted line would lack
-// its quote mark, so an agent could take it for an instruction.
+// newestLines shortens text to limit bytes by dropping whole lines at the beginning. A truncated quoted line would lose
+// its quote mark, so an agent could mistake it for an instruction.
 func newestLines(text string, limit int) string {
 	const mark = "…\n"
 	if len(text) <= limit {
@@ -131,8 +132,8 @@ func asQuote(text string) string {
 var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u2028", "\n", "\u2029", "\n", "\u0085", "\n", "\v", "\n",
 	"\f", "\n")
 
-// patterns describes the failures that occurred more than once, the latest last, so that the agent does not repeat an
-// approach that fails.
+// patterns describes the failures that occurred more than once, the most recent last, so that the agent does not repeat
+// an approach that fails.
 func patterns(failures []fsm.Failure) (lines []string) {
 	counts, seen := map[string]int{"": -len(failures)}, map[string]bool{}
 	for _, f := range failures {
@@ -141,8 +142,8 @@ func patterns(failures []fsm.Failure) (lines []string) {
 	for _, f := range slices.Backward(failures) {
 		if n := counts[f.Signature]; n > 1 && !seen[f.Signature] {
 			seen[f.Signature] = true
-			lines = append(lines, fmt.Sprintf("The same failure (%s) occurred %d times: the fixes so far did not "+
-				"help.\n", f.Reason, n))
+			lines = append(lines, fmt.Sprintf("The same failure (%s) occurred %d times: the fixes so far have not "+
+				"helped.\n", f.Reason, n))
 		}
 	}
 	slices.Reverse(lines)

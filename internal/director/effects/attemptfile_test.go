@@ -16,7 +16,7 @@ func TestSummarySaysWhatToMend(t *testing.T) {
 	ref := wire.IssueRef{Key: "acme/widgets#21", Title: "The parser drops a line"}
 	review := fsm.Failure{
 		Attempt: 1, Stage: "REVIEW", Reason: recovery.Validation,
-		Cause: "checks of pull request #7 fail: lint",
+		Cause: "checks on pull request #7 fail: lint",
 	}
 	code := fsm.Failure{Attempt: 1, Stage: "VALIDATE", Reason: recovery.TestsFailed, Cause: "--- FAIL: TestX"}
 	many := make([]string, 12)
@@ -33,7 +33,7 @@ func TestSummarySaysWhatToMend(t *testing.T) {
 		"fix": {
 			fsm.StartOrder{Action: recovery.FixAttempt, Failures: []fsm.Failure{code}},
 			false, nil,
-			"The work tree has the changes so far", "pull request",
+			"The work tree contains the changes made so far", "pull request",
 		},
 		"review": {
 			fsm.StartOrder{Action: recovery.FixAttempt, Failures: []fsm.Failure{review}},
@@ -43,7 +43,7 @@ func TestSummarySaysWhatToMend(t *testing.T) {
 		"answered": {
 			fsm.StartOrder{Action: recovery.FixAttempt, Failures: []fsm.Failure{code}},
 			true, nil,
-			"people pushed to its branch: keep those", "The work tree has the changes",
+			"people pushed to its branch: keep those", "The work tree contains the changes",
 		},
 		"revalidated": {
 			fsm.StartOrder{Action: recovery.Revalidate, Failures: []fsm.Failure{review}},

@@ -14,9 +14,8 @@ import (
 )
 
 // catchUp updates a checkout before every attempt except the first. It merges the commits that people pushed to the
-// work's branch. It also merges the base branch if that is further ahead than the policy allows. left lists the files
-// in which a merge left conflicts for the agent. An attempt that only validates has no agent, so a conflict there is an
-// error.
+// work's branch, and the base branch if that is further ahead than the policy allows. left lists the files in which a
+// merge left conflicts for the agent. An attempt that only validates has no agent, so a conflict there is an error.
 func (s *Starter) catchUp(ctx context.Context, e *attempt, r workspace.Request) (left []string, err error) {
 	if e.Attempt == 1 {
 		return nil, nil
@@ -47,7 +46,7 @@ func (s *Starter) catchUp(ctx context.Context, e *attempt, r workspace.Request) 
 	log := s.Log.With(zap.String("issue", string(e.Task)), zap.Int("attempt", e.Attempt))
 	switch {
 	case errors.Is(err, workspace.ErrCannotMerge):
-		log.Warn("base branch not merged; the attempt uses the old base", zap.Error(err))
+		log.Warn("could not merge the base branch; the attempt uses the old base", zap.Error(err))
 		return nil, nil
 	case err == nil && synced.Merged:
 		log.Info("merged the base branch", zap.String("from", synced.From), zap.String("to", synced.To),

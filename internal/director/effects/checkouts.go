@@ -225,11 +225,11 @@ func (c *Checkouts) Received(run loop.Executor) loop.Executor {
 			return failure.Ended(err)
 		}
 		out := run(ctx, e)
-		if err != nil || ctx.Err() != nil { // without a receive, the local copy is out of date
+		if err != nil || ctx.Err() != nil { // after a failed receive, the local copy is out of date
 			return out
 		}
 		if err := c.keep(ctx, e.Nonce, false); err != nil {
-			c.Log.Warn("checkout not stored for a director that takes over", zap.String("task", e.Nonce),
+			c.Log.Warn("could not store the checkout for another director to take over", zap.String("task", e.Nonce),
 				zap.Error(err))
 		}
 		return out
@@ -244,7 +244,7 @@ func (c *Checkouts) TakeBack(ctx context.Context, e fsm.Effect) error {
 	}
 	err := c.Receive(ctx, e.Nonce, true)
 	if failure.NeverReceived(err) {
-		c.Log.Warn("attempt's checkout not received", zap.String("worker", e.Worker),
+		c.Log.Warn("could not receive the attempt's checkout", zap.String("worker", e.Worker),
 			zap.Error(err))
 		return nil
 	}
@@ -258,7 +258,7 @@ func (c *Checkouts) HeldBack(ctx context.Context, worker string) (cause string) 
 	defer cancel()
 	state, there, err := c.Bus.Checkouts().State(ctx, nonceOf(worker))
 	if err != nil {
-		c.Log.Warn("reason for refusing a checkout not read", zap.String("worker", worker), zap.Error(err))
+		c.Log.Warn("could not check whether the bus refused the checkout", zap.String("worker", worker), zap.Error(err))
 	}
 	if err != nil || !there || state.Refused == nil || state.Refused.Worker != worker {
 		return ""

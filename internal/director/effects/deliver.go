@@ -99,7 +99,7 @@ func (d *Delivery) keep(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return failure.Or(fsm.EffectEnded{Delivery: &fsm.DeliverResult{}}, err)
 }
 
-// handIn delivers the work of an open issue. Git commands stop when the context git ends.
+// handIn delivers the work of an open issue. Git commands stop when the git context is done.
 //
 // If the issue has the review label, an earlier run of this effect set it, and the outcome of that run was lost. handIn
 // then completes the delivery even if the base branch has moved. Another attempt would treat the missing claimed label
@@ -135,7 +135,8 @@ func (d *Delivery) handIn(ctx, git context.Context, e fsm.Effect, order *fsm.Del
 	case moved && mayValidate:
 		return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Merged: true}}
 	case errors.Is(err, workspace.ErrNotValidated) && mayValidate:
-		d.Log.Warn("validated again", zap.String("issue", string(e.Task)), zap.Error(err))
+		d.Log.Warn("the work differs from the validated version; validating it again",
+			zap.String("issue", string(e.Task)), zap.Error(err))
 		return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Changed: true}}
 	case errors.Is(err, workspace.ErrNotValidated), moved && order.Validated:
 		return fsm.EffectEnded{Failure: notValidated(err)}
@@ -171,12 +172,13 @@ func (d *Delivery) unpush(ctx context.Context, e fsm.Effect, work workspace.Deli
 		return
 	}
 	if err := d.GitHub.Deliveries.DeleteBranch(ctx, e.Task.Repo(), work.Branch, work.SHA); err != nil {
-		d.Log.Warn("branch not removed", zap.String("issue", string(e.Task)), zap.String("branch", work.Branch),
+		d.Log.Warn("could not remove branch", zap.String("issue", string(e.Task)), zap.String("branch", work.Branch),
 			zap.Error(err))
 	}
 }
 
-// unpushTried removes the branches that earlier runs of this effect pushed, unless a pull request shows them.
+// unpushTried removes the branches that earlier runs of this effect pushed, except branches that ever had a pull
+// request.
 func (d *Delivery) unpushTried(ctx context.Context, e fsm.Effect) {
 	if e.Work != nil {
 		return
@@ -186,7 +188,7 @@ func (d *Delivery) unpushTried(ctx context.Context, e fsm.Effect) {
 		err = errors.Join(err, d.GitHub.Deliveries.DeleteUnshown(ctx, e.Task.Repo(), branch, pushed[branch]))
 	}
 	if err != nil {
-		d.Log.Warn("branches not removed", zap.String("issue", string(e.Task)), zap.Error(err))
+		d.Log.Warn("could not remove branches", zap.String("issue", string(e.Task)), zap.Error(err))
 	}
 }
 
@@ -210,8 +212,8 @@ func (d *Delivery) closedMeanwhile(ctx context.Context, e fsm.Effect, r deliver.
 	return failure.Or(fsm.EffectEnded{Delivery: &result}, err)
 }
 
-// behind describes how far the work is behind its base branch, or returns "" if the work can be delivered unchanged.
-// It returns an error if the work conflicts with the base branch. behind does not merge. The next attempt merges, and
+// behind describes how far the work is behind its base branch, or returns "" if the work can be delivered unchanged. It
+// returns an error if the work conflicts with the base branch. behind does not merge: the next attempt merges and
 // validates the result.
 func (d *Delivery) behind(ctx context.Context, e fsm.Effect) (string, error) {
 	r := d.Origin.Checkout(e.Task, e.Nonce)
@@ -311,7 +313,7 @@ func (d *Delivery) deliverRequest(ctx context.Context, e fsm.Effect, order *fsm.
 	return r
 }
 
-// mostAsked is the number of files that a draft names.
+// mostAsked is the maximum number of files that a draft lists.
 const mostAsked = 20
 
 // withAsked makes a delivery a draft if it changes files that only a draft may change.
@@ -336,7 +338,7 @@ func (d *Delivery) whatWorkersSaid(ctx context.Context, e fsm.Effect) (summary s
 	for n := e.Attempt; n >= 1 && summary == ""; n-- {
 		reports, err := d.Reports(ctx, fsm.AttemptID(e.Nonce, n))
 		if err != nil {
-			d.Log.Warn("reports not shown in the pull request", zap.String("worker", fsm.AttemptID(e.Nonce, n)),
+			d.Log.Warn("could not read reports for the pull request", zap.String("worker", fsm.AttemptID(e.Nonce, n)),
 				zap.Error(err))
 			continue
 		}
@@ -374,6 +376,6 @@ func passedChecks(stages []wire.StageResult) (checks []pages.CheckLine) {
 func notValidated(err error) *fsm.EffectError {
 	f := failure.Of(err)
 	f.Reason, f.Transient, f.Resource = recovery.Validation, false, ""
-	f.Text = "the work differs from the validated version, and the budget for another validation is used up: " + f.Text
+	f.Text = "the work differs from the validated version, and no budget is left for another validation: " + f.Text
 	return f
 }

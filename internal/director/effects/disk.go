@@ -27,9 +27,9 @@ type Disk struct {
 const diskWait = 10 * time.Second
 
 // Await returns an executor that tells the machine how to retry an effect that failed because of the host. While the
-// data directory is not writable, any such failure may come from the disk, so the machine retries after diskWait, and
-// does not count the failure. If another disk is full, such as that of the container engine, the machine retries a
-// start for some time before it counts the attempt as failed. A damaged file counts against the task.
+// data directory is not writable, the disk could be the cause of any such failure. The machine then retries after
+// diskWait and does not count the failure. If another disk is full, for example the container engine's disk, the
+// machine retries a start for some time before it counts the attempt as failed. A damaged file counts against the task.
 func (d *Disk) Await(run loop.Executor) loop.Executor {
 	return func(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		out := run(ctx, e)
@@ -50,12 +50,12 @@ func (d *Disk) Await(run loop.Executor) loop.Executor {
 	}
 }
 
-// nearlyNothing is the free part of a quota, in percent, at or below which the quota counts as used up. It is not 0,
-// because a write can fail while space is free, if the file is larger than the free space.
+// nearlyNothing is the percentage of free quota at or below which the quota counts as used up. It is not 0, because
+// writing a large file can fail while some space is still free.
 const nearlyNothing = 5
 
-// QuotaUsedUp returns a message if a task has used up its checkout's quota, or else "". A used-up quota affects only
-// that task, because the host's disk may have free space.
+// QuotaUsedUp returns a message if a task has used up its checkout's quota, and "" otherwise. A used-up quota affects
+// only that task, because the host's disk may have free space.
 func (d *Disk) QuotaUsedUp(nonce string) (cause string) {
 	dir := d.Workspace.Quota(nonce)
 	if dir == "" {
@@ -63,7 +63,7 @@ func (d *Disk) QuotaUsedUp(nonce string) (cause string) {
 	}
 	u, err := d.Use(dir)
 	if err != nil {
-		d.Log.Warn("quota not read", zap.String("task", nonce), zap.Error(err))
+		d.Log.Warn("could not read quota", zap.String("task", nonce), zap.Error(err))
 		return ""
 	}
 	for kind, what := range [...]string{"bytes", "files"} {

@@ -43,8 +43,8 @@ type Incidents struct {
 	Log        *zap.Logger
 }
 
-// Run updates the issues until ctx is done. Each round compares all issues with the machine's current state, and
-// therefore also repeats the requests that failed in the previous round.
+// Run updates the issues until ctx is done. Each round compares all issues with the machine's current state, and so
+// retries the requests that failed in the previous round.
 func (s *Incidents) Run(ctx context.Context) error {
 	shown := map[string]shownIncident{} // by key: the text that this process wrote last
 	for {
@@ -69,7 +69,7 @@ func (s *Incidents) Run(ctx context.Context) error {
 			issue, err := s.GitHub.People.EnsureIncident(ctx, now[key].text)
 			if err != nil {
 				if ctx.Err() == nil {
-					s.Log.Warn("incident not shown", zap.String("incident", key), zap.Error(err))
+					s.Log.Warn("could not update the incident issue", zap.String("incident", key), zap.Error(err))
 				}
 				continue // the next round retries
 			}
@@ -93,7 +93,7 @@ func (s *Incidents) incidentsToShow(m *fsm.Machine) map[string]shownIncident {
 		about, _ := recovery.Describe(i.Reason)
 		text := ask.IncidentIssue{
 			Repo: cmp.Or(i.Repo, s.Repository), Key: i.Key, Issue: string(i.Issue),
-			Title: fmt.Sprintf("Retake waits: %s (%s)", about.Title(), resourceOf(i.Key)),
+			Title: fmt.Sprintf("Retake is waiting: %s (%s)", about.Title(), resourceOf(i.Key)),
 			Open:  open, Since: i.Breaker.Since, Body: i.Cause, Check: []string{about.Ask()},
 		}
 		if !open {
@@ -109,7 +109,7 @@ func (s *Incidents) incidentsToShow(m *fsm.Machine) map[string]shownIncident {
 			if len(text.Waiting) == 0 && i.Issue == "" {
 				continue // an outage that delays no task appears only in the director's health
 			}
-			text.Title = "Retake waits: a program that its stages run is missing"
+			text.Title = "Retake is waiting: a program that its stages run is missing"
 			text.Check = []string{fsm.SupplyPrograms}
 			text.Does = "Retake does not claim issues or start attempts until it finds the program."
 		}
@@ -118,7 +118,7 @@ func (s *Incidents) incidentsToShow(m *fsm.Machine) map[string]shownIncident {
 	return out
 }
 
-// resourceOf returns the resource that an incident's key names.
+// resourceOf returns the resource named in an incident's key.
 func resourceOf(key string) string {
 	resource, _, _ := strings.Cut(key, "/")
 	return resource

@@ -60,7 +60,7 @@ func (v *Secrets) Inspect(worker string, labels []string, asked *[]scope.Asked) 
 func (v *Secrets) Known(ctx context.Context, worker string) (*leak.Finder, error) {
 	token, err := v.Token(ctx) // the token may have changed since startup
 	if err != nil {
-		return nil, fmt.Errorf("search the work for GitHub's token: %w", err)
+		return nil, fmt.Errorf("search the work for the GitHub token: %w", err)
 	}
 	known := append(slices.Clone(v.Values), leak.Value{Name: TokenName, Text: token})
 	if worker != "" {

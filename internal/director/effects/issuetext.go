@@ -75,7 +75,8 @@ func (t *IssueTexts) sayEdited(ctx context.Context, key string, a approval.Appro
 		zap.String("issue", key), zap.Strings("by", a.Without), zap.String("approved_by", a.By),
 		zap.Time("approved_at", a.At))
 	if err := t.github.Approvals.SayEdited(ctx, key, a); err != nil {
-		t.log.Warn("edit of an approved issue not reported on the issue", zap.String("issue", key), zap.Error(err))
+		t.log.Warn("could not comment on an issue that was edited after its approval", zap.String("issue", key),
+			zap.Error(err))
 	}
 }
 
@@ -97,7 +98,7 @@ func leftOut(passages int) string {
 	return fmt.Sprintf("(Retake removed %d hidden passages, which GitHub does not show.)", passages)
 }
 
-// withShownHints returns a copy of the order. Its hints lack the passages that GitHub does not show.
+// withShownHints returns a copy of the order, with the passages that GitHub does not show removed from its hints.
 func withShownHints(order fsm.StartOrder) *fsm.StartOrder {
 	order.Hints = slices.Clone(order.Hints)
 	for i, h := range order.Hints {

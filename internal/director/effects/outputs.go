@@ -26,7 +26,7 @@ type Outputs struct {
 	Log     *zap.Logger
 }
 
-// Begin starts to store an attempt's output.
+// Begin starts storing an attempt's output.
 func (o *Outputs) Begin(task fsm.IssueKey, worker string, attempt int) {
 	o.Store.Begin(o.recording(task, worker, attempt))
 }
@@ -53,7 +53,7 @@ func (o *Outputs) recording(task fsm.IssueKey, worker string, attempt int) outpu
 	for _, v := range o.Known {
 		values = append(values, v.Text)
 	}
-	if seed, err := o.Bus.Seed(worker); err == nil { // fails if another director's key made the seed
+	if seed, err := o.Bus.Seed(worker); err == nil { // fails if the seed was made with another director's key
 		values = append(values, seed)
 	}
 	return output.Recording{
@@ -72,13 +72,13 @@ const (
 	lostOutput = time.Second
 )
 
-// finish closes an ended attempt's output, and returns its file, or nil without output.
+// finish closes an ended attempt's output and returns its file, or nil if the output could not be stored.
 func (o *Outputs) finish(ctx context.Context, e fsm.Effect, within time.Duration) *audit.StoredOutput {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	stored, err := o.Store.Finish(ctx, o.recording(e.Task, e.Worker, e.Attempt))
 	if err != nil {
-		o.Log.Warn("output of an attempt not stored", zap.String("issue", string(e.Task)),
+		o.Log.Warn("could not store the output of an attempt", zap.String("issue", string(e.Task)),
 			zap.String("worker", e.Worker), zap.Error(err))
 		return nil
 	}

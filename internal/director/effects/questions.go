@@ -75,7 +75,7 @@ func (q *Questions) Escalate(ctx context.Context, e fsm.Effect) fsm.EffectEnded 
 	return failure.Or(fsm.EffectEnded{Asked: asked}, err)
 }
 
-// mostOfQuestion limits a question in the journal, in characters. The comment has the full text.
+// mostOfQuestion is the maximum length of a question in the journal, in characters. The comment has the full text.
 const mostOfQuestion = 2000
 
 // shownQuestion returns the agent's question, shortened to mostOfQuestion, for all views except the comment. It returns
@@ -143,7 +143,7 @@ func attemptLines(history []fsm.Failure) []pages.AttemptLine {
 	return lines
 }
 
-// pollPause returns a function that returns the minimum pause before the retry of a request that GitHub refused.
+// pollPause returns a function that returns the minimum pause before retrying a request that GitHub refused.
 func pollPause(setup func() *inforce.Setup) func() time.Duration {
 	return func() time.Duration { return setup().GitHub.Poll }
 }

@@ -35,8 +35,9 @@ func (r *Remains) Remove(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return failure.Or(fsm.EffectEnded{}, err)
 }
 
-// forgetFor limits how long Forget retries to remove a checkout, for example while a leftover process still writes to
-// it. It is short, because the issue's next claim waits for Forget. The next start of the director removes the rest.
+// forgetFor limits how long Forget keeps trying to remove a checkout, for example while a leftover process is still
+// writing to it. It is short, because the issue's next claim waits for Forget. The next start of the director removes
+// the rest.
 const forgetFor = 30 * time.Second
 
 // Forget removes the leftovers of a finished claim.
@@ -47,7 +48,7 @@ func (r *Remains) Forget(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return failure.Or(fsm.EffectEnded{}, failure.Retry(ctx, failure.Pauses(time.Second, 8*time.Second), forgetFor,
 		func() error { return errors.Join(r.Travel.Mounted(ctx, e.Nonce), r.Workspace.Remove(ctx, e.Nonce)) },
 		func(err error, wait time.Duration) {
-			r.Log.Info("checkout not removed, retrying", zap.String("issue", string(e.Task)),
+			r.Log.Info("could not remove the checkout; retrying", zap.String("issue", string(e.Task)),
 				zap.Duration("in", wait), zap.Error(err))
 		}))
 }

@@ -55,7 +55,7 @@ func (s *Replies) Reply(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 				return err
 			}
 			if outage {
-				begins = "This issue is about an outage. After the outage Retake resumes the waiting tasks " +
+				begins = "This issue is about an outage. Once the outage is over, Retake resumes the waiting tasks " +
 					"and closes this issue."
 			}
 		}
@@ -123,7 +123,7 @@ func (s *Replies) Remind(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return failure.Or(fsm.EffectEnded{}, err)
 }
 
-// Tidy removes the label that the effect names, because it contradicts the task's state.
+// Tidy removes the label given in the effect, because it contradicts the task's state.
 func (s *Replies) Tidy(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	err := s.GitHub.Labels.KeepLabel(ctx, string(e.Task), s.labelOf(fsm.Label(e.Why)), false)
 	if _, gone := failure.IssueGone(err); gone {

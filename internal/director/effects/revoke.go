@@ -30,6 +30,6 @@ func (c *Credentials) ShutOut(ctx context.Context, worker string) error {
 // Revoke revokes the credential of a worker that is gone. It logs an error instead of returning it.
 func (c *Credentials) Revoke(ctx context.Context, worker string) {
 	if err := c.ShutOut(ctx, worker); err != nil {
-		c.Log.Warn("credential of a worker not revoked yet; retrying", zap.String("worker", worker), zap.Error(err))
+		c.Log.Warn("could not revoke a worker's credential; retrying", zap.String("worker", worker), zap.Error(err))
 	}
 }

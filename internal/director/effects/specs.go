@@ -18,7 +18,7 @@ type Specs struct {
 	Workspace    *workspace.Workspaces
 	Environ      []string // environment variables of workers: "NAME=value"
 	WorkerBinary string
-	LifeAfter    time.Duration // added to an attempt's maximum life to get the maximum life of its container
+	LifeAfter    time.Duration // added to an attempt's maximum lifetime to get the maximum lifetime of its container
 }
 
 // Of returns the specification of an attempt's container. checkout is the path of the mounted checkout.
@@ -39,10 +39,10 @@ func (s *Specs) Of(in *inforce.Setup, e fsm.Effect, checkout string) container.S
 	return spec
 }
 
-// Clean returns the specification for an attempt that only validates. Its container must not contain other files that
-// an agent may have written, so it mounts a copy of the work that will be delivered, not the checkout. An empty
-// directory replaces each mount that workers can write to. The container gets only the variables of containers.env, and
-// none from the director's environment.
+// Clean returns the specification for an attempt that only validates. Its container must not contain any other files
+// written by an agent, so it mounts a copy of the work to deliver instead of the checkout. An empty directory replaces
+// each mount that workers can write to. The container gets only the variables of containers.env, not the director's
+// environment.
 func (s *Specs) Clean(ctx context.Context, in *inforce.Setup, e fsm.Effect) (container.Spec, error) {
 	copied, _, err := s.Workspace.Validation(ctx, e.Nonce, e.Worker)
 	if err != nil {
@@ -66,8 +66,8 @@ func (s *Specs) Clean(ctx context.Context, in *inforce.Setup, e fsm.Effect) (con
 	return spec, nil
 }
 
-// watchdogOf returns the attempt's maximum life, as decided when it began. If the journal is from an older version that
-// does not record it, watchdogOf returns the configured time.
+// watchdogOf returns the attempt's maximum lifetime, as decided when it began. If the journal is from an older version
+// that does not record it, watchdogOf returns the configured time.
 func watchdogOf(e fsm.Effect, in *inforce.Setup) time.Duration {
 	if life := e.Start.WatchdogAt.Sub(e.At); !e.At.IsZero() && life > 0 {
 		return life

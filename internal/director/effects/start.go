@@ -49,7 +49,7 @@ type Proxy interface {
 	Dismiss(attempt string)
 	// Secrets returns the attempt's secrets that are valid until it ends.
 	Secrets(attempt string) []string
-	// Environ returns before with the variables added that make an attempt's programs use the proxy.
+	// Environ extends before with the variables that make an attempt's programs use the proxy.
 	Environ(attempt string, before []string, agent bool) []string
 }
 
@@ -116,7 +116,7 @@ func (s *Starter) begin(ctx context.Context, e fsm.Effect) error {
 	if err := s.read(ctx, a); err != nil {
 		return err
 	}
-	a.in = s.Setup() // read late, because a reload may happen while the checkout or the issue is read
+	a.in = s.Setup() // read late, because the configuration can be reloaded during receive or read
 	git, done := s.Withdrawals.During(ctx, e.Task)
 	defer done()
 	if err := s.prepare(git, a); err != nil {
@@ -131,7 +131,7 @@ func (s *Starter) begin(ctx context.Context, e fsm.Effect) error {
 	return s.run(ctx, a, s.plan(a))
 }
 
-// receive takes the reports and the checkout that the last attempt sent.
+// receive collects the reports and the checkout sent by the last attempt.
 func (s *Starter) receive(ctx context.Context, a *attempt) (err error) {
 	if a.rejected, err = s.rejection(ctx, a.Effect); err != nil {
 		return err
@@ -153,7 +153,7 @@ func (s *Starter) read(ctx context.Context, a *attempt) error {
 	return err
 }
 
-// prepare brings the checkout to the state from which the attempt starts.
+// prepare brings the checkout to the attempt's starting state.
 func (s *Starter) prepare(git context.Context, a *attempt) (err error) {
 	request := s.Origin.Checkout(a.Task, a.Nonce)
 	request.Task, request.Attempt = string(a.Task), a.Attempt

@@ -45,8 +45,9 @@ type Stopper struct {
 	Log    *zap.Logger
 }
 
-// Stop ends the attempt's container. It returns when the container is confirmed gone or the attempt is fenced, and
-// all reports of its worker are read. If no report ends the attempt, the director stores one on the worker's behalf.
+// Stop ends the attempt's container. It returns once the container is confirmed gone or the attempt is fenced, and all
+// of the worker's reports have been read. If no report ends the attempt, the director stores one on the worker's
+// behalf.
 func (s *Stopper) Stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	s.ask(ctx, e)
 	exit, fenced, err := s.end(ctx, e)
@@ -62,7 +63,7 @@ func (s *Stopper) Stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		return failure.Ended(err)
 	}
 	if err := s.Workspace.DropValidation(ctx, e.Nonce); err != nil {
-		s.Log.Warn("copy for the validation not removed", zap.String("worker", e.Worker), zap.Error(err))
+		s.Log.Warn("could not remove validation copy", zap.String("worker", e.Worker), zap.Error(err))
 	}
 	printed := outputTime
 	if fenced {
@@ -98,7 +99,8 @@ func (s *Stopper) ask(ctx context.Context, e fsm.Effect) {
 	}
 }
 
-// end ends the container, and fences the attempt if the runtime cannot confirm the end.
+// end stops the container. If the runtime cannot confirm that the container has stopped, end fences the attempt once
+// the order allows it.
 func (s *Stopper) end(ctx context.Context, e fsm.Effect) (exit container.Exit, fenced bool, err error) {
 	exit, err = s.Runtime.Stop(ctx, e.Worker, e.Stop.Grace, func(x container.Exit) error {
 		// Store the reports before the runtime removes the container, so that a crash in between cannot change the
@@ -118,8 +120,8 @@ func (s *Stopper) end(ctx context.Context, e fsm.Effect) (exit container.Exit, f
 	return unmarked(exit), false, err
 }
 
-// mayFence reports whether to fence an attempt whose stop failed with err: its runtime cannot confirm the end, and the
-// order allows fencing now.
+// mayFence reports whether to fence an attempt whose stop failed with err. The runtime must have failed to confirm that
+// the container stopped, and the order must allow fencing now.
 func (s *Stopper) mayFence(o *fsm.StopOrder, err error) bool {
 	return errors.Is(err, container.ErrUnconfirmed) && !o.FenceAt.IsZero() && !s.Now().Before(o.FenceAt)
 }
@@ -130,8 +132,8 @@ func unmarked(x container.Exit) container.Exit {
 	return x
 }
 
-// shutOut ends the worker's access to the bus, the network and the models. If the attempt is fenced, its credential is
-// already revoked.
+// shutOut revokes the worker's access to the bus, the network and the models. A fenced attempt's credential has already
+// been revoked.
 func (s *Stopper) shutOut(ctx context.Context, e fsm.Effect, fenced bool) {
 	if !fenced {
 		s.Credentials.Revoke(ctx, e.Worker)
@@ -160,7 +162,7 @@ func (s *Stopper) result(ctx context.Context, e fsm.Effect, exit container.Exit,
 	return gone
 }
 
-// patchTime limits how long a verdict waits for a patch, which only informs people.
+// patchTime limits how long a verdict waits for a patch, because the patch is purely informational.
 const patchTime = 20 * time.Second
 
 // maskedPatch returns the patch of an attempt with secrets masked. It returns "" if the patch is not ready within
@@ -180,7 +182,7 @@ func (s *Stopper) maskedPatch(ctx context.Context, e fsm.Effect) string {
 		}
 	}
 	if err != nil {
-		s.Log.Info("patch of an attempt not stored in the audit",
+		s.Log.Info("could not store attempt patch in the audit",
 			zap.String("issue", string(e.Task)), zap.String("worker", e.Worker),
 			zap.Error(err))
 	}

@@ -18,9 +18,9 @@ import (
 	"retake/internal/workspace"
 )
 
-// pushUnfinished pushes unfinished work for people who answer a question or take over. kept is the reason if the work
-// stays on this machine. Without any work, both results are empty. If a pull request shows finished work,
-// pushUnfinished returns that work, and pushes newer changes to a second branch.
+// pushUnfinished pushes unfinished work for people who answer a question or take over. kept gives the reason if the
+// work stays on this machine. If there is no work, both results are empty. If a pull request already shows finished
+// work, pushUnfinished returns that work, and pushes newer changes to a second branch.
 func (d *Delivery) pushUnfinished(ctx context.Context, e fsm.Effect) (work *fsm.DeliverResult, kept string) {
 	if e.Attempt == 0 || d.Setup().GitHub.Delivery == DeliverNone || !d.Setup().GitHub.Writes {
 		return nil, ""
@@ -28,7 +28,7 @@ func (d *Delivery) pushUnfinished(ctx context.Context, e fsm.Effect) (work *fsm.
 	branch := BranchOf(e)
 	issue, err := d.GitHub.Issues.Issue(ctx, string(e.Task))
 	if _, gone := failure.IssueGone(err); gone {
-		return nil, "" // the issue is gone, so there is no reader
+		return nil, "" // the issue is gone, so pushing its work would be pointless
 	}
 	if e.Work != nil && e.Work.PullRequest > 0 {
 		branch = fsm.BranchName(e.Task, e.Attempt) + "-unfinished"
@@ -58,7 +58,7 @@ func (d *Delivery) pushUnfinished(ctx context.Context, e fsm.Effect) (work *fsm.
 	case errors.As(err, &unsafe):
 		return work, unsafe.Text
 	case err != nil:
-		d.Log.Warn("unfinished work not pushed", zap.String("issue", string(e.Task)), zap.Error(err))
+		d.Log.Warn("could not push unfinished work", zap.String("issue", string(e.Task)), zap.Error(err))
 		return work, failure.Of(err).Text
 	case work != nil:
 		if e.Work.Unfinished != pushed.Branch {
@@ -106,7 +106,7 @@ func (d *Delivery) Release(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		// The claim's comment may still show a running attempt. The release comment gives the reason.
 		view := pages.ProgressView{State: fsm.Released.String(), Attempt: e.Attempt}
 		if err := d.GitHub.Claims.Progress(ctx, string(e.Task), e.Nonce, view); err != nil {
-			d.Log.Debug("claim's comment not edited", zap.String("issue", string(e.Task)), zap.Error(err))
+			d.Log.Debug("could not edit claim comment", zap.String("issue", string(e.Task)), zap.Error(err))
 		}
 	}
 	return failure.Or(fsm.EffectEnded{}, err)
@@ -133,7 +133,7 @@ func (d *Delivery) dropBranch(ctx context.Context, e fsm.Effect, branch, sha str
 		return
 	}
 	if err := d.GitHub.Deliveries.DeleteBranch(ctx, e.Task.Repo(), branch, sha); err != nil {
-		d.Log.Warn("branch not removed", zap.String("issue", string(e.Task)), zap.String("branch", branch),
+		d.Log.Warn("could not delete branch", zap.String("issue", string(e.Task)), zap.String("branch", branch),
 			zap.Error(err))
 	}
 }

@@ -9,15 +9,15 @@ import (
 	"retake/internal/fsm"
 )
 
-// errWithdrawn is the cause that cancels work on the checkout of a withdrawn task.
+// errWithdrawn is the cancellation cause for work on the checkout of a withdrawn task.
 var errWithdrawn = errors.New("director: the task was withdrawn")
 
 // Withdrawals cancels git commands on the checkouts of withdrawn tasks. The commands could run for minutes, although
 // their results are no longer needed. Withdrawals does not cancel work that begins after End, because the machine
-// ordered that work after it had decided about the withdrawal.
+// ordered that work after deciding about the withdrawal.
 type Withdrawals struct {
 	mu sync.Mutex
-	// by the task's key in lower case, because GitHub may change the case of a name
+	// by lower-case task key, because GitHub may change the case of a name
 	ends map[string]map[*context.CancelCauseFunc]bool
 }
 

@@ -37,7 +37,7 @@ func ClusterOptions(c config.Config, owner string) kubernetes.Options {
 // podVariable is the environment variable that contains the name of the director's pod. The Helm chart sets it.
 const podVariable = "POD_NAME"
 
-// wholeSeconds rounds d up to whole seconds, at least one, as clusters require of a grace period.
+// wholeSeconds rounds d up to whole seconds, with a minimum of one, as clusters require for a grace period.
 func wholeSeconds(d time.Duration) time.Duration {
 	return max(time.Second, (d + time.Second - 1).Truncate(time.Second))
 }
@@ -60,8 +60,8 @@ func (e *Engine) rememberCluster(o kubernetes.Options) error {
 	return safefile.Write(e.clusterFile(), 0o600, append(data, '\n'))
 }
 
-// leaveCluster returns an error while attempts from an earlier configuration may run in a cluster, because the same
-// attempt could then run twice.
+// leaveCluster returns an error if attempts from an earlier configuration may still be running in a cluster, because
+// the same attempt could then run twice.
 func (e *Engine) leaveCluster(ctx context.Context) error {
 	data, err := os.ReadFile(e.clusterFile())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -72,8 +72,8 @@ func (e *Engine) leaveCluster(ctx context.Context) error {
 		err = json.Unmarshal(data, &c)
 	}
 	if err != nil {
-		return fmt.Errorf("director: cannot read %s, which names the cluster where workers ran: if no worker runs "+
-			"there, remove the file: %w", e.clusterFile(), err)
+		return fmt.Errorf("director: cannot read %s, which records the cluster where workers ran: if no workers are "+
+			"running there, remove the file: %w", e.clusterFile(), err)
 	}
 	left, err := leftInCluster(ctx, kubernetes.Options{
 		Fleet: e.Config.Director.Fleet, Owner: c.Owner, Namespace: c.Namespace, Kubeconfig: c.Kubeconfig,
@@ -81,8 +81,8 @@ func (e *Engine) leaveCluster(ctx context.Context) error {
 	})
 	switch {
 	case err != nil:
-		return fmt.Errorf("director: cannot check whether workers still run in a cluster: if the cluster is gone, "+
-			"remove %s: %w", e.clusterFile(), err)
+		return fmt.Errorf("director: cannot check whether workers are still running in a cluster: if the cluster is "+
+			"gone, remove %s: %w", e.clusterFile(), err)
 	case len(left) > 0:
 		return &container.Error{
 			Kind: container.ErrSpec, Doing: "open", Cause: fmt.Errorf("jobs of fleet %s are still in the cluster (%s)",

@@ -42,8 +42,8 @@ func (e Environ) AllSecrets() []string {
 	return all
 }
 
-// passedOn collects the variables for workers. declared lists names of secrets, and names of public values with a
-// leading "!". For other names, leak.Variable decides.
+// passedOn collects the variables for workers. declared lists the names of secrets and, with a leading "!", the names
+// of public values. For other names, leak.Variable decides.
 func passedOn(env map[string]string, names, declared []string) (p Environ, err error) {
 	add := func(name, value string, ofDirector bool) {
 		is, isNot := slices.Contains(declared, name), slices.Contains(declared, config.NoSecret+name)
@@ -61,7 +61,7 @@ func passedOn(env map[string]string, names, declared []string) (p Environ, err e
 	for _, name := range names {
 		v, ok := hidden.Lookup(name)
 		if !ok {
-			return Environ{}, fmt.Errorf("director: containers.env_passthrough names %s, which is not set: export "+
+			return Environ{}, fmt.Errorf("director: containers.env_passthrough lists %s, which is not set: export "+
 				"it, or remove it from the list", name)
 		}
 		add(name, v, true)
@@ -75,7 +75,7 @@ func proxiedKeys(hosts map[string]string) (map[string]egress.Key, error) {
 	for _, name := range slices.Sorted(maps.Keys(hosts)) {
 		value := hidden.Getenv(name)
 		if value == "" {
-			return nil, fmt.Errorf("director: containers.proxied_keys names %s, which is not set: export it, or "+
+			return nil, fmt.Errorf("director: containers.proxied_keys refers to %s, which is not set: export it, or "+
 				"remove it from the table", name)
 		}
 		all[name] = egress.Key{Host: hosts[name], Value: value}

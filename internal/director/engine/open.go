@@ -1,4 +1,4 @@
-// Package engine opens the workers' container runtime, and collects their binary and environment.
+// Package engine opens the workers' container runtime, locates their binary and collects their environment.
 package engine
 
 import (
@@ -17,8 +17,8 @@ import (
 	"retake/internal/director/failure"
 )
 
-// Limits on how long a start waits for the container engine. After a boot, the director may start before the engine,
-// so it waits longer for an engine that it has used before. At the very first start, a short wait reveals a wrong
+// Limits on how long startup waits for the container engine. After a boot, the director may start before the engine, so
+// it waits longer for an engine that it has used before. On the very first start, a shorter wait reveals a wrong
 // configuration sooner.
 const (
 	enginePatience      = 2 * time.Minute
@@ -29,7 +29,7 @@ const (
 // Engine opens the runtime.
 type Engine struct {
 	Config config.Config
-	Say    func(error) // shows people why the director waits
+	Say    func(error) // tells people why the director is waiting
 	Log    *zap.Logger
 }
 
@@ -60,8 +60,8 @@ func (e *Engine) Await(ctx context.Context, do func() error) error {
 	})
 }
 
-// open opens the runtime that containers.runtime names. If attempts may still run in the previous runtime, it ends
-// them or returns an error, so that a changed runtime does not orphan them.
+// open opens the runtime set in containers.runtime. If attempts may still run in the previous runtime, it ends them or
+// returns an error, so that a changed runtime does not orphan them.
 func (e *Engine) open(ctx context.Context, owner string) (container.Runtime, error) {
 	o := container.Options{
 		Owner: owner, Runtime: e.Config.Containers.Runtime, Fleet: e.Config.Director.Fleet,

@@ -25,14 +25,15 @@ func FindWorker(path string) (string, error) {
 	}
 	f, err := os.Open(abs)
 	if err != nil {
-		return "", fmt.Errorf("director: no worker binary at %s: run \"make build\", or name it with --worker-binary",
+		return "", fmt.Errorf("director: no worker binary at %s: run \"make build\", or set its path with "+
+			"--worker-binary",
 			abs)
 	}
 	defer f.Close()
 	magic := make([]byte, len(elfMagic))
 	if _, err := io.ReadFull(f, magic); err != nil || string(magic) != elfMagic {
-		return "", fmt.Errorf("director: %s is not a Linux program: run \"make build\", or name the worker with "+
-			"--worker-binary", abs)
+		return "", fmt.Errorf("director: %s is not a Linux program: run \"make build\", or set the worker's path "+
+			"with --worker-binary", abs)
 	}
 	return abs, nil
 }

@@ -110,7 +110,7 @@ func ofGitHub(gh *api.Error, f fsm.EffectError) fsm.EffectError {
 	return f
 }
 
-// ofWorkspace adds to f the meaning of a workspace error, which err wraps.
+// ofWorkspace adds the meaning of ws, a workspace error wrapped by err, to f.
 func ofWorkspace(ws *workspace.Error, err error, f fsm.EffectError) fsm.EffectError {
 	row := workspaceFailures[ws.Kind]
 	f.Reason, f.Transient, f.Until, f.Resource = row.reason, row.transient, ws.Until, recovery.GitHubGit
@@ -140,8 +140,8 @@ func ofWorkspace(ws *workspace.Error, err error, f fsm.EffectError) fsm.EffectEr
 	return f
 }
 
-// saidWhatToDo lists the reasons whose question already explains how to fix a workspace error. More advice would
-// confuse.
+// saidWhatToDo lists the reasons whose question already explains how to fix a workspace error, so more advice would
+// only confuse people.
 var saidWhatToDo = []recovery.Reason{
 	recovery.GitConflict, recovery.AuthError, recovery.DiskFull,
 	recovery.PolicyViolation,
@@ -196,8 +196,8 @@ func Unconfirmed(err error) container.Exit {
 	return x
 }
 
-// NeverReceived reports whether err, from receiving a checkout, is permanent. Only an effect that needs the work then
-// fails. Stopping an attempt and asking a question do not need the work.
+// NeverReceived reports whether err, returned when receiving a checkout, is permanent. In that case, only effects that
+// need the work fail. Stopping an attempt and asking a question do not need it.
 func NeverReceived(err error) bool {
 	ws, ok := errors.AsType[*workspace.Error](err)
 	return ok && !workspaceFailures[ws.Kind].transient && !Of(err).Transient

@@ -18,8 +18,8 @@ func (c *Current) Load() *Setup { return c.setup.Load() }
 // Store puts the first setup in force. The fact about the director's start records it in the journal.
 func (c *Current) Store(first *Setup) { c.setup.Store(first) }
 
-// Replace puts a changed setup in force. change is the fact that will record it in the journal. If the journal does not
-// have the previous change yet, Replace adds the keys of the previous change, so that one fact records both.
+// Replace puts a changed setup in force. change is the fact that will record it in the journal. If the previous change
+// is not in the journal yet, Replace adds its keys to change, so that one fact records both.
 func (c *Current) Replace(next *Setup, change *fsm.SettingsChanged) {
 	if was := c.Load(); was.Change != nil && !was.IsDecided() {
 		for _, key := range was.Change.Keys {

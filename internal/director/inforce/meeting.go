@@ -28,13 +28,13 @@ type Meeting struct {
 }
 
 // Meet checks the configuration against the tasks of the last run, before the machine decides anything. It logs how a
-// change affects each task, and returns an error if the running workers cannot work with the change. had is the
-// meeting of an earlier session of this process, or nil.
+// change affects each task, and returns an error if the change is incompatible with running workers. had is the Meeting
+// from an earlier session of this process, or nil.
 func (had *Meeting) Meet(m *fsm.Machine, now *fsm.Settings, log *zap.Logger) (*Meeting, error) {
 	before := m.LastSettings()
 	if before != nil && before.Prefix != now.Prefix {
 		if workers := liveWorkers(m); len(workers) > 0 {
-			return had, fmt.Errorf("%w: agent_bus.prefix is %q, but running workers use %q (%s): set it back "+
+			return had, fmt.Errorf("%w: agent_bus.prefix is %q, but running workers use %q (%s): change it back "+
 				"until they have finished (director drain --wait), or remove their containers first",
 				failure.ErrForGood, now.Prefix, before.Prefix, strings.Join(workers, ", "))
 		}
@@ -55,7 +55,7 @@ func (had *Meeting) Meet(m *fsm.Machine, now *fsm.Settings, log *zap.Logger) (*M
 	return had, nil
 }
 
-// Fate describes how a configuration change affects a task. If the attempt began after the change, Fate describes only
+// Fate describes how a configuration change affects a task. If the attempt began after the change, Fate reports only
 // that the repository is no longer configured. It returns "" if the change does not affect the task.
 func (x *Meeting) Fate(m *fsm.Machine, t *fsm.Task, now *fsm.Settings) string {
 	before := x.before
@@ -86,7 +86,7 @@ func fateOf(m *fsm.Machine, t *fsm.Task, before, now *fsm.Settings) string {
 			return "its repository is no longer in github.repositories: Retake drops the unclaimed issue"
 		case t.State.Info().Slot || t.State == fsm.Backoff:
 			say("its repository is no longer in github.repositories: Retake completes and delivers this task, but " +
-				"begins no other task there")
+				"does not begin others there")
 		default:
 			say("its repository is no longer in github.repositories: Retake watches this task until it ends")
 		}
@@ -97,7 +97,7 @@ func fateOf(m *fsm.Machine, t *fsm.Task, before, now *fsm.Settings) string {
 	switch {
 	case before.Labels == now.Labels:
 	case t.State != fsm.Queued:
-		say("labels have new names: on this issue the previous labels still count, and Retake removes them")
+		say("labels were renamed: on this issue, the old labels still count, and Retake removes them")
 	case !strings.EqualFold(before.Labels.Task, now.Labels.Task):
 		return fmt.Sprintf("the label that offers work is now %s: Retake drops the unclaimed issue",
 			now.Labels.Task)

@@ -22,7 +22,7 @@ import (
 // Setup is a configuration and the values derived from it. It must not change once it is in force.
 type Setup struct {
 	config.Config
-	Read       config.Config // as read, without changes that wait for a restart; compared with the next configuration
+	Read       config.Config // as read, minus changes that await a restart; compared with the next configuration
 	Digest     string
 	Classifier *classify.Classifier
 	Policy     *policy.Policy // the policy as configured; Machine applies the configuration's limits to it
@@ -64,7 +64,7 @@ func lowered(labels map[string]int) map[string]int {
 	return out
 }
 
-// stagePlans returns the configured stages in the form that workers receive. An agent's profile becomes a command.
+// stagePlans converts the configured stages into the plans sent to workers. An agent's profile becomes a command.
 func stagePlans(c config.Config) ([]wire.StagePlan, error) {
 	var out []wire.StagePlan
 	var faults []error
@@ -76,12 +76,13 @@ func stagePlans(c config.Config) ([]wire.StagePlan, error) {
 	return out, errors.Join(faults...)
 }
 
-// FenceAfter is the time after which an attempt is fenced if its runtime cannot confirm that the attempt has ended. It
-// is long enough for a node that restarts or is briefly unreachable. Until then, the attempt occupies a slot.
+// FenceAfter limits how long the director waits for a runtime to confirm that an attempt has ended. After that, the
+// director fences the attempt. The limit gives a node time to restart or to become reachable again. Until then, the
+// attempt occupies a slot.
 const FenceAfter = time.Minute
 
-// outboxRetry sets the pauses between retries of failed effects. They grow to minutes, so that an outage of hours does
-// not cause thousands of calls.
+// outboxRetry sets the pauses between retries of failed effects. They grow to minutes, so that a long outage does not
+// cause thousands of calls.
 var outboxRetry = recovery.Backoff{
 	Initial: time.Second, Max: 5 * time.Minute, Factor: 2, Jitter: recovery.EqualJitter,
 }
@@ -131,8 +132,8 @@ func (s *Setup) ValidateStages() []wire.StagePlan {
 	return s.StagePlans[from:]
 }
 
-// StagesOf returns the stages of an attempt. The order decides whether they include the validation. The setup may have
-// changed since the machine gave the order, but the machine relies on the order when the attempt ends.
+// StagesOf returns the stages of an attempt. The order decides whether they include validation, even if the setup has
+// changed since, because the machine relies on the order when the attempt ends.
 func (s *Setup) StagesOf(o *fsm.StartOrder) []wire.StagePlan {
 	validate := s.ValidateStages()
 	switch {
@@ -144,8 +145,8 @@ func (s *Setup) StagesOf(o *fsm.StartOrder) []wire.StagePlan {
 	return s.StagePlans
 }
 
-// AlternativeModel returns the model to use when a verdict asks for another model. It is the first alternative model of
-// the stages.
+// AlternativeModel returns the model to use when a verdict asks for another one. It is the first alternative model
+// configured for a stage.
 func (s *Setup) AlternativeModel() string {
 	for _, g := range s.StagePlans {
 		if g.AlternativeModel != "" {

@@ -20,7 +20,7 @@ import (
 	"retake/internal/timeline"
 )
 
-// Adder offers issues to Retake when an operator asks for it, by adding the task label.
+// Adder offers issues to Retake at an operator's request, by adding the task label.
 type Adder struct {
 	Owner    *loop.Owner
 	GitHub   addClient
@@ -32,7 +32,7 @@ type Adder struct {
 	// Task returns the timeline of an issue, if the read model knows it.
 	Task func(ctx context.Context, k fsm.IssueKey) (told timeline.Task, known bool, err error)
 	Ring func(repo string) // requests an early poll of a repository
-	// NotWritten and TooBusy are the answers if the journal or the owner does not respond.
+	// NotWritten is the answer if the journal does not respond, and TooBusy if the owner does not.
 	NotWritten, TooBusy string
 	Log                 *zap.Logger
 }
@@ -43,9 +43,9 @@ type addClient interface {
 	Offer(ctx context.Context, key string) error
 }
 
-// Offer adds the task label to an issue, and sends the issue to the machine at once. Before that, it records the
-// request and the requester in the journal. It returns the HTTP status of the answer, and the reason if the issue is
-// not offered. again allows offering an issue with accepted work.
+// Offer adds the task label to an issue, and sends the issue to the machine at once. It first records the request and
+// the requester in the journal. It returns the HTTP status of the answer, and the reason if the issue is not offered.
+// again allows offering an issue with completed work.
 func (s *Adder) Offer(ctx context.Context, key fsm.IssueKey, by, id string,
 	again bool,
 ) (status int, problem string) {
@@ -89,7 +89,7 @@ func (s *Adder) showOffered(ctx context.Context, key fsm.IssueKey) (status int, 
 		left := LookupsPerPoll
 		var v fsm.IssueView
 		if v, err = s.Offers.View(ctx, i, &left); err == nil && len(v.Labels) == 0 {
-			return http.StatusConflict, "the label is added, but Retake still ignores the issue, because of its " +
+			return http.StatusConflict, "the label was added, but Retake still ignores the issue, because of its " +
 				"author and the person who added the label: see github.issue_authors and github.trusted_authors"
 		}
 		if err == nil {
@@ -102,7 +102,7 @@ func (s *Adder) showOffered(ctx context.Context, key fsm.IssueKey) (status int, 
 	return http.StatusOK, ""
 }
 
-// offering is the state of an issue that a person offers, according to the machine.
+// offering is the machine's view of an issue that a person is offering.
 type offering struct {
 	state string // state of the issue's task; empty without a task
 	asked bool   // the machine has already recorded the same request
@@ -118,7 +118,7 @@ func (s *Adder) mayOffer(ctx context.Context, key fsm.IssueKey, state string) (s
 		return http.StatusNotFound, string(key) + ": " + why
 	}
 	if err != nil {
-		return http.StatusBadGateway, "GitHub does not show " + string(key) + ": " + err.Error()
+		return http.StatusBadGateway, "cannot read " + string(key) + ": " + err.Error()
 	}
 	return http.StatusConflict, s.notToOffer(i)
 }
@@ -127,14 +127,14 @@ func (s *Adder) mayOffer(ctx context.Context, key fsm.IssueKey, state string) (s
 // mistake. Otherwise it returns "".
 func (s *Adder) doneBefore(ctx context.Context, key fsm.IssueKey) string {
 	told, known, err := s.Task(ctx, key)
-	if err != nil || !known || told.State != fsm.Done.String() { // the read model has dropped old work
+	if err != nil || !known || told.State != fsm.Done.String() { // the read model may have dropped old work
 		return ""
 	}
 	return fmt.Sprintf("the work on %s is done: %s. If something is still missing, describe it in a comment, and "+
 		"offer the issue again with: director add %s --again", key, cmp.Or(told.Why, "it was delivered"), key)
 }
 
-// cannotOffer returns why this issue, or any issue, cannot be offered, or "".
+// cannotOffer returns why the configuration, the repository or an existing task rules out an offer, or "" if none does.
 func (s *Adder) cannotOffer(key fsm.IssueKey, state string) string {
 	why, unusable := s.Unusable.Load(key.Repo())
 	repositories := s.Config.Load().GitHub.Repositories
@@ -166,7 +166,8 @@ func (s *Adder) notToOffer(i tracker.Issue) string {
 	case i.Has(names.Task):
 		return i.Key + " is already offered, with the label " + names.Task
 	case s.Config.Load().GitHub.IssueAuthors == config.AuthorsTrusted && !i.Trusted:
-		return fmt.Sprintf("%s was written by %s, but github.trusted_authors does not list them (github.issue_authors)",
+		return fmt.Sprintf("%s was written by %s, a user not listed in github.trusted_authors (see "+
+			"github.issue_authors)",
 			i.Key, i.Author)
 	}
 	return ""

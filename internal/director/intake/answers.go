@@ -45,7 +45,7 @@ func (s *Answers) Read(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 			s.Owner.Decided(ctx, answer)
 			return nil
 		}
-		if removed { // the question is still open, so its label must return
+		if removed { // the question is still open, so restore its label
 			s.Log.Warn("restored the blocked label that a bot had removed",
 				zap.String("issue", string(e.Task)), zap.String("by", u.By))
 			if err := s.GitHub.KeepLabel(ctx, string(e.Task), s.Config.Load().GitHub.Labels.Blocked, true); err != nil {

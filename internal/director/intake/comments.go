@@ -17,8 +17,8 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// untrustedPerPoll is the maximum number of reactions that a poll adds to commands by people without write access.
-// A reaction shows that the command was ignored. With the limit, a flood of such comments does not cause a flood of
+// untrustedPerPoll is the maximum number of reactions that a poll adds to commands by people without write access. A
+// reaction shows that the command was ignored. The limit keeps a flood of such comments from causing a flood of
 // reactions.
 const untrustedPerPoll = 3
 
@@ -39,8 +39,8 @@ type commentClient interface {
 	Stale(ctx context.Context, key string) (h claims.Holder, last time.Time, ok bool, err error)
 }
 
-// Read reads the comments on a repository's issues and pull requests since the machine's cursor, and sends them to the
-// machine. It answers malformed commands itself. over reports that the cursor has not moved, which means that the
+// Read fetches the comments on a repository's issues and pull requests since the machine's cursor, and sends them to
+// the machine. It answers malformed commands itself. over reports whether the cursor is unchanged, which means that the
 // machine has already handled all of the comments.
 func (c *Comments) Read(ctx context.Context, repo string) (over bool, err error) {
 	known, err := loop.Look(ctx, c.Owner, func(d *fsm.Driver) repoTasks { return tasksOf(d.Machine(), repo) })
@@ -62,7 +62,7 @@ func (c *Comments) Read(ctx context.Context, repo string) (over bool, err error)
 			if err := c.vetPlain(ctx, known, task, &a); err != nil && failure.Of(err).Transient {
 				return false, err
 			} else if err != nil { // a retry would give the same result
-				c.Log.Warn("author of a comment not checked", zap.String("issue", a.Issue), zap.Error(err))
+				c.Log.Warn("could not check comment author", zap.String("issue", a.Issue), zap.Error(err))
 			}
 			if a.MayWrite {
 				seen.Comments = append(seen.Comments, commentView(task, a))
@@ -73,7 +73,7 @@ func (c *Comments) Read(ctx context.Context, repo string) (over bool, err error)
 			}
 		case a.Command == command.Unknown || a.Problem != "":
 			if err := c.correct(ctx, a, ours); err != nil {
-				c.Log.Warn("comment not answered", zap.String("issue", a.Issue), zap.Error(err))
+				c.Log.Warn("could not reply to comment", zap.String("issue", a.Issue), zap.Error(err))
 				if failure.Of(err).Transient { // the next poll reads the comment again
 					seen.Cursor = ""
 				}
@@ -86,11 +86,11 @@ func (c *Comments) Read(ctx context.Context, repo string) (over bool, err error)
 	return heard.Cursor == known.cursor, nil
 }
 
-// repoTasks holds the state of a repository's tasks that is needed to interpret comments.
+// repoTasks holds the task state needed to interpret a repository's comments.
 type repoTasks struct {
 	cursor string
 	tasks  map[fsm.IssueKey]fsm.State
-	pulls  map[int]fsm.IssueKey // tasks by the number of their pull request
+	pulls  map[int]fsm.IssueKey // tasks by pull request number
 	heard  map[int64]bool       // recorded comments without a command
 }
 
@@ -173,6 +173,6 @@ func (c *Comments) correct(ctx context.Context, a inbox.Said, ours bool) error {
 // acknowledge adds a reaction to a comment with a rejected command.
 func (c *Comments) acknowledge(ctx context.Context, on string, comment int64) {
 	if err := c.GitHub.React(ctx, on, comment, tracker.ReactionConfused); err != nil {
-		c.Log.Warn("comment not acknowledged", zap.String("issue", on), zap.Error(err))
+		c.Log.Warn("could not acknowledge comment", zap.String("issue", on), zap.Error(err))
 	}
 }

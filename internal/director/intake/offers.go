@@ -26,7 +26,7 @@ type Offers struct {
 	Unusable *sync.Map // repositories where no new work begins, with the reason
 	Log      *zap.Logger
 
-	said      sync.Map // open issues that the log already reports as ignored
+	said      sync.Map // open issues already logged as ignored
 	explained hourly   // limits the comments that explain why an issue is ignored
 }
 
@@ -37,7 +37,7 @@ type offerClient interface {
 	Disapprove(ctx context.Context, key, why string) error
 }
 
-// LookupsPerPoll limits the dependency lookups in one poll. Further issues wait for the next polls.
+// LookupsPerPoll limits the dependency lookups in one poll. The remaining issues wait for later polls.
 const LookupsPerPoll = 200
 
 // lookups counts the dependency lookups for one repository.
@@ -59,8 +59,7 @@ func (l *lookups) first(a, b tracker.Issue) int {
 }
 
 // View converts an issue. An eligible issue gets its position in the queue. If only people without write access have
-// offered the issue, View hides its task label from the machine. left is the number of lookups that remain for
-// dependencies.
+// offered the issue, View hides its task label from the machine. left counts the remaining dependency lookups.
 func (o *Offers) View(ctx context.Context, i tracker.Issue, left *int) (fsm.IssueView, error) {
 	v := o.IssueView(i)
 	if !v.Open {
@@ -102,25 +101,24 @@ func (o *Offers) whyLeftAlone(ctx context.Context, i tracker.Issue) (string, err
 	return o.GitHub.OfferedByUntrusted(ctx, i)
 }
 
-// notTrusted is the suffix of a reason that no label can remove, not even one from a trusted person.
+// notTrusted is the suffix of a reason that adding a label cannot fix, even if a trusted person adds it.
 const notTrusted = ", the author, is not in github.trusted_authors (github.issue_authors)"
 
 // explainedPerHour limits the comments about ignored issues, because untrusted authors may open many issues.
 const explainedPerHour = 20
 
-// sayLeftAlone reports an ignored issue once, in the log. If a person can solve the problem on the issue, it also
-// comments there.
+// sayLeftAlone logs an ignored issue once. If a person can fix the problem on the issue itself, it also comments there.
 func (o *Offers) sayLeftAlone(ctx context.Context, i tracker.Issue, why string) {
 	if _, told := o.said.LoadOrStore(i.Key, true); told {
 		return
 	}
-	o.Log.Warn("ignored an issue, because no person with write access has approved it", zap.String("issue", i.Key),
+	o.Log.Warn("ignored an issue not approved by anyone with write access", zap.String("issue", i.Key),
 		zap.String("by", i.Author), zap.String("reason", why))
 	if strings.HasSuffix(why, notTrusted) || !o.explained.take(time.Now(), explainedPerHour) {
 		return
 	}
 	if err := o.GitHub.Disapprove(ctx, i.Key, why); err != nil && !errors.Is(err, api.ErrWritesDisabled) {
-		o.Log.Warn("comment about an ignored issue not written", zap.String("issue", i.Key), zap.Error(err))
+		o.Log.Warn("could not comment on ignored issue", zap.String("issue", i.Key), zap.Error(err))
 	}
 }
 

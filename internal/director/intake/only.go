@@ -19,19 +19,19 @@ import (
 // the last comments.
 const onlyRest = 3 * time.Second
 
-// Only is a run that takes only selected issues from the queue. It ends when each issue is delivered, waits for a
-// person, or is given up. A nil Only takes all issues. Create it with NewOnly.
+// Only is a run that takes only selected issues from the queue. It ends once every issue is delivered, waiting for a
+// person, or given up. A nil Only takes all issues. Create it with NewOnly.
 type Only struct {
 	keys []fsm.IssueKey
 	end  func(undone []string) // ends the run
 
 	// During a session, only the owner uses these fields.
-	last   map[fsm.IssueKey]fsm.State // the last state in this run, by the issue's key in lower case
+	last   map[fsm.IssueKey]fsm.State // last state in this run, by issue key in lower case
 	absent map[fsm.IssueKey]string    // why an issue cannot get a task
 }
 
-// NewOnly returns a run of the given issues, or nil without issues. It calls end once, with the issues that are not
-// done.
+// NewOnly returns a run for the given issues, or nil if keys is empty. The run calls end once, with the issues that are
+// not done.
 func NewOnly(keys []fsm.IssueKey, end func(undone []string)) *Only {
 	if len(keys) == 0 {
 		return nil
@@ -76,8 +76,8 @@ var restsDone = map[fsm.State]bool{
 
 // onlyState is the progress of a run.
 type onlyState struct {
-	open   bool     // Retake still works on at least one issue
-	undone []string // issues that Retake has stopped working on before they were done, with the reason
+	open   bool     // Retake is still working on at least one issue
+	undone []string // issues that Retake stopped working on before they were done, with the reason
 }
 
 func (o *Only) state(m *fsm.Machine) (now onlyState) {
@@ -96,7 +96,7 @@ func (o *Only) state(m *fsm.Machine) (now onlyState) {
 		case !over || busy:
 			now.open = true
 		case state == fsm.Blocked:
-			now.undone = append(now.undone, fmt.Sprintf("%s waits for a person's answer", k))
+			now.undone = append(now.undone, fmt.Sprintf("%s is waiting for someone to answer", k))
 		case !done:
 			now.undone = append(now.undone, fmt.Sprintf("%s is %s", k, state))
 		}
@@ -104,7 +104,7 @@ func (o *Only) state(m *fsm.Machine) (now onlyState) {
 	return now
 }
 
-// heldBack returns the reason if attempts cannot begin until a person acts, or "".
+// heldBack returns why attempts cannot begin until a person acts, or "" if they can.
 func heldBack(m *fsm.Machine) string {
 	switch missing := m.MissingPrograms(); {
 	case m.Aborted() != "":
@@ -135,7 +135,7 @@ func (s *OnlyWatch) Run(ctx context.Context) error {
 	if s.Only == nil {
 		return nil
 	}
-	s.Log.Info("taking only the issues named by --only from the queue, and continuing earlier tasks",
+	s.Log.Info("taking only the issues given with --only from the queue, and continuing earlier tasks",
 		zap.Strings("only", s.Only.Names()))
 	if err := s.findAbsent(ctx); err != nil {
 		return nil
@@ -177,7 +177,7 @@ func (s *OnlyWatch) findAbsent(ctx context.Context) error {
 		err := failure.Retry(ctx, failure.Pauses(absentFirst, absentMost), 0,
 			func() error { return s.noteAbsent(ctx, k) },
 			func(err error, pause time.Duration) {
-				s.Log.Warn("issue of this run not read; retrying",
+				s.Log.Warn("could not read an issue given with --only; retrying",
 					zap.String("issue", string(k)), zap.Duration("asks_again_in", pause), zap.Error(err))
 			})
 		if err != nil {
@@ -204,7 +204,7 @@ func (s *OnlyWatch) noteAbsent(ctx context.Context, k fsm.IssueKey) error {
 	if err != nil || why == "" {
 		return err
 	}
-	s.Log.Warn("issue of this run is not offered", zap.String("issue", string(k)), zap.String("reason", why))
+	s.Log.Warn("issue given with --only is not offered", zap.String("issue", string(k)), zap.String("reason", why))
 	if _, err := loop.Look(ctx, s.Owner,
 		func(*fsm.Driver) bool { s.Only.absent[k.Fold()] = why; return true }); err != nil {
 		return backoff.Permanent(err)
@@ -212,7 +212,7 @@ func (s *OnlyWatch) noteAbsent(ctx context.Context, k fsm.IssueKey) error {
 	return nil
 }
 
-// whyAbsent returns the reason if an issue cannot get a task until a person acts, or "".
+// whyAbsent returns why an issue cannot get a task until a person acts, or "" if it can.
 func (s *OnlyWatch) whyAbsent(ctx context.Context, k fsm.IssueKey) (string, error) {
 	i, err := s.GitHub.Issue(ctx, string(k))
 	why, gone := failure.IssueGone(err)

@@ -23,9 +23,9 @@ import (
 // against GitHub's hourly limit.
 const WholeEvery = time.Hour
 
-// CommentsEvery is the maximum interval between two requests for the comments in a repository with a task. GitHub's
-// lists may lag, and GitHub does not promise that an edited comment updates its issue, so the lists of issues cannot
-// replace these requests.
+// CommentsEvery is the maximum interval between two requests for comments in a repository that has tasks. GitHub's
+// lists may lag, and GitHub does not promise that an edited comment updates its issue, so issue lists cannot replace
+// these requests.
 const CommentsEvery = time.Minute
 
 // secondLook is the pause before a second poll after each wake. The first poll may miss the change if GitHub's lists
@@ -43,7 +43,7 @@ type Polls struct {
 	Comments      *Comments
 	Reviews       *Reviews
 	Refusals      *Postponed                                   // issues whose claim failed
-	Open          func(ctx context.Context, repo string) error // checks a repository; does nothing after a success
+	Open          func(ctx context.Context, repo string) error // checks a repository; a no-op once it has succeeded
 	Closed        func(fsm.IssueKey)                           // called for each issue that is not open
 	Unusable      *sync.Map                                    // unusable repositories, with the reason
 	Record        Record
@@ -89,14 +89,14 @@ func (p *Polls) Ring(repo string) {
 	}
 }
 
-// Wake makes the loops poll the issue or pull request of a webhook soon. It returns true only if the webhook concerns
-// an issue or a watched pull request of a polled repository.
+// Wake makes the loops promptly poll the issue or pull request that a webhook reports. It returns true only if the
+// webhook concerns an issue or a watched pull request of a polled repository.
 func (p *Polls) Wake(n inbox.Notice) bool {
 	poll, ours := p.wakes[strings.ToLower(n.Repo)]
 	switch {
 	case !ours:
 		return false
-	case n.Issue > 0: // the list of issues shows this change
+	case n.Issue > 0: // the issue list shows this change
 		poll.Signal()
 	case p.Reviews.turns.wakeChecks(n.Repo, n.SHA):
 		p.Reviews.Wake.Signal()
@@ -147,7 +147,7 @@ func placeOf(m *fsm.Machine, repo string) place {
 }
 
 // isWholeDue sets p.whole if a full list is due. A full list is needed when an issue that has not changed since the
-// cursor may have become relevant, for example after a change of the configuration.
+// cursor may have become relevant, for example after a configuration change.
 func (p *poll) isWholeDue(ctx context.Context) {
 	if now := p.Config.Load(); now != p.setup { // the new configuration may map labels to other priorities and caps
 		p.setup, p.whole = now, true
@@ -160,7 +160,7 @@ func (p *poll) isWholeDue(ctx context.Context) {
 	// If the repository was not usable at startup, Open tries again.
 	if err := p.Open(ctx, p.repo); err != nil && ctx.Err() == nil {
 		p.Unusable.Store(p.repo, err.Error())
-		p.Log.Warn("repository not usable, so no new work starts there", zap.String("repo", p.repo),
+		p.Log.Warn("cannot use repository, so no new work starts there", zap.String("repo", p.repo),
 			zap.Error(err))
 	}
 	if _, is := p.Unusable.Load(p.repo); was && !is {
@@ -172,7 +172,7 @@ func (p *poll) isWholeDue(ctx context.Context) {
 func (p *poll) look(ctx context.Context, at place) error {
 	p.lookups.left = LookupsPerPoll
 	later, same, err := p.list(ctx, at.cursor, true)
-	// A new comment updates its issue, so an unchanged list of issues means unchanged comments. GitHub's lists may lag
+	// A new comment updates its issue, so an unchanged issue list implies unchanged comments. GitHub's lists may lag
 	// behind each other, so read comments once more after the first unchanged list.
 	if p.quiet = p.quiet && same && !p.rang && !p.whole; err == nil &&
 		(!p.quiet || at.tasks && time.Since(p.heard) >= p.CommentsEvery) {
@@ -196,8 +196,8 @@ func (p *poll) look(ctx context.Context, at place) error {
 }
 
 // list reads the issues that changed since the cursor, or all issues with our labels if cursor is "". It moves the
-// machine's cursor only if advance is set, because a list by label misses issues that lost a label. later is the
-// number of issues that wait for lookups, and same reports that GitHub calls the list unchanged.
+// machine's cursor only if advance is set, because a list filtered by label misses issues that have lost a label. later
+// is the number of issues that wait for lookups, and same reports whether GitHub calls the list unchanged.
 func (p *poll) list(ctx context.Context, cursor string, advance bool) (later int, same bool, err error) {
 	asked := p.Owner.Clock.Now()
 	page, err := p.GitHub.Poll(ctx, p.repo, cursor)
@@ -237,7 +237,7 @@ func (p *poll) seen(ctx context.Context, asked time.Time, page inbox.Page) (seen
 			continue
 		}
 		if err != nil { // keep the cursor, so that the next poll lists this issue again
-			p.Log.Warn("issue not converted; the next poll will retry", zap.String("issue", i.Key), zap.Error(err))
+			p.Log.Warn("could not convert issue; the next poll will retry", zap.String("issue", i.Key), zap.Error(err))
 			seen.Cursor = ""
 			continue
 		}
@@ -246,17 +246,17 @@ func (p *poll) seen(ctx context.Context, asked time.Time, page inbox.Page) (seen
 	return seen, later
 }
 
-// sayWhatWaits reports the number of issues that wait for a lookup of their dependencies.
+// sayWhatWaits reports the number of issues waiting for a dependency lookup.
 func (p *poll) sayWhatWaits(later int) {
 	key := "dependencies in " + p.repo
 	if later == 0 {
 		p.Unusable.Delete(key)
 		return
 	}
-	why := fmt.Sprintf("%d issues of %s wait for a lookup of their dependencies: each poll looks up %d, "+
-		"while more than half of the hour's requests remain", later, p.repo, LookupsPerPoll)
+	why := fmt.Sprintf("%d issues in %s are waiting for a dependency lookup: each poll looks up %d, as long as more "+
+		"than half of the hourly request quota remains", later, p.repo, LookupsPerPoll)
 	if _, said := p.Unusable.Swap(key, why); !said {
-		p.Log.Info("issues are waiting for a lookup of their dependencies", zap.String("repo", p.repo),
+		p.Log.Info("issues are waiting for a dependency lookup", zap.String("repo", p.repo),
 			zap.Int("issues", later))
 	}
 }

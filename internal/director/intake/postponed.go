@@ -10,13 +10,13 @@ import (
 )
 
 // Postponed holds back issues until they change or a fixed time has passed. The director postpones an issue after a
-// failed claim, and after a check of a claim without a task.
+// failed claim, and after checking an orphan claim.
 type Postponed struct {
 	keep  time.Duration            // the duration of a postponement
 	fresh func(tracker.Issue) bool // reports whether an issue asks for new work; nil means always
 	mu    sync.Mutex
 	last  map[string]postponement
-	full  map[string]time.Time // by repository: the time until which fresh issues wait, because last was full
+	full  map[string]time.Time // by repository: time until which fresh issues wait, because last was full
 }
 
 type postponement struct {
@@ -30,8 +30,8 @@ const (
 	maxPostponed = 1000
 )
 
-// NewPostponed returns a Postponed that holds each issue back for keep. When it is full, a further Note holds back all
-// issues of the repository for which fresh returns true.
+// NewPostponed returns a Postponed that holds each issue back for keep. Once it is full, noting another issue holds
+// back every issue of that issue's repository for which fresh returns true.
 func NewPostponed(keep time.Duration, fresh func(tracker.Issue) bool) *Postponed {
 	return &Postponed{keep: keep, fresh: fresh, last: map[string]postponement{}, full: map[string]time.Time{}}
 }
@@ -48,8 +48,8 @@ func (p *Postponed) Note(key string) {
 	p.last[key] = postponement{until: until}
 }
 
-// evict removes the oldest postponement if it has expired, and returns true in that case. It enters the repository
-// in p.full, so that Lapsed still reports the expiry. The caller must hold mu.
+// evict removes the oldest postponement if it has expired, and returns true in that case. It records the repository in
+// p.full, so that Lapsed still reports the expiry. The caller must hold mu.
 func (p *Postponed) evict() bool {
 	oldest, found := "", false
 	for key, x := range p.last {

@@ -25,8 +25,8 @@ type Repositories struct {
 
 // OpenAny opens repositories until one is usable. The polls open the rest later, because opening a thousand
 // repositories in sequence would delay a new leader for minutes. The director continues without unusable repositories,
-// and shows them in its health. OpenAny returns an error only if GitHub refuses every repository, which means that the
-// configuration is wrong. During a GitHub outage it returns nil.
+// and lists them in its health report. OpenAny returns an error only if GitHub refuses every repository, which means
+// that the configuration is wrong. During a GitHub outage it returns nil.
 func (r *Repositories) OpenAny(ctx context.Context) error {
 	var refused []error
 	for _, repo := range r.Names {
@@ -38,7 +38,7 @@ func (r *Repositories) OpenAny(ctx context.Context) error {
 			return nil
 		}
 		r.Unusable.Store(repo, err.Error())
-		r.Log.Error("repository not usable; retrying with each poll", zap.String("repo", repo),
+		r.Log.Error("cannot use repository; retrying at each poll", zap.String("repo", repo),
 			zap.Error(err))
 		if answer, ok := errors.AsType[*api.Error](err); !ok || answer.Kind != api.KindTransient {
 			refused = append(refused, err)
@@ -50,8 +50,8 @@ func (r *Repositories) OpenAny(ctx context.Context) error {
 	return nil
 }
 
-// Open checks that the repository has the base branch, and creates missing labels. After a success, further calls do
-// nothing. During a rate limit Open returns nil without a check, and the next poll calls it again.
+// Open checks that the repository has the base branch, and creates missing labels. Once it has succeeded, further calls
+// do nothing. During a rate limit, Open returns nil without checking, and the next poll calls it again.
 func (r *Repositories) Open(ctx context.Context, repo string) error {
 	if _, done := r.opened.Load(repo); done {
 		return nil
@@ -72,7 +72,7 @@ func (r *Repositories) Open(ctx context.Context, repo string) error {
 		r.Log.Warn("claims are disabled by github.writes = false", zap.String("repo", repo))
 		return nil
 	case errors.As(err, &limit) && limit.Kind == api.KindRateLimited:
-		r.Log.Warn("labels not checked, because GitHub refuses requests for now",
+		r.Log.Warn("could not check labels; GitHub is refusing requests for now",
 			zap.String("repo", repo), zap.Time("until", limit.Until))
 		return nil
 	}

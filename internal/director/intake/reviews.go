@@ -35,7 +35,7 @@ type ReviewSources struct {
 	Log    *zap.Logger
 }
 
-// Record records in the audit which reads from GitHub succeeded or failed.
+// Record records the outcome of reads from GitHub in the audit.
 type Record interface {
 	Worked(what string)
 	Failed(caller, what string, err error, again time.Duration)
@@ -96,7 +96,7 @@ func (r *Reviews) lookAtAll(ctx context.Context, due []reviewedTask) (pause time
 		}
 		r.turns.missed(t.key, time.Now(), poll)
 		r.Record.Failed(CallerReview, string(t.key), err, poll)
-		r.Log.Warn("pull request not read", zap.String("issue", string(t.key)), zap.Int("pull_request", t.number),
+		r.Log.Warn("could not read pull request", zap.String("issue", string(t.key)), zap.Int("pull_request", t.number),
 			zap.Error(err))
 		break
 	}
@@ -112,7 +112,7 @@ func reviewed(m *fsm.Machine) (tasks []reviewedTask) {
 	return tasks
 }
 
-// lookAgain polls a pull request. tips caches the head of the base branch by repository, for one round.
+// lookAgain polls a pull request. tips caches each repository's base branch head for one round.
 func (r *Reviews) lookAgain(ctx context.Context, t reviewedTask, tips map[string]string) error {
 	repo := t.key.Repo()
 	tip, known := tips[repo]

@@ -10,7 +10,7 @@ import (
 	"retake/internal/github/deliver"
 )
 
-// Limits for the pause between two polls of a pull request. The pause starts at github.poll_seconds and grows by half
+// Limits on the pause between two polls of a pull request. The pause starts at github.poll_seconds and grows by half
 // after each poll without a change, up to reviewRest, or checksRest while checks are running. When the issue poll finds
 // that a pull request has changed, the pause ends at once.
 const (
@@ -37,14 +37,14 @@ type watchedPull struct {
 	// woken means that a change was reported since the current or last poll began. stale means that the change may
 	// concern the pull request itself, in addition to its checks.
 	woken, stale bool
-	// changed is GitHub's time of the last update. A finished check does not change that time.
+	// changed is the last update time according to GitHub. A check that finishes does not change it.
 	changed time.Time
 }
 
 func newReviewTurns() *reviewTurns { return &reviewTurns{pulls: map[fsm.IssueKey]*watchedPull{}} }
 
-// wake stores GitHub's time of a pull request's last update. If the time is new, wake schedules the pull request
-// for the next round and returns true.
+// wake stores a pull request's last update time according to GitHub. If the time is new, wake schedules the pull
+// request for the next round and returns true.
 func (w *reviewTurns) wake(k fsm.IssueKey, changed time.Time) (woken bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -55,7 +55,7 @@ func (w *reviewTurns) wake(k fsm.IssueKey, changed time.Time) (woken bool) {
 	return woken
 }
 
-// keep removes the pull requests of all tasks that are not in tasks. It returns the tasks that are due for a poll.
+// keep drops the pull requests of tasks that are not in tasks, and returns the tasks due for a poll.
 func (w *reviewTurns) keep(tasks []reviewedTask, now time.Time) (due []reviewedTask) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -77,9 +77,9 @@ func (w *reviewTurns) keep(tasks []reviewedTask, now time.Time) (due []reviewedT
 }
 
 // settled returns the last state of a pull request if only its checks and reviews can have changed since. Otherwise a
-// full read is due, because the base branch has moved, the issue poll has reported a change, or the last full read is
-// an hour old. The hourly read is needed because GitHub does not promise that its lists are complete. tip is the SHA of
-// the base branch, or "" if unknown.
+// full read is due, for example because the base branch has moved or the issue poll has reported a change. A full read
+// is also due every hour, because GitHub does not promise that its lists are complete. tip is the SHA of the base
+// branch, or "" if unknown.
 func (w *reviewTurns) settled(k fsm.IssueKey, tip string, now time.Time) (last deliver.PullRequest, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// Strays releases this fleet's claims that a lost journal left behind, each after timeouts.issue_claim_stale without
-// activity. It leaves the claims of other fleets to their directors.
+// Strays releases claims of this fleet that were orphaned by a lost journal, each after timeouts.issue_claim_stale of
+// inactivity. It leaves the claims of other fleets to their directors.
 type Strays struct {
 	GitHub  strayClient
 	Config  *inforce.Current
@@ -45,8 +45,8 @@ func (s *Strays) Reclaim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		return failure.Or(fsm.EffectEnded{}, err)
 	}
 	if back := seen.Add(s.Config.Load().Timeouts.IssueClaimStale); time.Now().Before(back) {
-		s.Log.Warn("found a claim of this fleet without a task: if the journal was lost, `director journal rebuild` "+
-			"resumes the claim; otherwise Retake releases it",
+		s.Log.Warn("found an orphan claim of this fleet: if the journal was lost, `director journal rebuild` resumes "+
+			"it; otherwise Retake releases it",
 			zap.String("issue", string(e.Task)), zap.String("task", holder.Nonce), zap.Time("until", back))
 		return fsm.EffectEnded{}
 	}
@@ -60,8 +60,8 @@ func (s *Strays) Reclaim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return failure.Or(fsm.EffectEnded{}, err)
 }
 
-// soon limits how long offerAgain waits until it may remove a label. If the wait is longer, the next full list finds
-// the label again.
+// soon is the maximum time that offerAgain waits before it removes a label. If the wait would be longer, the next full
+// list finds the label again.
 const soon = 2 * time.Minute
 
 // offerAgain removes our claimed label from an issue without a claim, so that the issue is offered again.
@@ -72,7 +72,8 @@ func (s *Strays) offerAgain(ctx context.Context, k fsm.IssueKey) error {
 		case errors.Is(err, api.ErrWritesDisabled):
 			return nil
 		case freed:
-			s.Log.Warn("removed a claimed label without a claim", zap.String("issue", string(k)), zap.Error(err))
+			s.Log.Warn("removed the claimed label from an issue without a claim", zap.String("issue", string(k)),
+				zap.Error(err))
 			return err
 		case err != nil || due.IsZero() || wait > soon:
 			return err

@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// bodies limits the number of webhook bodies that are read at the same time. The signature can be checked only after
-// the whole body has been read, so an unknown sender could occupy all slots with slow bodies. bodies therefore
-// interrupts slow reads when another body waits for a slot. A single source cannot fill all slots and the queue.
+// bodies limits how many webhook bodies are read at the same time. The signature can be checked only after the whole
+// body has been read, so an unknown sender could occupy all slots with slow bodies. bodies therefore interrupts slow
+// reads when another body is waiting for a slot. A single source cannot fill all slots and the queue.
 type bodies struct {
 	slots chan struct{}
 
 	mu     sync.Mutex
 	inside int            // number of bodies waiting or being read
-	by     map[string]int // the same number by source address
+	by     map[string]int // the same count by source address
 	open   []*body
 }
 
-// body is a body that is being read.
+// body is a webhook body being read.
 type body struct {
 	began  time.Time
 	reader *http.ResponseController

@@ -41,7 +41,7 @@ const (
 	webhookForged   = "forged"      // the signature does not match the body
 	webhookTooLarge = "too_large"   // more than webhookBytes
 	webhookBad      = "bad"         // malformed
-	webhookNotHere  = "not_leading" // this director is not polling, because it stands by or is starting
+	webhookNotHere  = "not_leading" // this director is not polling, because it is standing by or starting
 	webhookBroken   = "not_read"    // the body or the secret could not be read, or too many bodies were waiting
 )
 
@@ -52,8 +52,8 @@ var webhookOutcomes = []string{
 }
 
 // Webhooks handles GitHub's webhooks. A webhook only triggers an earlier poll of its issue or pull request. A lost,
-// late, repeated or misordered webhook therefore affects only the time of a poll, and regular polls find every change
-// without webhooks. Webhooks does not store or log bodies.
+// late, repeated or misordered webhook therefore affects only the timing of a poll, and regular polls find every change
+// even without webhooks. Webhooks does not store or log bodies.
 type Webhooks struct {
 	secret func() (string, error) // called for each webhook, because the secret may change at run time
 	log    *zap.Logger
@@ -104,7 +104,7 @@ func (h *Webhooks) take(w http.ResponseWriter, r *http.Request) (status int, out
 	}
 	leave := slots.enter(r, http.NewResponseController(w))
 	if leave == nil {
-		return http.StatusServiceUnavailable, webhookBroken, errors.New("too many requests at the same time")
+		return http.StatusServiceUnavailable, webhookBroken, errors.New("too many concurrent requests")
 	}
 	defer leave()
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, webhookBytes))
@@ -152,7 +152,7 @@ func (h *Webhooks) pass(delivery string, n inbox.Notice) (status int, outcome st
 	return http.StatusAccepted, webhookTaken, nil
 }
 
-// count records the outcome of a webhook. It logs refusals, at most one a minute.
+// count records the outcome of a webhook. It logs refusals, at most once a minute.
 func (h *Webhooks) count(outcome string, problem error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

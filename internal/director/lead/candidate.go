@@ -13,7 +13,7 @@ import (
 	"retake/internal/director/loop"
 )
 
-// Candidate lets this process lead its fleet, or stand by. Set the exported fields before you call a method. The
+// Candidate lets this process lead its fleet, or stand by. Set the exported fields before calling any method. The
 // methods are safe for concurrent use, except Run and Take.
 type Candidate struct {
 	Joined   bool                       // the bus is shared, so another director may lead
@@ -22,8 +22,8 @@ type Candidate struct {
 	Able     func() bool                // reports whether this process could lead now; nil means always
 	Bus      func() *bus.Bus
 	Marker   Marker // publishes which director leads; may be nil
-	// StandBy starts to answer queries while another director leads, and returns a function that stops this. It is not
-	// needed for Take.
+	// StandBy starts answering queries while another director leads, and returns a function that stops it. Take does
+	// not need StandBy.
 	StandBy func(ctx context.Context) (end func())
 	Log     *zap.Logger
 
@@ -54,8 +54,8 @@ func (c *Candidate) Me() *bus.Leader {
 // Other returns the leader for which this process stands by, or nil if unknown.
 func (c *Candidate) Other() *bus.Leader { return c.other.Load() }
 
-// Run serves one term after another until ctx is done. A director that lost its lease stands by, and may lead again.
-// Any other end of a term ends Run.
+// Run serves one term after another until ctx is done. A director that has lost its lease stands by, and may lead
+// again. If a term ends for any other reason, Run returns.
 func (c *Candidate) Run(ctx context.Context, serve func(*Term) error) error {
 	c.unmark(ctx)
 	for {
@@ -149,7 +149,8 @@ func (c *Candidate) takeLease(ctx context.Context, t *Term) error {
 	return err
 }
 
-// identify stores the result of Identity. It calls Identity only until that succeeds, because the disk may fail later.
+// identify stores the result of Identity. After a success, it does not call Identity again, because the disk may fail
+// later.
 func (c *Candidate) identify() (err error) {
 	if c.me.ID == "" {
 		c.me, err = c.Identity()
@@ -165,7 +166,7 @@ func (c *Candidate) newLease(ctx context.Context, t *Term) (*bus.Lease, error) {
 		if err == nil || c.term.Load() == nil || ctx.Err() != nil {
 			return l, err
 		}
-		c.Log.Warn("lease not opened; retrying", zap.Error(err))
+		c.Log.Warn("could not open lease; retrying", zap.Error(err))
 		select {
 		case <-time.After(pauseFirst):
 		case <-ctx.Done():

@@ -15,7 +15,7 @@ import (
 
 const (
 	guardEvery = time.Second
-	// One failed check of the disk holds back new work for holdFor.
+	// A failed disk check holds back new work for holdFor.
 	holdFor = time.Minute
 )
 

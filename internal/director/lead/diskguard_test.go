@@ -70,14 +70,14 @@ func TestADiskThatHangsIsNotHealed(t *testing.T) {
 		}
 		after(2*time.Second, false, "cannot be written")
 		goOn := bad.hangs()
-		after(time.Minute, false, "has not answered")
+		after(time.Minute, false, "has not responded")
 		bad.fails(syscall.EROFS)
 		goOn()
 		after(0, true, "") // the hung check has completed its test write
 		<-broken
 		after(2*disk.ProbeEvery, false, "read-only")
 		goOn = bad.hangs()
-		after(time.Minute, false, "has not answered")
+		after(time.Minute, false, "has not responded")
 		bad.fails(nil)
 		goOn()
 		after(2*time.Second, true, "")
@@ -101,7 +101,7 @@ func TestADiskThatIsSlowIsNotOpenedAnew(t *testing.T) {
 		go func() { done <- s.Run(ctx) }()
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if what := d.Now().Problem(); !strings.Contains(what, "has not answered") {
+		if what := d.Now().Problem(); !strings.Contains(what, "has not responded") {
 			t.Errorf("it says %q", what)
 		}
 		bad.fails(nil)

@@ -14,11 +14,11 @@ import (
 
 const (
 	diskEvery = time.Second
-	// diskLook is the time limit for one check of the checkouts. After a check, the next one waits diskRest times as
-	// long as the check took.
+	// diskLook is the time limit for one check of the checkouts. The pause after a check is diskRest times as long as
+	// the check took.
 	diskLook = 30 * time.Second
 	diskRest = 5
-	// diskWarnEvery is the pause between two warnings about a disk that fills up for an unknown reason.
+	// diskWarnEvery is the pause between two warnings about a disk that is filling up for an unknown reason.
 	diskWarnEvery = 10 * time.Minute
 	// diskTries limits how often DiskWatch measures a checkout that keeps changing.
 	diskTries = 3
@@ -26,10 +26,10 @@ const (
 
 // DiskWatch stops an attempt that fills the disk of the checkouts, because the journal is usually on the same disk.
 type DiskWatch struct {
-	// the configuration key that names the directory on that disk
+	// configuration key for the directory on that disk
 	Of        string
 	Watermark func() float64                                                   // in percent; 0 disables the watch
-	Use       func() (disk.Use, error)                                         // returns that disk's use
+	Use       func() (disk.Use, error)                                         // returns that disk's usage
 	Live      func(context.Context) []fsm.Task                                 // tasks with a live worker
 	Used      func(ctx context.Context, nonce string) (workspace.Usage, error) // returns the size of a task's checkout
 	// returns how many bytes a worker has stored on the embedded bus
@@ -64,24 +64,24 @@ func (d *DiskWatch) Run(ctx context.Context) error {
 		switch {
 		case !full:
 		case blame.Worker != "":
-			what := fmt.Sprintf("%s, and that is %.1f %% full (director.disk_watermark = %v)", blame,
+			what := fmt.Sprintf("%s, and the disk is %.1f%% full (director.disk_watermark = %v)", blame,
 				use.Percent(blame.Kind), w.Watermark)
-			d.Log.Warn("stopping an attempt that fills the disk", zap.String("issue", string(task)),
+			d.Log.Warn("stopping an attempt that is filling the disk", zap.String("issue", string(task)),
 				zap.String("worker", blame.Worker), zap.String("reason", what))
 			d.Stop(ctx, blame.Worker, what)
 			w.Settled()
 		case warned.IsZero() || time.Since(warned) >= diskWarnEvery:
 			warned = time.Now()
-			d.Log.Warn("the disk of "+d.Of+" is nearly full, but no running attempt is known to fill it: free some "+
-				"space",
+			d.Log.Warn("the disk holding "+d.Of+" is nearly full, but no running attempt seems to be filling it: free "+
+				"some "+"space",
 				zap.Float64("percent_of_bytes", use.Percent(disk.Bytes)),
 				zap.Float64("percent_of_files", use.Percent(disk.Files)))
 		}
 	}
 }
 
-// look measures the running attempts once. It returns the attempt that fills the disk, its task, and whether the disk
-// is full.
+// look measures the running attempts once. It returns the attempt that is filling the disk, if known, its task, and
+// whether the disk is full.
 func (d *DiskWatch) look(ctx context.Context, w *disk.Watch, use disk.Use) (b disk.Blame, of fsm.IssueKey, full bool) {
 	live := map[string]fsm.Task{}
 	var running []string
@@ -98,8 +98,8 @@ func (d *DiskWatch) look(ctx context.Context, w *disk.Watch, use disk.Use) (b di
 	return b, live[b.Worker].Key, full
 }
 
-// used returns the size of a checkout. It repeats a measurement during which the checkout changed. If the checkout
-// changes each time, used returns the maximum.
+// used returns the size of a checkout. If the checkout changes during the measurement, used measures it again. If that
+// happens every time, used returns the maximum.
 func (d *DiskWatch) used(ctx context.Context, nonce string) (most workspace.Usage) {
 	for range diskTries {
 		u, err := d.Used(ctx, nonce)

@@ -45,7 +45,7 @@ type Hub struct {
 	Joined  bool // the server runs in another process
 	Connect func(context.Context) (*bus.Bus, error)
 	Disk    *disk.Guard
-	Say     func(error) // shows people why no session runs
+	Say     func(error) // tells people why no session is running
 	Log     *zap.Logger
 
 	bus    atomic.Pointer[bus.Bus]
@@ -76,12 +76,12 @@ func (h *Hub) Close(ctx context.Context) error {
 }
 
 // Reopen opens the bus again. An embedded server restarts with the same files, port and keys, so workers reconnect
-// without help. On a shared server, the connections and the lease remain valid, and only the streams are checked.
+// automatically. On a shared server, the connections and the lease remain valid, and only the streams are checked.
 // Reopen retries until it succeeds or ctx is done, even while the disk is not writable.
 func (h *Hub) Reopen(ctx context.Context) error {
 	if !h.Joined {
 		if err := h.Close(ctx); err != nil && ctx.Err() == nil { // never run two servers on one directory
-			h.Log.Warn("bus not closed cleanly", zap.Error(err))
+			h.Log.Warn("could not close bus cleanly", zap.Error(err))
 		}
 	}
 	return failure.Retry(ctx, failure.Pauses(reopenFirst, reopenMost), 0, func() error {
@@ -106,6 +106,6 @@ func (h *Hub) Reopen(ctx context.Context) error {
 		return err
 	}, func(err error, pause time.Duration) {
 		h.Say(err)
-		h.Log.Warn("bus not opened", zap.Error(err), zap.Duration("in", pause))
+		h.Log.Warn("could not open bus", zap.Error(err), zap.Duration("in", pause))
 	})
 }

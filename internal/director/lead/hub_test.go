@@ -32,8 +32,8 @@ func TestTheBusIsNotOpenedOnADiskThatHangs(t *testing.T) {
 		if err := <-done; !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
-		for _, e := range logs.FilterMessage("bus not opened").All() {
-			if text := e.ContextMap()["error"].(string); !strings.Contains(text, "has not answered") &&
+		for _, e := range logs.FilterMessage("could not open bus").All() {
+			if text := e.ContextMap()["error"].(string); !strings.Contains(text, "has not responded") &&
 				!strings.Contains(text, "context canceled") {
 				t.Errorf("the bus was opened: %s", text)
 			}

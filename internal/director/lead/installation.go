@@ -20,23 +20,23 @@ func Installation(dir string, log *zap.Logger) (string, error) {
 	name := ""
 	err := safefile.Load(path, func(data []byte) error {
 		if name = string(data); !loop.NonceForm.MatchString(name) {
-			return fmt.Errorf("got %d bytes, want a name", len(data))
+			return fmt.Errorf("got %d bytes, want an id", len(data))
 		}
 		return nil
 	})
 	if damaged, ok := errors.AsType[*safefile.Damaged](err); ok {
-		log.Warn("gave the data directory a new identity, so containers of the earlier one are ignored",
+		log.Warn("gave the data directory a new id, so containers with the old one are ignored",
 			zap.Error(damaged))
 	}
 	if errors.Is(err, os.ErrNotExist) {
 		name = loop.NewNonce()
-		// another director that shares the directory has just created the file
+		// ErrExist: another director that shares the directory has just created the file
 		if err = safefile.WriteNew(path, 0o600, []byte(name)); errors.Is(err, os.ErrExist) {
 			return Installation(dir, log)
 		}
 	}
 	if err != nil {
-		return "", fmt.Errorf("director: read the name of %s: %w", dir, err)
+		return "", fmt.Errorf("director: read the id of %s: %w", dir, err)
 	}
 	return name, nil
 }

@@ -19,7 +19,7 @@ import (
 // LockFile exists in every data directory that a director has used.
 const LockFile = "lock"
 
-// A child process holds the lock file open between fork and exec. The lock may therefore still be taken shortly after
+// A child process holds the lock file open between fork and exec. The lock may therefore still be held shortly after
 // the previous director has ended.
 const (
 	lockPatience = 2 * time.Second
@@ -27,7 +27,7 @@ const (
 )
 
 // Lock ensures that only one process uses the data directory. The kernel releases it when the process ends. The zero
-// value is a lock that is not taken. Its methods are safe for concurrent use.
+// value is not locked. Its methods are safe for concurrent use.
 type Lock struct {
 	mu   sync.Mutex
 	file *os.File // nil if the lock is not taken
@@ -45,7 +45,7 @@ func (l *Lock) Take(ctx context.Context, dir string) error {
 }
 
 // TakeToRead takes a shared lock on a data directory without writing to it, so that directors cannot start there. If no
-// director has ever used the directory, TakeToRead returns nil without a lock.
+// director has ever used the directory, TakeToRead returns nil without taking a lock.
 func (l *Lock) TakeToRead(ctx context.Context, dir string) error {
 	err := l.take(ctx, dir, os.O_RDONLY, syscall.LOCK_SH)
 	if errors.Is(err, os.ErrNotExist) {
@@ -67,7 +67,7 @@ func (l *Lock) take(ctx context.Context, dir string, open, how int) error {
 	}
 	if err != nil {
 		_ = f.Close()
-		return fmt.Errorf("%w on %s: stop it, or set another director.data_dir and director.fleet here",
+		return fmt.Errorf("%w on %s: stop it, or set a different director.data_dir and director.fleet here",
 			ErrLocked, dir)
 	}
 	l.mu.Lock()
@@ -80,7 +80,7 @@ func (l *Lock) take(ctx context.Context, dir string, open, how int) error {
 // the user of a command must stop the running director first. StopFirst returns any other error unchanged.
 func StopFirst(err error, dir string) error {
 	if errors.Is(err, ErrLocked) {
-		return fmt.Errorf("%w on %s. Stop it first: its workers continue", ErrLocked, dir)
+		return fmt.Errorf("%w on %s. Stop it first; its workers will keep running", ErrLocked, dir)
 	}
 	return err
 }
@@ -96,8 +96,8 @@ func (l *Lock) Close() error {
 	return f.Close()
 }
 
-// Renew checks that the locked directory is still the data directory. If its disk was removed and came back as
-// another device, Renew takes the lock again.
+// Renew checks that the locked directory is still the data directory. If its disk was removed and reappeared as a
+// different device, Renew takes the lock again.
 func (l *Lock) Renew(dir string) error {
 	name := filepath.Join(dir, LockFile)
 	now, err := os.Stat(name) // without l.mu, because a hanging disk must not block the other methods
@@ -109,7 +109,7 @@ func (l *Lock) Renew(dir string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.file == nil {
-		return errors.New("another director has taken director.data_dir, so this one stops")
+		return errors.New("another director has taken over director.data_dir, so this one stops")
 	}
 	if was, err := l.file.Stat(); err == nil && os.SameFile(was, now) {
 		return nil
@@ -133,8 +133,8 @@ func (l *Lock) Renew(dir string) error {
 // bootFile contains a random id of the current boot. The kernel of that boot holds the locks.
 const bootFile = "/proc/sys/kernel/random/boot_id"
 
-// Name returns an id of the lock, made of the boot's id and the lock file's device and inode. A copy of the directory,
-// on this or on a cloned machine, has a different id. Name returns "" if it cannot read these values.
+// Name returns an id for the lock, composed of the boot id and the lock file's device and inode. A copy of the
+// directory, on this machine or a clone, has a different id. Name returns "" if it cannot read these values.
 func (l *Lock) Name() string {
 	boot, err := os.ReadFile(bootFile)
 	if err != nil {

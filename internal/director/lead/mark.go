@@ -18,8 +18,8 @@ type Marker interface {
 // unmarkFor is the time limit for removing the mark at the end of a term.
 const unmarkFor = 5 * time.Second
 
-// mark publishes that this director leads, while the term lasts. It retries in the background, because leading does
-// not depend on the mark.
+// mark publishes, for the duration of the term, that this director leads. It retries in the background, because leading
+// does not depend on the mark.
 func (c *Candidate) mark(t *Term) {
 	if c.Marker == nil || t.lease == nil {
 		return
@@ -28,7 +28,7 @@ func (c *Candidate) mark(t *Term) {
 		err := failure.Retry(t.ctx, failure.Pauses(time.Second, time.Minute), 0,
 			func() error { return c.Marker.MarkLeader(t.ctx, true) },
 			func(err error, pause time.Duration) {
-				c.Log.Warn("leader's mark not written, so other directors cannot find this one",
+				c.Log.Warn("could not write leader mark; other directors cannot find this one",
 					zap.Error(err), zap.Duration("in", pause))
 			})
 		if err == nil {
@@ -46,6 +46,6 @@ func (c *Candidate) unmark(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, unmarkFor)
 	defer cancel()
 	if err := c.Marker.MarkLeader(ctx, false); err != nil {
-		c.Log.Warn("leader's mark not removed", zap.Error(err))
+		c.Log.Warn("could not remove leader mark", zap.Error(err))
 	}
 }

@@ -21,7 +21,7 @@ const (
 // Ended is the result of a session.
 type Ended struct {
 	Began bool   // the session had started, so its configuration was right
-	Last  uint64 // the journal sequence that the session's machine had reached
+	Last  uint64 // journal sequence reached by the session's machine
 	Err   error
 }
 
@@ -30,19 +30,19 @@ type Sessions struct {
 	Run    func(context.Context, *Term) Ended         // runs one session
 	Wrote  func(ctx context.Context, seq uint64) bool // reports whether this process wrote the journal's batch at seq
 	Reopen func(ctx context.Context) error            // reopens the bus
-	Say    func(error)                                // shows people why no session runs
+	Say    func(error)                                // tells people why no session is running
 	Log    *zap.Logger
 
 	started bool // a session has started, so later failures are not configuration errors
 }
 
 // lateAppends counts appends by the previous leader that arrive late. After each one, the director must reread the
-// journal. Only a few can follow each other, so a larger number means that another director writes without the lease.
+// journal. Only a few can occur in a row, so a higher count means that another director is writing without the lease.
 type lateAppends int
 
 const (
 	lateAppendsMost = 3
-	lateAppendsFor  = time.Minute // a session of this length resets the count
+	lateAppendsFor  = time.Minute // a session at least this long resets the count
 )
 
 // another counts a late append after a session of the given length. It reports whether the count is still within the
@@ -82,7 +82,7 @@ func (s *Sessions) Lead(t *Term) error {
 		}
 		pause := again.NextBackOff()
 		s.Say(err)
-		s.Log.Error("session ended, reading the journal again", zap.Error(err), zap.Duration("in", pause))
+		s.Log.Error("session ended; reading the journal again", zap.Error(err), zap.Duration("in", pause))
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():

@@ -17,7 +17,7 @@ type Term struct {
 	ctx      context.Context // ends with the term
 	end      context.CancelCauseFunc
 	lease    *bus.Lease                 // nil with an embedded bus
-	takeover bool                       // another director led when this one began to wait
+	takeover bool                       // another director was leading when this one began to wait
 	clock    atomic.Pointer[loop.Clock] // the machine's clock
 	ended    sync.WaitGroup
 }

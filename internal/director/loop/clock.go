@@ -10,9 +10,9 @@ import (
 func lateAfter(heartbeatTTL time.Duration) time.Duration { return min(5*time.Second, heartbeatTTL/2) }
 
 // Clock provides the time of events. It starts at a given time, usually wall time, and never goes back. It ignores
-// backward steps of the wall clock. It follows forward steps and reports them as gaps, because usually the machine
-// was suspended, which stops the monotonic clock. After a takeover, Clock may differ from wall time, because it
-// continues from the predecessor's time.
+// backward steps of the wall clock. It follows forward steps and reports them as gaps, because they usually mean that
+// the machine was suspended, which stops the monotonic clock. After a takeover, Clock may differ from wall time,
+// because it continues from the predecessor's time.
 type Clock struct {
 	start  time.Time    // with a monotonic reading
 	base   time.Time    // the clock's time at startup
@@ -32,8 +32,8 @@ func (c *Clock) Now() time.Time {
 	return c.base.Add(time.Since(c.start) + time.Duration(c.offset.Load()+c.later.Load()))
 }
 
-// AtLeast advances the clock to t, unless it is already later. The machine never decides before its last decision, so
-// it would otherwise stall until the clock reached t. Call AtLeast before the owner runs.
+// AtLeast advances the clock to t, unless it is already later. Decisions never go back in time, so the machine would
+// otherwise stall until the clock reached t. Call AtLeast before the owner runs.
 func (c *Clock) AtLeast(t time.Time) {
 	c.later.Add(max(0, int64(t.Sub(c.Now()))))
 	c.Restart()

@@ -11,8 +11,8 @@ import (
 
 // heartbeats holds each worker's newest heartbeat until the owner takes it. The goroutines that read heartbeats from
 // the bus therefore never wait for the owner. Even with a hundred thousand workers, the owner handles only about fifty
-// inputs a second. The owner takes all pending heartbeats before it decides about a deadline, so a worker with a
-// pending heartbeat does not count as silent.
+// inputs a second. The owner takes all pending heartbeats before it acts on a deadline, so a worker with a pending
+// heartbeat does not count as silent.
 type heartbeats struct {
 	seed  maphash.Seed
 	parts [heartbeatParts]heartbeatPart
@@ -26,11 +26,11 @@ const heartbeatParts = 16
 type heartbeatPart struct {
 	mu    sync.Mutex
 	all   []fsm.Sign
-	index map[string]int // by worker: its index in all
+	index map[string]int // index in all, by worker
 	since time.Time      // when the first heartbeat in all arrived
 }
 
-// heartbeatBatch is the time for which heartbeats accumulate before the owner takes them.
+// heartbeatBatch is the time during which heartbeats accumulate before the owner takes them.
 const heartbeatBatch = 20 * time.Millisecond
 
 func newHeartbeats() *heartbeats {
@@ -64,7 +64,7 @@ func (p *heartbeatPart) put(n fsm.Sign) {
 	p.all = append(p.all, n)
 }
 
-// take removes and returns the pending heartbeats, in any order.
+// take removes and returns the pending heartbeats, in arbitrary order.
 func (s *heartbeats) take() (all []fsm.Sign) {
 	for i := range s.parts {
 		p := &s.parts[i]
@@ -94,8 +94,8 @@ func (s *heartbeats) oldest() (at time.Time) {
 // Seen stores a worker's heartbeat for HandOver. It never blocks.
 func (o *Owner) Seen(s fsm.Sign) { o.heartbeats.put(s) }
 
-// HandOver makes the owner take heartbeats, a short while after the first one arrives. It returns nil when ctx or the
-// owner's session ends.
+// HandOver makes the owner take heartbeats shortly after the first one arrives. It returns nil when ctx or the owner's
+// session ends.
 func (o *Owner) HandOver(ctx context.Context) error {
 	for {
 		select {

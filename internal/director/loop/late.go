@@ -12,7 +12,7 @@ import (
 // Delay is a cause of the director's lateness.
 type Delay int
 
-// The delays, the most important first. If two delays are equally long, Lateness names the first.
+// The delays, most important first. If two delays are equally long, Lateness reports the first.
 const (
 	DelayJournal   Delay = iota // an append takes a long time
 	DelaySuspended              // the process or the machine did not run
@@ -23,20 +23,20 @@ const (
 
 func (d Delay) String() string {
 	return [...]string{
-		"the journal is slow", "this process did not run", "heartbeats wait", "its processor time is limited",
+		"the journal is slow", "this process was suspended", "heartbeats are queued", "its CPU quota is used up",
 	}[d]
 }
 
-// Lateness is the time by which the director lags behind. The machine gives workers that much more time, so that it
-// does not mistake the director's own delay for a worker's silence (Dadgar and others, "Lifeguard: Local Health
-// Awareness for More Accurate Failure Detection").
+// Lateness measures how far the director lags behind. The machine gives workers that much more time, so that it does
+// not mistake the director's own delay for a worker's silence (Dadgar and others, "Lifeguard: Local Health Awareness
+// for More Accurate Failure Detection").
 type Lateness struct {
 	By    time.Duration // zero if the director is on time
 	Cause Delay         // the longest delay
 }
 
-// lag measures the delay of the director. It remembers a delay for one heartbeat TTL, because every running worker
-// sends a heartbeat within that time. lag is safe for concurrent use.
+// lag measures the director's delay. It remembers a delay for one heartbeat TTL, because every running worker sends a
+// heartbeat within that time. lag is safe for concurrent use.
 type lag struct {
 	ttl       time.Duration
 	throttled func() (total time.Duration, ok bool) // see Owner.Throttled
@@ -57,7 +57,7 @@ type throttle struct {
 	total time.Duration
 }
 
-// least returns the greatest delay with which the director still counts as on time.
+// least returns the maximum delay at which the director still counts as on time.
 func (l *lag) least() time.Duration { return min(250*time.Millisecond, l.ttl/4) }
 
 // add records a delay.
@@ -107,7 +107,7 @@ func (l *lag) now(at, oldest time.Time) (is Lateness) {
 	return is
 }
 
-// sampleEvery is the pause between two reads of the control group's figures.
+// sampleEvery is the minimum pause between reads of the control group's statistics.
 const sampleEvery = 250 * time.Millisecond
 
 // lost returns how long the control group was throttled within the last ttl.
@@ -127,7 +127,7 @@ func (l *lag) lost(at time.Time) time.Duration {
 		return 0
 	}
 	first, last := l.samples[0], l.samples[len(l.samples)-1]
-	return min(last.total-first.total, last.at.Sub(first.at)) // the total is the sum over all processors
+	return min(last.total-first.total, last.at.Sub(first.at)) // total sums all CPUs, so it may exceed the elapsed time
 }
 
 // Late returns the director's lateness. It does not wait for the owner, and is safe for concurrent use.
@@ -146,7 +146,7 @@ func (o *Owner) reportLateness(at time.Time) error {
 	}
 	switch {
 	case before == 0:
-		o.log.Warn("the director is late; giving workers more time", zap.Duration("late", late.By),
+		o.log.Warn("the director is running late; giving workers more time", zap.Duration("late", late.By),
 			zap.Stringer("cause", late.Cause))
 	case late.By == 0:
 		o.log.Info("the director is on time again", zap.Duration("was_late", before))

@@ -10,7 +10,7 @@ import (
 // NonceForm matches the result of NewNonce.
 var NonceForm = regexp.MustCompile(`^[a-z2-7]{8}$`)
 
-// NewNonce returns a random 40-bit name for a claim, a journal writer or a data directory. Names do not repeat in
+// NewNonce returns a random 40-bit name for a claim, a journal writer or a data directory. The names are unique in
 // practice.
 func NewNonce() string {
 	var b [5]byte

@@ -20,8 +20,8 @@ var (
 	// ErrReload ends a session whose machine may differ from the journal.
 	ErrReload = errors.New("director: the journal's state is unknown; reading it again")
 	// ErrAnotherDirector means that another process writes this fleet's journal.
-	ErrAnotherDirector = errors.New("director: another director writes this journal: stop it, or give this one a " +
-		"separate director.fleet")
+	ErrAnotherDirector = errors.New("director: another director is writing to this journal: stop it, or give this " +
+		"one a separate director.fleet")
 	// ErrLeaseLost ends a session whose process has lost the lease. As the cause of Run's context, it stops the owner
 	// without further decisions.
 	ErrLeaseLost = errors.New("director: lost the lease: another director took it, or it was not renewed in time")
@@ -143,7 +143,7 @@ func Look[T any](ctx context.Context, o *Owner, f func(*fsm.Driver) T) (seen T, 
 	}
 }
 
-// Driver returns the driver. Use it only before Run starts or after it returns. While Run runs, use Look.
+// Driver returns the driver. Use it only before Run starts or after it returns. In between, use Look.
 func (o *Owner) Driver() *fsm.Driver { return o.driver }
 
 // Head returns the end of the journal. Call it inside Look, or while Run is not running.
@@ -155,9 +155,8 @@ func (o *Owner) AppendingSince() time.Time { return o.appending }
 // Offer gives an event to the machine on the caller's goroutine, before Run. Run makes the decision durable.
 func (o *Owner) Offer(body fsm.EventBody) error { return o.handle(input{body: body}) }
 
-// Run handles inputs until the context is done. It then lets the machine decide about the shutdown, and waits up to
-// appendTimeout until every decision is in the journal. It returns ErrReload or ErrAnotherDirector if an append
-// fails.
+// Run handles inputs until the context is done. It then lets the machine handle the shutdown, and waits up to
+// appendTimeout for every decision to reach the journal. It returns ErrReload or ErrAnotherDirector if an append fails.
 func (o *Owner) Run(ctx context.Context) error {
 	defer o.appends.Wait()
 	o.err = o.run(ctx)
@@ -204,8 +203,8 @@ func (o *Owner) run(ctx context.Context) error {
 	return o.finish(ctx)
 }
 
-// finish lets the machine decide about the shutdown, and waits up to appendTimeout until every decision is in the
-// journal. After a lost lease, the machine does not decide.
+// finish lets the machine handle the shutdown, and waits up to appendTimeout for every decision to reach the journal.
+// If the lease was lost, finish only stops the driver.
 func (o *Owner) finish(ctx context.Context) error {
 	if errors.Is(context.Cause(ctx), ErrLeaseLost) {
 		o.driver.Stop()
@@ -223,7 +222,7 @@ func (o *Owner) finish(ctx context.Context) error {
 				return err
 			}
 		case <-late.C:
-			return fmt.Errorf("director: the journal has not accepted an append for %s, so the director will decide "+
+			return fmt.Errorf("director: the journal did not accept an append within %s, so the director will decide "+
 				"again",
 				appendTimeout)
 		}
@@ -270,7 +269,7 @@ func (o *Owner) handle(in input) error {
 		o.late.add(DelaySuspended, late, at)
 	}
 	if gap > 0 {
-		o.log.Warn("the director was suspended, so workers get time to report",
+		o.log.Warn("the director was suspended; giving workers time to report",
 			zap.Duration("gap", gap))
 		if err := o.driver.Offer(fsm.Event{At: at, Body: fsm.DirectorResumed{Gap: gap}}, 0); err != nil {
 			return err
@@ -300,7 +299,7 @@ func (o *Owner) handle(in input) error {
 }
 
 // flush calls the acks, starts the effects, and starts the next append. Only one append runs at a time, because the
-// driver prepares the next batch when the last one is durable.
+// driver prepares the next batch only when the last one is durable.
 func (o *Owner) flush() {
 	r := o.driver.Ready()
 	for _, t := range r.Acks {

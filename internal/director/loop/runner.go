@@ -25,7 +25,7 @@ type Runner struct {
 	log       *zap.Logger
 
 	mu    sync.Mutex
-	turns map[string]*turn // by lane: its newest turn, until that is done
+	turns map[string]*turn // newest turn of each lane, until it is done
 	wg    sync.WaitGroup
 }
 
@@ -126,7 +126,7 @@ func (r *Runner) run(ctx context.Context, e fsm.Effect) {
 	} else {
 		log.Debug("effect done", zap.Duration("took", time.Since(began)))
 	}
-	// the cursor for comments waits for the outcome of a reply, and a comment edit stays due until its outcome arrives
+	// the comment cursor waits for the outcome of a reply, and a comment edit stays due until its outcome arrives
 	if e.Kind.Durable() || e.Kind == fsm.DoReply || e.Kind == fsm.DoProgress {
 		out.Task, out.Effect = e.Task, e.ID
 		r.ended(out)

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// WakeDelay is the pause between a signal and the return of Await. It gives the source of the signal, such as GitHub,
-// time to show the change.
+// WakeDelay is the pause before Await returns after a signal. It gives the source of the signal, such as GitHub, time
+// to show the change.
 const WakeDelay = time.Second
 
 // Wake wakes a single loop. Signals before the next Await coalesce.

@@ -1,4 +1,4 @@
-// Package network gives workers access to the network, within the limits of the configuration.
+// Package network gives workers access to the network, within the configured limits.
 package network
 
 import (
@@ -10,13 +10,13 @@ import (
 	"retake/internal/egress"
 )
 
-// Access is the workers' access to the network through a proxy. A nil Access has no proxy. Its methods are safe for
+// Access manages the workers' network access through a proxy. A nil Access has no proxy. Its methods are safe for
 // concurrent use.
 type Access struct {
 	proxy *egress.Proxy
 	url   *url.URL // the proxy's URL, as workers see it
 	hosts bool     // workers reach other hosts through the proxy
-	keys  []string // variables with keys that only the proxy has
+	keys  []string // variables with keys known only to the proxy
 }
 
 // Close stops the proxy.
@@ -34,14 +34,14 @@ func (a *Access) Admit(attempt string) {
 	}
 }
 
-// Dismiss ends an attempt's access, and closes its connections at the proxy.
+// Dismiss revokes an attempt's access, and closes its connections at the proxy.
 func (a *Access) Dismiss(attempt string) {
 	if a != nil {
 		a.proxy.Dismiss(attempt)
 	}
 }
 
-// Secrets returns the attempt's secrets that are valid until it ends.
+// Secrets returns the attempt's proxy token, which is valid until the attempt ends.
 func (a *Access) Secrets(attempt string) []string {
 	if a == nil {
 		return nil
@@ -60,8 +60,8 @@ func (a *Access) Denied(attempt string) (lines []string) {
 	return lines
 }
 
-// Environ returns before with the variables added that make an attempt's programs use the proxy. If agent is set, it
-// also adds placeholders for the keys that the proxy inserts.
+// Environ extends before with the variables that make an attempt's programs use the proxy. If agent is set, it also
+// adds placeholders for the keys that the proxy inserts.
 func (a *Access) Environ(attempt string, before []string, agent bool) []string {
 	if a == nil {
 		return before

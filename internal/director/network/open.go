@@ -82,7 +82,7 @@ func (o *Options) doors(ctx context.Context) (doors []netip.AddrPort, ports []ui
 	for one := range strings.SplitSeq(o.BusURL, ",") {
 		u, err := url.Parse(one)
 		if err != nil {
-			return nil, nil, fmt.Errorf("director: parse the bus's address: %w", err)
+			return nil, nil, fmt.Errorf("director: parse the bus address: %w", err)
 		}
 		address := net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "4222"))
 		doors, ports = append(doors, resolved(ctx, address)...), append(ports, portOf(address))
@@ -126,8 +126,8 @@ func (o *Options) openProxy(ctx context.Context) (*Access, error) {
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
 	if err != nil {
-		return nil, fmt.Errorf("director: the proxy of containers.egress cannot listen: %w; stop the program that "+
-			"uses the address, or change containers.proxy_listen", err)
+		return nil, fmt.Errorf("director: the egress proxy cannot listen: %w; stop the program that uses the "+
+			"address, or change containers.proxy_listen", err)
 	}
 	proxied := egress.Options{Hosts: c.EgressHosts(), Doors: c.Doors(), Keys: o.Keys, Secret: secret, Log: o.Log}
 	if o.Change != nil {
@@ -170,7 +170,7 @@ func (o *Options) secret() ([]byte, error) {
 	return secret, err
 }
 
-// logCluster logs which limits of the workers' access only the cluster can enforce.
+// logCluster logs which limits on the workers' access only the cluster can enforce.
 func (o *Options) logCluster() {
 	c := o.Config.Containers
 	if !o.Config.OnCluster() {
@@ -180,8 +180,8 @@ func (o *Options) logCluster() {
 		o.Log.Info("the cluster's NetworkPolicies must restrict the workers' access")
 		return
 	}
-	o.Log.Warn("only NetworkPolicies of the cluster can enforce containers.egress and containers.reachable; "+
-		"this director does not create them",
+	o.Log.Warn("only the cluster's NetworkPolicies can enforce containers.egress and containers.reachable; this "+
+		"director does not create them",
 		zap.Strings("egress", c.Egress), zap.Strings("reachable", c.Reachable),
 		zap.String("see", "docs/decisions/0086-attempts-on-kubernetes.md"))
 }

@@ -27,8 +27,8 @@ func ReadBook(ctx context.Context, c config.Config, at time.Time) (book *timelin
 	return book, err
 }
 
-// ExportedBook builds a book from a file of `director journal export`, up to a time, or from the whole file if at is
-// zero.
+// ExportedBook builds a book from a file written by `director journal export`, up to a time, or from the whole file if
+// at is zero.
 func ExportedBook(c config.Config, file string, at time.Time) (*timeline.Book, error) {
 	decides, err := decidesBy(c)
 	if err != nil {
@@ -41,7 +41,7 @@ func ExportedBook(c config.Config, file string, at time.Time) (*timeline.Book, e
 	return book, nil
 }
 
-// BookEvents returns the events of a book that a filter selects.
+// BookEvents returns the events of a book that match a filter.
 func BookEvents(b *timeline.Book, f operator.EventFilter) []timeline.Event {
 	all, _ := b.Events(f.After, f.Issue)
 	return f.Keep(all)

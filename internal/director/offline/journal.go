@@ -1,4 +1,4 @@
-// Package offline reads and changes the journal of a data directory for commands, without a director.
+// Package offline lets commands read and change the journal of a data directory without a running director.
 package offline
 
 import (
@@ -23,8 +23,8 @@ import (
 	"retake/internal/safefile"
 )
 
-// With opens the journal, passes its bus to use, and closes it. It locks the data directory, so that directors cannot
-// start there, unless it only reads a shared bus. If readOnly is set, With opens a copy of an embedded bus, because a
+// With opens the journal, passes its bus to use, and closes it. Unless it only reads a shared bus, it locks the data
+// directory, so that directors cannot start there. If readOnly is set, With opens a copy of an embedded bus, because a
 // server writes to its files. To change a shared bus, it takes the lease.
 func With(ctx context.Context, c config.Config, readOnly bool, use func(context.Context, *bus.Bus) error) (err error) {
 	if c.Director.DataDir, err = filepath.Abs(c.Director.DataDir); err != nil {
@@ -85,7 +85,7 @@ func With(ctx context.Context, c config.Config, readOnly bool, use func(context.
 	return use(t.Context(), b)
 }
 
-// copyBus copies the files of an embedded bus and journal.head to a directory, and sets the options to the copy. A
+// copyBus copies the files of an embedded bus and journal.head to a directory, and points the options at the copy. A
 // director must not be using the bus. copyBus does not copy the archive, because a server does not write to it.
 func copyBus(to string, o *bus.Options) error {
 	dir, mirror := filepath.Join(to, "bus"), filepath.Join(to, lead.MirrorFile)
@@ -141,7 +141,7 @@ func exportRunning(ctx context.Context, dataDir, file string) (chain.Trailer, er
 	return read.Trailer, nil
 }
 
-// Import restores an exported journal. The current journal must be empty, unless aside names a file to move it to.
+// Import restores an exported journal. The current journal must be empty, unless aside is a file to move it to.
 func Import(ctx context.Context, c config.Config, file, aside string) (t chain.Trailer, err error) {
 	err = With(ctx, c, false, func(ctx context.Context, b *bus.Bus) error {
 		if _, err := chain.Read(file, nil, nil); err != nil { // check the file before anything moves

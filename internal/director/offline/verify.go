@@ -29,7 +29,8 @@ func Verify(ctx context.Context, c config.Config) (v bus.Verification, err error
 	return v, err
 }
 
-// verifyTries limits how often a verification starts again. A director may remove a snapshot during the verification.
+// verifyTries limits how often a journal is verified. Another try may be needed, because a director can remove a
+// snapshot during the verification.
 const verifyTries = 3
 
 // VerifyJournal checks a journal that was opened for reading.
@@ -45,8 +46,8 @@ func VerifyJournal(ctx context.Context, j *bus.Journal) (v bus.Verification, err
 	return v, err
 }
 
-// verifyStates compares the snapshots of an undamaged journal with the states after the same batches. It starts at
-// the journal's beginning or, if the beginning is gone, at the oldest snapshot.
+// verifyStates compares the snapshots of an undamaged journal with the states obtained by replaying the same batches.
+// It starts at the journal's beginning or, if the beginning is gone, at the oldest snapshot.
 func verifyStates(ctx context.Context, j *bus.Journal, v *bus.Verification) error {
 	at, err := j.Begin(ctx)
 	if err != nil {
@@ -81,17 +82,17 @@ func verifyStates(ctx context.Context, j *bus.Journal, v *bus.Verification) erro
 			return err
 		}
 		if !bytes.Equal(is, was) {
-			s.Fault = "the snapshot's state differs from the state after the batches"
+			s.Fault = "the snapshot's state differs from the replayed state"
 			v.Damages = append(v.Damages, &bus.Damage{
 				Kind: chain.Fork, Seq: s.Seq,
-				Want: "the state after the same batches", Got: "another state in the snapshot",
+				Want: "the state after the same batches", Got: "a different state in the snapshot",
 			})
 		}
 	}
 	return nil
 }
 
-// replayTo applies to m the batches after at, up to sequence last.
+// replayTo applies the batches after at, up to sequence last, to m.
 func replayTo(ctx context.Context, j *bus.Journal, m *fsm.Machine, at bus.Head, last uint64) (bus.Head, error) {
 	err := feed.After(ctx, j, at, func(seq uint64, records []fsm.Record) error {
 		if seq > last {

@@ -22,20 +22,20 @@ import (
 // WhatIf replays a journal's events under other settings.
 type WhatIf struct {
 	Config config.Config // the configuration of the journal's director
-	Export string        // a file of `director journal export` to read instead of the journal
+	Export string        // file written by `director journal export`, read instead of the journal
 	Other  config.Config // the configuration to decide by
-	// Today is the current configuration. The report marks each case that Today would decide like Other, because the
-	// differences between Other and Today did not cause such a case. Nil skips this comparison.
+	// Today is the current configuration. The report marks each case that Today would decide the same way as Other,
+	// because the differences between the two did not cause it. Nil skips this comparison.
 	Today  *config.Config
-	Reread bool      // reclassify stored reports by Other's rules; exports lack reports
+	Reread bool      // reclassify stored reports by Other's rules; exports do not contain reports
 	Since  time.Time // report only verdicts since then; zero reports all
 	Only   func(fsm.IssueKey) bool
 	Seen   func(fsm.Fact) // receives each fact; may be nil
 }
 
-// Ask replays the whole journal, and reports which decisions would have differed. It is read-only. It reads an
-// embedded bus through the running director or, without one, from a copy of the bus. It reads a shared bus while
-// directors run.
+// Ask replays the whole journal without changing it, and reports which decisions would have differed. It reads an
+// embedded bus through the running director or, without one, from a copy of the bus. It reads a shared bus even while
+// directors are running.
 func (q WhatIf) Ask(ctx context.Context) (*whatif.Report, error) {
 	cfg, err := decidesBy(q.Other)
 	if err != nil {

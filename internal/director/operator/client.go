@@ -31,18 +31,18 @@ var ErrNotNow = errors.New("director: not now")
 // RefusedError is a director's refusal of a request. It matches ErrNotNow if the same request may succeed later.
 type RefusedError struct {
 	Status  int    // HTTP status
-	Problem string // the director's explanation; empty for a request that it does not know
+	Problem string // the director's explanation; empty for an unknown request
 	asked   string // such as "GET /tasks"
 }
 
 // Error returns the director's explanation.
 func (e *RefusedError) Error() string {
 	return "director: " + cmp.Or(e.Problem,
-		fmt.Sprintf("the running director does not answer %s (%d): it stands by, or is older than this program",
+		fmt.Sprintf("the running director cannot answer %s (%d): it is on standby, or is older than this program",
 			e.asked, e.Status))
 }
 
-// Is reports whether target is ErrNotNow, and a later request may succeed.
+// Is reports whether target is ErrNotNow and a later request may succeed.
 func (e *RefusedError) Is(target error) bool {
 	return target == ErrNotNow && (e.Status == http.StatusServiceUnavailable || e.Status == http.StatusConflict ||
 		e.Status == http.StatusMethodNotAllowed)
@@ -163,7 +163,7 @@ func Reload(ctx context.Context, dataDir string) (Reading, error) {
 	})
 }
 
-// ResetBudget sets a task's number of used paid calls. It returns when the change is in the journal.
+// ResetBudget sets the number of paid calls that a task has used. It returns when the change is in the journal.
 func ResetBudget(ctx context.Context, dataDir, issue string, paidCalls int) error {
 	_, err := ask[BudgetReset](ctx, dataDir, question{
 		method: http.MethodPost, path: "/budget/reset",

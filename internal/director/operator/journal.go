@@ -24,7 +24,7 @@ func AskJournal(ctx context.Context, dataDir string, take func(data []byte) erro
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
-			return fmt.Errorf("director: the journal was truncated during the read; try again: %w", err)
+			return fmt.Errorf("director: the journal stream ended early; try again: %w", err)
 		}
 		if !bytes.HasPrefix(line, []byte(`{"end":`)) {
 			if err := take(line); err != nil {
@@ -34,7 +34,7 @@ func AskJournal(ctx context.Context, dataDir string, take func(data []byte) erro
 		}
 		var end StreamEnd
 		if err := json.Unmarshal(line, &end); err != nil {
-			return fmt.Errorf("director: read the journal's last line: %w", err)
+			return fmt.Errorf("director: parse the journal's last line: %w", err)
 		}
 		if end.Problem != "" {
 			return fmt.Errorf("director: the running director cannot read all of its journal: %s", end.Problem)

@@ -18,17 +18,17 @@ import (
 	"retake/internal/timeline"
 )
 
-// StreamEnd is the last line of a journal sent over the operator's socket. A stream that lacks it was cut off.
+// StreamEnd is the last line of a journal sent over the operator's socket. A stream without it was cut off.
 type StreamEnd struct {
 	End     bool   `json:"end"`
 	Batches uint64 `json:"batches"`
 	Problem string `json:"problem,omitempty"` // why the stream is incomplete
 }
 
-// Phases that a director without a machine shows.
+// Phases reported by a director without a machine.
 const (
 	PhaseStandby      = "STANDBY"
-	PhaseStarting     = "STARTING"     // no session runs; the snapshot's problem gives the reason
+	PhaseStarting     = "STARTING"     // no session is running; the snapshot's problem gives the reason
 	PhaseUnresponsive = "UNRESPONSIVE" // the session does not answer in time
 )
 
@@ -49,7 +49,7 @@ type Refusal struct {
 // MetricsPath is the path of the Prometheus metrics, on the operator's socket and at director.http_listen.
 const MetricsPath = "/metrics"
 
-// SocketName is the file of the operator's socket in the data directory. The socket serves HTTP. File permissions
+// SocketName is the file name of the operator's socket in the data directory. The socket serves HTTP. File permissions
 // decide who may open it.
 const SocketName = "director.sock"
 
@@ -84,7 +84,7 @@ func (h Health) String() string {
 		return fmt.Sprintf("unhealthy: %s (%s)", cmp.Or(h.Problem, "no reason given"), h.Summary())
 	}
 	if h.Phase == PhaseStandby && h.Leader != nil {
-		return fmt.Sprintf("healthy, stands by: %s; %s on %s leads", h.Summary(), h.Leader.RunID, h.Leader.Host)
+		return fmt.Sprintf("healthy, standing by: %s; %s on %s leads", h.Summary(), h.Leader.RunID, h.Leader.Host)
 	}
 	if h.Problem != "" {
 		return fmt.Sprintf("healthy, but %s (%s)", h.Problem, h.Summary())
@@ -129,11 +129,11 @@ type Reading struct {
 	Digest  string    `json:"digest"`            // digest of the configuration in force
 	Changed []string  `json:"changed,omitempty"` // keys with new values
 	Restart []string  `json:"restart,omitempty"` // keys whose new values require a restart
-	// Problems has the reasons for refusing the configuration, one line each. The previous configuration then stays
+	// Problems lists the reasons why the configuration was refused, one per line. The previous configuration then stays
 	// in force.
 	Problems []string  `json:"problems,omitempty"`
 	Since    time.Time `json:"since"` // when the configuration in force was read
-	// Pending is set while the change is not in the journal yet. The change takes effect after that.
+	// Pending is set until the change is in the journal. Only then does the change take effect.
 	Pending bool `json:"pending,omitempty"`
 }
 
@@ -145,7 +145,7 @@ type TaskCommand struct {
 	For     string `json:"for,omitempty"`    // snooze: 30m, 2h, 1d; 1 minute to 30 days
 	Amount  int    `json:"amount,omitempty"` // budget: 1 to 20 attempts
 	By      string `json:"by,omitempty"`     // the person behind the command; the socket's user is always recorded
-	// Again allows an offer of an issue with finished work.
+	// Again allows offering an issue with completed work.
 	Again bool `json:"again,omitempty"`
 	// ID identifies the request, so that repeating it has no effect. Without an ID, each repetition counts.
 	ID string `json:"id,omitempty"`
@@ -157,7 +157,7 @@ type TaskAnswer struct {
 	Command  string `json:"command"`
 	By       string `json:"by"`                  // the requester as recorded
 	State    string `json:"state,omitempty"`     // the task's state after the command; empty if the task is gone
-	WaitsFor string `json:"waits_for,omitempty"` // describes the pending event
+	WaitsFor string `json:"waits_for,omitempty"` // the event that the task is waiting for
 	Until    string `json:"until,omitempty"`     // RFC 3339, if known
 	Problem  string `json:"problem,omitempty"`
 	// an effect delays the decision: ask again with the same ID
@@ -187,7 +187,7 @@ const ViewTime = 10 * time.Second
 
 // NoTask returns a message, with advice, for an issue that the journal does not know.
 func NoTask(k fsm.IssueKey) string {
-	return fmt.Sprintf("the journal has no record of %s: does it have the task label? director tasks lists "+
+	return fmt.Sprintf("the journal has no record of %s: does it have the task label? run `director tasks` to list "+
 		"all known tasks", k)
 }
 

@@ -11,26 +11,27 @@ import (
 	"retake/internal/page"
 )
 
-// Limits for sending a command again after a lost answer or a delayed decision.
+// Limits on resending a command after a lost answer or a delayed decision.
 const (
 	repeatFor   = 30 * time.Second
 	repeatEvery = 300 * time.Millisecond
 )
 
 // CommandTask sends the director a command about a task. It returns when the command is in the journal, or with a
-// Problem if the command was not carried out. It repeats a request if the answer was lost. The command takes effect
-// only once.
+// Problem if the command was not carried out. If the answer is lost, CommandTask repeats the request, but the command
+// takes effect only once.
 func CommandTask(ctx context.Context, dataDir string, key fsm.IssueKey, c TaskCommand) (TaskAnswer, error) {
 	return repeat(ctx, dataDir, http.MethodPost, page.TaskPath(key)+"/commands", c)
 }
 
-// OfferIssue makes the director put the task label on an issue. Without again, it refuses an issue with finished
-// work.
+// OfferIssue makes the director put the task label on an issue. Unless again is set, the director refuses an issue with
+// completed work.
 func OfferIssue(ctx context.Context, dataDir string, key fsm.IssueKey, by string, again bool) (TaskAnswer, error) {
 	return repeat(ctx, dataDir, http.MethodPut, page.TaskPath(key), TaskCommand{By: by, Again: again})
 }
 
-// repeat sends a request until it is answered. If no director listens the first time, it returns that error at once.
+// repeat sends a request until it is answered, for up to repeatFor. If no director is listening the first time, it
+// returns that error at once.
 func repeat(ctx context.Context, dataDir, method, path string, c TaskCommand) (a TaskAnswer, err error) {
 	c.ID = cmp.Or(c.ID, NewRequestID())
 	q := question{method: method, path: path, body: c, answers: []int{

@@ -23,8 +23,8 @@ func AskTasks(ctx context.Context, dataDir string) ([]timeline.Task, error) {
 	return ask[[]timeline.Task](ctx, dataDir, question{method: http.MethodGet, path: "/tasks", within: 2 * ViewTime})
 }
 
-// AskTask returns the timeline of an issue, as of now or, if at is not zero, as of that time. The error is ErrNoTask
-// if the journal does not know the issue, and ErrNotThere if no director runs.
+// AskTask returns the timeline of an issue, as of now or, if at is not zero, as of that time. The error is ErrNoTask if
+// the journal does not know the issue, and ErrNotThere if no director is running.
 func AskTask(ctx context.Context, dataDir string, k fsm.IssueKey, at time.Time) (timeline.Task, error) {
 	path := page.TaskPath(k) + "/story"
 	if !at.IsZero() {

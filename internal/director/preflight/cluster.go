@@ -47,16 +47,16 @@ func (*clusterSeen) Cannot() []string { return kubernetes.Cannot() }
 
 // Isolation describes what isolates a pod from its node, according to the pod's own settings.
 func (c *clusterSeen) Isolation(context.Context) (holds, lacks []string, err error) {
-	holds = append(holds, fmt.Sprintf("pods run without capabilities or new privileges, as user %s, with the system "+
-		"call filter %s", c.p.o.Config.Containers.User, c.Seccomp()))
+	holds = append(holds, fmt.Sprintf("pods run without capabilities or new privileges, as user %s, with system call "+
+		"filter %s", c.p.o.Config.Containers.User, c.Seccomp()))
 	if class := c.RuntimeClass(); class != "" {
 		holds = append(holds, "pods run in the runtime class "+class)
 	} else {
 		lacks = append(lacks, "pods share their node's kernel, unless its default runtime isolates them: to separate "+
-			"them, set a runtimeClassName such as gVisor's in kubernetes.pod_template")
+			"them, set a runtimeClassName, such as one for gVisor, in kubernetes.pod_template")
 	}
 	if c.HostUsers() {
-		lacks = append(lacks, "users of a pod are users of its node: to separate them, set hostUsers to false in "+
+		lacks = append(lacks, "a pod's users are also users of its node: to separate them, set hostUsers to false in "+
 			"kubernetes.pod_template")
 	}
 	return holds, lacks, nil
@@ -65,7 +65,7 @@ func (c *clusterSeen) Isolation(context.Context) (holds, lacks []string, err err
 // HasImage returns false, because the nodes' images are unknown.
 func (*clusterSeen) HasImage(context.Context, string) (bool, error) { return false, nil }
 
-// Pullable returns nil, because the nodes' rights to pull are unknown.
+// Pullable returns false and nil, because the nodes' rights to pull are unknown.
 func (*clusterSeen) Pullable(context.Context, string) (bool, error) { return false, nil }
 
 // Gateway returns the address at which pods reach the director.
@@ -75,7 +75,7 @@ func (c *clusterSeen) Gateway(context.Context) (string, error) {
 
 // Confine returns an error, because only the cluster's NetworkPolicies can restrict the network.
 func (*clusterSeen) Confine(context.Context) error {
-	return errors.New("only NetworkPolicies of the cluster can enforce containers.egress")
+	return errors.New("only the cluster's NetworkPolicies can enforce containers.egress")
 }
 
 // Close does nothing.

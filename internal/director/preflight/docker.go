@@ -144,8 +144,8 @@ func (d *dockerSeen) network(ctx context.Context) (_ *container.Docker, name str
 	}, nil
 }
 
-// trialFolder returns a directory to mount in place of the checkout. It is in the data directory, because an engine
-// may see no other directory under the same path.
+// trialFolder returns a directory to mount in place of the checkout. It is in the data directory, because that may be
+// the only directory that an engine sees under the same path.
 func trialFolder(c config.Config) (string, error) {
 	in, err := filepath.Abs(c.Director.DataDir)
 	if err != nil {
@@ -176,8 +176,8 @@ func trialSpec(c config.Config, id, dir, binary string, entry []string) containe
 	return spec
 }
 
-// pendingPatience limits how long a trial waits for a cluster to start it. After that, the cluster's reason becomes a
-// finding.
+// pendingPatience limits how long a trial waits for a cluster to start its container. After that, the cluster's reason
+// becomes a finding.
 const pendingPatience = time.Minute
 
 // lookEvery is the interval between two polls of a trial's container.
@@ -185,8 +185,8 @@ const lookEvery = 100 * time.Millisecond
 
 // lookFrom runs a trial's container until it ends, removes the container, and reads its findings.
 func lookFrom(ctx context.Context, docker container.Runtime, spec container.Spec) (seen inside.Seen, err error) {
-	// The engine completes a create even after the client has disconnected, so wait for it. Otherwise the container
-	// would remain.
+	// The engine finishes creating the container even after the client has disconnected, so wait for it. Otherwise the
+	// container would be left behind.
 	starting, started := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	err = docker.Ensure(starting, spec)
 	started()
@@ -220,7 +220,7 @@ func lookFrom(ctx context.Context, docker container.Runtime, spec container.Spec
 		return seen, errors.New(exit.StartError)
 	}
 	if err := json.Unmarshal(exit.Stdout, &seen); err != nil {
-		return seen, fmt.Errorf("the trial's worker ended with exit code %d: %s", exit.ExitCode,
+		return seen, fmt.Errorf("the trial worker exited with code %d: %s", exit.ExitCode,
 			strings.TrimSpace(string(exit.Stderr)+" "+string(exit.Stdout)))
 	}
 	return seen, nil

@@ -22,7 +22,7 @@ func kindOfToken(c config.Config, token string) string {
 	return "token"
 }
 
-// Account returns the account of the credential.
+// Account returns the account that the credential belongs to.
 func (g githubSeen) Account(ctx context.Context) (doctor.Account, error) {
 	c, err := g.Inspect(ctx)
 	if err != nil {

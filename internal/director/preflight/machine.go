@@ -73,10 +73,10 @@ func (preflight) Programs(path string, names []string) (missing []string) {
 		func(name string) bool { _, err := exec.LookPath(name); return err == nil })
 }
 
-// Worker returns the worker binary that a start would use.
+// Worker returns the worker binary that the director would use.
 func (p preflight) Worker() (string, error) { return engine.FindWorker(p.o.WorkerBinary) }
 
-// Disk returns the disk of a directory or, if that does not exist, of its nearest parent.
+// Disk returns the disk of a directory or, if that does not exist, of its nearest existing parent.
 func (p preflight) Disk(dir string) (doctor.Disk, error) {
 	at, err := filepath.Abs(dir)
 	if err != nil {
@@ -115,14 +115,14 @@ func (preflight) Listen(ctx context.Context, address string) error {
 	return l.Close()
 }
 
-// Running asks the director over the operator's socket. Without an answer, the lock shows whether a process uses the
-// data directory.
+// Running asks the director for its health over the operator's socket. If no director listens there, the lock shows
+// whether a process is using the data directory.
 func (p preflight) Running(ctx context.Context) (string, error) {
 	dir := p.o.Config.Director.DataDir
 	h, err := operator.AskHealth(ctx, dir)
 	switch {
 	case err == nil && !h.OK:
-		return "", fmt.Errorf("a director is running with this data_dir, and is unhealthy: %s", h)
+		return "", fmt.Errorf("a director is running with this data_dir, but is unhealthy: %s", h)
 	case err == nil:
 		return h.String(), nil
 	case !errors.Is(err, operator.ErrNotThere):
@@ -133,7 +133,7 @@ func (p preflight) Running(ctx context.Context) (string, error) {
 	_ = lock.Close()
 	switch {
 	case errors.Is(locked, lead.ErrLocked):
-		return "", fmt.Errorf("a director is running with this data_dir, and does not answer: %w", err)
+		return "", fmt.Errorf("a director is running with this data_dir, but does not respond: %w", err)
 	case locked != nil:
 		return "", fmt.Errorf("cannot check for a running director, which may belong to "+
 			"another user: %w",
@@ -161,14 +161,14 @@ func (p preflight) Journal(ctx context.Context) (string, error) {
 
 func (p preflight) Quota(bytes int64) error { return workspace.CheckQuota(bytes) }
 
-// Fleet returns the error with which a start would reject the fleet.
+// Fleet returns the error with which the director would reject the fleet at startup.
 func (p preflight) Fleet() error {
 	c := p.o.Config
 	f := restore.FleetFile{Dir: c.Director.DataDir, Fleet: c.Director.Fleet, Log: zap.NewNop()}
 	return f.Check()
 }
 
-// github opens a client that may not write.
+// github opens a client that cannot write.
 func (p preflight) github(ctx context.Context) (doctor.GitHub, error) {
 	c := p.o.Config
 	token, err := p.o.Token(ctx)
@@ -205,7 +205,7 @@ type githubSeen struct {
 
 var _ doctor.GitHub = githubSeen{}
 
-// engine opens the engine that a start would use, without leaving traces.
+// engine opens the engine that the director would use, without leaving traces.
 func (p preflight) engine(ctx context.Context) (doctor.Engine, error) {
 	c := p.o.Config
 	if c.Containers.Runtime == "process" {
@@ -221,12 +221,13 @@ func (p preflight) engine(ctx context.Context) (doctor.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A killed trial cannot clean up. Its objects are harmless, so ignore errors: the next trial tries again.
+	// A trial that was killed leaves objects behind. They are harmless, so ignore errors: the next trial tries again.
 	_, _ = docker.RemoveLeftovers(ctx, trialFleet, leftoverAge)
 	return &dockerSeen{Docker: docker, p: p}, nil
 }
 
-// docker opens the engine under a separate fleet, so that a director does not take the trial's containers for attempts.
+// docker opens the engine under a separate fleet, so that a director does not mistake the trial's containers for
+// attempts.
 func (p preflight) docker(ctx context.Context, network, nonce string) (*container.Docker, error) {
 	return container.OpenDocker(ctx, container.Options{
 		Fleet: trialFleet + nonce, Owner: trialFleet + nonce,

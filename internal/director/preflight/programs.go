@@ -73,7 +73,7 @@ func (s *Programs) Run(ctx context.Context) error {
 	return nil
 }
 
-// search searches once, and returns the result as an event.
+// search runs one search and returns the result as an event.
 func (s *Programs) search(ctx context.Context, c config.Config) fsm.ProgramsSearched {
 	out := fsm.ProgramsSearched{For: ProgramsOf(c)}
 	ctx, cancel := context.WithTimeout(ctx, searchLimit)
@@ -86,7 +86,7 @@ func (s *Programs) search(ctx context.Context, c config.Config) fsm.ProgramsSear
 	missing, err := preflight{Options{Config: c, WorkerBinary: s.Worker, volumes: true}}.missing(ctx, names)
 	if err != nil {
 		if ctx.Err() == nil {
-			s.Log.Warn("search for the stages' programs failed", zap.Error(err))
+			s.Log.Warn("failed to search for the stages' programs", zap.Error(err))
 		}
 		out.Failed = true
 		return out

@@ -35,7 +35,7 @@ func (c *Recorder) Ended(e fsm.Effect, x container.Exit, stored []bus.Report, pa
 	})
 }
 
-// reportedEnd collects how an attempt ended, from its reports and the runtime. A stage's exit code takes precedence
+// reportedEnd determines how an attempt ended from its reports and the runtime. A stage's exit code takes precedence
 // over the container's exit code.
 func (c *Recorder) reportedEnd(x container.Exit, stored []bus.Report) (out audit.Output, meta audit.Meta,
 	end attemptEnd,

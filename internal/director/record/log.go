@@ -8,9 +8,9 @@ import (
 
 // Log messages about recovery.continue_on_error, at the start of a session and after a fatal failure.
 const (
-	ContinuesText = "recovery.continue_on_error is set: the run survives every failure, even if the policy calls it " +
-		"fatal, such as a rejected credential. Retake still asks a person about every failed task, always writes " +
-		"ERROR_REPORT.md at the end, and exits with code 1 if a task failed"
+	ContinuesText = "recovery.continue_on_error is set: the run survives every failure, even one that the policy " +
+		"calls fatal, such as a rejected credential. Retake still asks a person about every failed task, always " +
+		"writes ERROR_REPORT.md at the end, and exits with code 1 if a task failed"
 	ContinuedText = "the run continues after a fatal failure (recovery.continue_on_error): later work may fail for " +
 		"the same reason"
 )
@@ -67,7 +67,7 @@ func Log(log *zap.Logger, f fsm.Fact) {
 		log.Warn("operator lifted a cooldown", zap.String("resource", f.Resource), zap.Int("tasks", len(f.Tasks)))
 	case fsm.EffectDone:
 		if f.Failed != "" {
-			log.Error("effect given up", zap.String("issue", string(f.Task)), zap.String("effect", f.Effect),
+			log.Error("gave up on effect", zap.String("issue", string(f.Task)), zap.String("effect", f.Effect),
 				zap.String("error", f.Failed))
 		}
 	}

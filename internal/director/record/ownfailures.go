@@ -11,7 +11,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// planned returns an effect from a task's outbox. If it is not there, planned returns an effect with only the task.
+// planned returns an effect from a task's outbox, or an effect with only the task set if it is not there.
 func (c *Recorder) planned(k fsm.IssueKey, id string) fsm.Effect {
 	if t := c.state.Task(k); t != nil {
 		for _, p := range t.Outbox {
@@ -39,10 +39,10 @@ func (c *Recorder) ownFailure(at time.Time, e fsm.Effect, reason recovery.Reason
 	c.Out.Classified(at, c.RunID, "", attempt)
 }
 
-// ruleOwn takes the place of a classifier's rule if the director itself has reported the failure.
+// ruleOwn replaces a classifier's rule if the director itself has reported the failure.
 const ruleOwn = "director.effect"
 
-// callerOf names the part of the director that carries out an effect.
+// callerOf returns the name of the component that carries out an effect.
 func callerOf(k fsm.EffectKind) string {
 	if k == fsm.DoRecheck {
 		return string(fsm.DoClaim)

@@ -46,7 +46,7 @@ func courseOf(in *inforce.Setup) (all course) {
 	return all
 }
 
-// judgment is a verdict that pronounce writes, after it has updated the statistics with the state after the record.
+// judgment is a verdict that pronounce writes once the record is applied and the statistics are up to date.
 type judgment struct {
 	stats audit.Stats
 	last  *audit.LastFailure
@@ -101,8 +101,8 @@ func (c *Recorder) follow(now *inforce.Setup) {
 	c.preset, c.guards = now.Recovery.Preset, now.Policy.With(now.Limits()).Guards()
 }
 
-// readStats reads the values from a task's stats.json that the journal lacks. edited reports that a person changed
-// paidCalls.
+// readStats reads the values in a task's stats.json that are not in the journal. edited reports whether a person
+// changed paidCalls.
 func (c *Recorder) readStats(k fsm.IssueKey) (paidCalls int64, edited bool) {
 	path, err := audit.StatsPath(c.Dir, string(k))
 	if err != nil {
@@ -111,7 +111,7 @@ func (c *Recorder) readStats(k fsm.IssueKey) (paidCalls int64, edited bool) {
 	s, err := audit.ReadStats(path)
 	if errors.Is(err, audit.ErrCorrupt) {
 		aside, renamed := audit.SetAside(path)
-		c.Log.Error("stats.json not read; the director's count applies", zap.String("issue", string(k)),
+		c.Log.Error("could not read stats.json; using the director's count", zap.String("issue", string(k)),
 			zap.String("kept_as", aside),
 			zap.Error(errors.Join(err, renamed)))
 	}
@@ -126,7 +126,7 @@ func (c *Recorder) Apply(_ uint64, records []fsm.Record) {
 	}
 }
 
-// record writes the changes that a record's facts make.
+// record writes the changes made by a record's facts.
 func (c *Recorder) record(r fsm.Record) {
 	defer c.pronounce(r.At)
 	for _, f := range r.Facts {
@@ -153,7 +153,8 @@ func (c *Recorder) record(r fsm.Record) {
 			}
 		case fsm.EffectDone:
 			if f.Reason != "" && !slices.Contains(judgedEffects, tried.Kind) {
-				c.ownFailure(r.At, tried, f.Reason, f.Failed, recovery.Verdict{Why: "the effect is given up"})
+				c.ownFailure(r.At, tried, f.Reason, f.Failed, recovery.Verdict{Why: "the director gives up on the " +
+					"effect"})
 			}
 		case fsm.Moved:
 			c.moved(r.At, f, moved)

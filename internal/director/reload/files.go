@@ -30,8 +30,8 @@ func (r *Reader) configFiles(of ...config.Config) (files []string) {
 	return files
 }
 
-// readFiles reads the configuration. It computes the checksum of the files first. If a file changes in between, the
-// next check therefore detects the change.
+// readFiles reads the configuration. It computes the checksum of the files first, so that the next check detects a
+// change made in between.
 func (r *Reader) readFiles() (next config.Config, problems config.Problems) {
 	for known := false; !known; {
 		r.sum = sumOf(r.files)
@@ -54,7 +54,7 @@ func sumOf(files []string) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// ownSums returns the checksums of a configuration's own files, by key.
+// ownSums returns the checksums of the files configured in [recovery], by key.
 func ownSums(c config.Config) map[string]string {
 	sums := map[string]string{}
 	for key, path := range c.OwnFiles() {
@@ -63,7 +63,7 @@ func ownSums(c config.Config) map[string]string {
 	return sums
 }
 
-// folders returns the directories of the files, and of the targets of their links.
+// folders returns the directories of the files and of their symlink targets.
 func folders(files []string) (dirs []string) {
 	add := func(name string) {
 		dir := filepath.Dir(name)

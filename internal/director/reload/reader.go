@@ -30,7 +30,7 @@ type Reader struct {
 	InForce         *inforce.Current
 	Again           func() (config.Config, config.Problems) // nil disables reloading
 	File            string                                  // the configuration file, or ""
-	Every           time.Duration                           // pause between two checks of the files
+	Every           time.Duration                           // interval between checks of the files
 	LongestWatchdog time.Duration                           // longest allowed watchdog, because workers' keys expire
 	Image           func() string                           // the workers' image
 	LeaveOut        func(worktree.Globs)                    // passes the patterns of state files to the workspace
@@ -51,7 +51,7 @@ func (r *Reader) Begin() {
 	r.last.Store(&operator.Reading{At: r.Since, By: atStart, Digest: first.Digest, Since: r.Since})
 }
 
-// Reread rereads the configuration, and puts in force all keys that can change at run time. by names the cause.
+// Reread rereads the configuration and applies all keys that can change at run time. by names the cause.
 func (r *Reader) Reread(by string) operator.Reading {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,7 +77,7 @@ func (r *Reader) Reread(by string) operator.Reading {
 	return read
 }
 
-// next derives the next setup from a configuration that was read, and describes the change. An error means that the
+// next derives the next setup from a newly read configuration, and describes the change. An error means that the
 // configuration is rejected.
 func (r *Reader) next(next config.Config,
 	problems config.Problems,
@@ -91,8 +91,8 @@ func (r *Reader) next(next config.Config,
 		return nil, config.Change{}, problems.Err()
 	}
 	if most := r.LongestWatchdog; mixed.Timeouts.WorkerWatchdog > most {
-		return nil, config.Change{}, fmt.Errorf("reload: timeouts.worker_watchdog_seconds: workers' keys are valid "+
-			"for %s at most, until a restart: want at most %.0f, or restart the director",
+		return nil, config.Change{}, fmt.Errorf("reload: timeouts.worker_watchdog_seconds: until a restart, worker "+
+			"keys are valid for at most %s: want at most %.0f, or restart the director",
 			most, most.Seconds())
 	}
 	sums := ownSums(mixed)

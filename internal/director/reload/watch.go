@@ -17,8 +17,8 @@ const (
 	fileMost = 2 * time.Second
 )
 
-// FilesEvery is the interval between checks of the files without a notification. The watch may have missed a change,
-// or may have failed.
+// FilesEvery is the interval at which the files are checked even without a notification, because the watch may have
+// missed a change or failed.
 const FilesEvery = 30 * time.Second
 
 // Watch rereads the configuration on SIGHUP and when one of its files changes, until ctx is done.
@@ -39,7 +39,7 @@ func (r *Reader) Watch(ctx context.Context, hangups <-chan struct{}) {
 		case <-hangups:
 			r.Reread("SIGHUP")
 		case err := <-w.errors():
-			r.Log.Warn("watch of the configuration's files failed; restarting it", zap.Error(err))
+			r.Log.Warn("configuration file watch failed; restarting it", zap.Error(err))
 			w.close()
 			w = newFileWatch(r.watchedFiles())
 			r.rereadChanged()
@@ -61,11 +61,11 @@ func (r *Reader) Watch(ctx context.Context, hangups <-chan struct{}) {
 func (r *Reader) sayWatch(before, now error) {
 	switch {
 	case now != nil && before == nil:
-		r.Log.Warn("the configuration's files can only be polled, not watched: send SIGHUP, or use `director "+
-			"reload`, to apply a change at once",
+		r.Log.Warn("the configuration files can only be polled, not watched: send SIGHUP, or use `director reload`, "+
+			"to apply a change at once",
 			zap.Duration("every", r.Every), zap.Error(now))
 	case now == nil && before != nil:
-		r.Log.Info("resumed watching the configuration's files")
+		r.Log.Info("resumed watching the configuration files")
 	}
 }
 

@@ -18,8 +18,8 @@ type Store interface {
 }
 
 // Cache keeps the reports of running attempts, so that each one is read and decoded only once. Usually the stream's
-// consumer adds a report. If the consumer is behind, Of reads the report when the attempt ends. Reports that another
-// process or session consumed are read again.
+// consumer adds a report. If the consumer is behind, Of reads the report when the attempt ends. Reports consumed by
+// another process or session are read again.
 type Cache struct {
 	store   Store
 	secrets func() *redact.Redactor

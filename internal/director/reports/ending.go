@@ -34,8 +34,8 @@ type Ending struct {
 	Log    *zap.Logger
 }
 
-// Reports returns all reports of an ended attempt. If they do not end the attempt, it adds the reports that the
-// worker could not send. If these do not end it either, Reports stores the director's report of the exit.
+// Reports returns all reports of an ended attempt. If none of them is final, it adds the reports that the worker could
+// not send. If there is still no final report, Reports stores the director's report of the exit.
 func (d *Ending) Reports(ctx context.Context, e fsm.Effect, x container.Exit) ([]bus.Report, error) {
 	stored, err := d.Cache.Of(ctx, e.Worker)
 	if err != nil || hasEnd(stored) {
@@ -116,5 +116,5 @@ func exitReport(e fsm.Effect, x container.Exit, happened circumstances.Record) w
 
 // ClusterSays returns the cluster's explanation of an attempt's end.
 func ClusterSays(x container.Exit) string {
-	return fmt.Sprintf("the cluster's explanation of the worker's end: %s", cmp.Or(x.Words, string(x.Cause)))
+	return fmt.Sprintf("why the worker ended, according to the cluster: %s", cmp.Or(x.Words, string(x.Cause)))
 }

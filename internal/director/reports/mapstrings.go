@@ -5,9 +5,9 @@ import "reflect"
 // redactable is a struct that replaces the strings in its unexported fields itself.
 type redactable interface{ Redact(f func(string) string) }
 
-// mapStrings replaces every string s in a struct by f(s): in exported fields, behind pointers, in elements of slices,
-// and in keys and values of maps. It skips interfaces, arrays and byte slices. It copies shared values behind
-// pointers, slices and maps before changing them. No other goroutine may change the struct at the same time.
+// mapStrings replaces every string s in a struct with f(s): in exported fields, behind pointers, in slice elements, and
+// in map keys and values. It skips interfaces, arrays and byte slices. It copies shared values behind pointers, slices
+// and maps before changing them. No other goroutine may change the struct at the same time.
 func mapStrings[T any](in *T, f func(string) string) { mapValue(reflect.ValueOf(in).Elem(), f) }
 
 func mapValue(v reflect.Value, f func(string) string) {

@@ -27,7 +27,7 @@ type Reader struct {
 }
 
 // Received prepares a report, and may run concurrently. The returned function caches the report and sends it to the
-// machine. It must run in the order of the stream.
+// machine. It must be called in stream order.
 func (d *Reader) Received(ctx context.Context, r bus.Report) (take func()) {
 	r = Redacted(r, d.Secrets())
 	report := d.Read(ctx, r)
@@ -39,7 +39,7 @@ func (d *Reader) Received(ctx context.Context, r bus.Report) (take func()) {
 		}
 		d.Send(ctx, fsm.ReportReceived{Worker: r.Worker, Report: report}, func() {
 			if err := r.Ack(); err != nil {
-				d.Log.Debug("report not acknowledged; it will be redelivered",
+				d.Log.Debug("could not acknowledge report; it will be redelivered",
 					zap.String("worker", r.Worker), zap.Error(err))
 			}
 		})

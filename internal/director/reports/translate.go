@@ -20,8 +20,8 @@ func Translate(r bus.Report) fsm.Report {
 		out.Exit = r.Own && b.ErrorID == bus.ExitID(r.Worker)
 		out.Evidence = Evidence(b, r.Received)
 		out.Issue, out.N, out.Persons = b.IssueNumber, b.Attempt, !r.Own && !r.Signed
-		// The worker's program derives the flags from the error's type before it signs. The flags of a signed
-		// report are therefore explicit only if they differ from the derived flags.
+		// The worker derives the flags from the error type before signing. In a signed report, flags are therefore
+		// explicit only if they differ from the derived ones.
 		said := &out.Evidence.Assertion
 		said.Explicit = !r.Own && (!r.Signed || said.Differs())
 		if r.Own && b.ErrorID == bus.OffenceID(r.Worker) {
@@ -68,7 +68,8 @@ func Usage(u *wire.Usage) *recovery.Usage {
 	}
 }
 
-// seconds converts a worker's number without overflow. The maximum is a month, because quotas last days or months.
+// seconds converts a worker's number of seconds without overflow. It caps the result at a month, because quotas last
+// days or months.
 func seconds(f float64) time.Duration {
 	const month = 31 * 24 * time.Hour
 	if f >= month.Seconds() {

@@ -9,7 +9,7 @@ import (
 // PersonsWord marks a statement that is based on an unsigned report.
 const PersonsWord = "reported by an operator, not by the worker"
 
-// OutputTail returns the end of a failed stage's output.
+// OutputTail returns the tail of a failed stage's output.
 func OutputTail(e *wire.WorkerError) string {
 	if e.LastStderrTail != "" && e.LastStdoutTail != "" {
 		return e.LastStdoutTail + "\n" + e.LastStderrTail
@@ -37,7 +37,7 @@ func FixRounds(e *wire.WorkerError) []string {
 	if e.FixRounds < 2 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%d rounds of CODE and VALIDATE in attempt %d, each with the failure of the "+
+	return []string{fmt.Sprintf("%d rounds of CODE and VALIDATE in attempt %d, each given the failure of the "+
 		"previous round",
 		e.FixRounds, e.Attempt)}
 }

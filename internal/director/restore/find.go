@@ -28,7 +28,7 @@ type evidence struct {
 	checkouts []workspace.Claim
 	listens   map[string]string    // by repository: the cursor from which comments are read
 	branches  map[fsm.IssueKey]int // by issue: the highest attempt in a branch name
-	// by repository and issue: the claims known from the journal, containers and checkouts, the most likely first
+	// by repository and issue: the claims known from the journal, containers and checkouts, most likely first
 	issues map[string]map[int][]string
 }
 
@@ -135,7 +135,7 @@ func (r *Restorer) find(ctx context.Context,
 			seen[f.Key], found = true, append(found, f)
 		}
 		from := e.listens[repo]
-		// Read all comments since the oldest open question. An answer that was carried out has our thumbs-up.
+		// Read all comments since the oldest open question. Answers that were already carried out have our thumbs-up.
 		if !asked.IsZero() {
 			from = asked.UTC().Format(time.RFC3339)
 		}
@@ -226,8 +226,8 @@ func (r *Restorer) findOnGitHub(ctx context.Context, e *evidence,
 			return found, nil, nil
 		case err == nil && time.Since(since) >= patience:
 			for _, n := range unread {
-				r.Log.Warn("issue not read, so its state comes from containers, checkouts and the journal; if this "+
-					"persists, check its labels by hand",
+				r.Log.Warn("could not read issue, so its state comes from containers, checkouts and the journal; if "+
+					"this persists, check its labels by hand",
 					zap.String("issue", fmt.Sprintf("%s#%d", repo, n)), zap.Error(failures[n]))
 			}
 			return found, unread, nil
@@ -236,7 +236,8 @@ func (r *Restorer) findOnGitHub(ctx context.Context, e *evidence,
 		default:
 			f := failure.Of(err)
 			if !f.Transient && !slices.Contains(r.Config.GitHub.Repositories, repo) {
-				r.Log.Warn("skipped an unreadable repository outside the configuration", zap.String("repo", repo),
+				r.Log.Warn("skipped an unreadable repository that is not in the configuration",
+					zap.String("repo", repo),
 					zap.Error(err))
 				return nil, nil, nil
 			}
@@ -261,7 +262,7 @@ var attemptBranch = regexp.MustCompile(`^retake/([1-9][0-9]{0,8})-a([1-9][0-9]{0
 func (r *Restorer) findBranches(ctx context.Context, e *evidence, repo string) error {
 	names, err := r.Workspace.Branches(ctx, r.Remote(repo), "retake")
 	if err != nil && !failure.Of(err).Transient {
-		r.Log.Warn("branches not listed, so attempts without other traces remain unknown",
+		r.Log.Warn("could not list branches, so attempts without other traces remain unknown",
 			zap.String("repo", repo), zap.Error(err))
 		return nil
 	}

@@ -18,18 +18,18 @@ import (
 	"retake/internal/safefile"
 )
 
-// fleetFile names the fleet of a data directory. Streams, containers and comments carry the fleet's name, so another
-// fleet would not find them.
+// fleetFile records which fleet a data directory belongs to. Streams, containers and comments carry the fleet's name,
+// so another fleet would not find them.
 const fleetFile = "fleet.json"
 
-// FleetFile stores the data that must survive a change of the fleet or the loss of the journal.
+// FleetFile stores the data that must survive a change of fleet or the loss of the journal.
 type FleetFile struct {
 	Dir    string         // the data directory
 	Fleet  string         // the configured fleet
 	Labels fsm.LabelNames // the configured labels
 	Log    *zap.Logger
 
-	written string // the content that this FleetFile wrote last
+	written string // the content last written
 }
 
 // FleetState is the content of a FleetFile.
@@ -53,7 +53,7 @@ func (f *FleetFile) Read() *FleetState {
 		err = json.Unmarshal(data, was)
 	}
 	if err != nil {
-		f.Log.Warn("fleet of this data directory not read", zap.String("file", path),
+		f.Log.Warn("could not read the fleet of this data directory", zap.String("file", path),
 			zap.Error(err))
 		return nil
 	}
@@ -63,14 +63,14 @@ func (f *FleetFile) Read() *FleetState {
 // Check returns an error if this data directory has another fleet's unfinished tasks.
 func (f *FleetFile) Check() error {
 	if was := f.Read(); was != nil && was.Fleet != f.Fleet && len(was.Unfinished) > 0 {
-		return fmt.Errorf("director: director.fleet is %q, and the tasks of fleet %q in %s are not finished (%s): "+
-			"set it back until they are, or give fleet %q a separate director.data_dir",
+		return fmt.Errorf("director: director.fleet is %q, but fleet %q still has unfinished tasks in %s (%s): "+
+			"restore the old value until they finish, or give fleet %q a separate director.data_dir",
 			f.Fleet, was.Fleet, f.Dir, strings.Join(was.Unfinished, ", "), f.Fleet)
 	}
 	return nil
 }
 
-// Of returns the file's content for a machine.
+// Of returns the content to write for a machine's state.
 func (f *FleetFile) Of(m *fsm.Machine) FleetState {
 	labels := slices.DeleteFunc(m.EarlierLabels(), func(l fsm.LabelNames) bool { return l == f.Labels })
 	now := FleetState{Fleet: f.Fleet, Labels: append(labels, f.Labels)}
@@ -90,7 +90,7 @@ func (f *FleetFile) Keep(now FleetState) {
 		f.written = string(data)
 	}
 	if err != nil {
-		f.Log.Warn("fleet of this data directory not recorded", zap.Error(err))
+		f.Log.Warn("could not record the fleet of this data directory", zap.Error(err))
 	}
 }
 

@@ -67,7 +67,7 @@ func (r *Restorer) notFollowed(err error) {
 	if lost {
 		r.Log.Error("journal lost or damaged; this standby cannot lead", zap.Error(err))
 	} else {
-		r.Log.Warn("journal not followed; retrying", zap.Error(err))
+		r.Log.Warn("could not follow the journal; retrying", zap.Error(err))
 	}
 }
 

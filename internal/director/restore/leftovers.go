@@ -20,14 +20,14 @@ import (
 	"retake/internal/workspace"
 )
 
-// keptFile, in the directory of the checkouts, lists the tasks of checkouts that were found with an empty journal.
-// They may be the last trace of a lost journal, so directors keep them until a rebuild has used them or a person has
-// removed the file.
+// keptFile, in the checkout directory, lists the tasks of checkouts that were found with an empty journal. They may be
+// the last trace of a lost journal, so directors keep them until a rebuild has used them or a person has removed the
+// file.
 const keptFile = "checkouts.kept"
 
 // Leftovers removes the checkouts without a task when a session begins.
 type Leftovers struct {
-	Dir       string      // the directory of the checkouts
+	Dir       string      // the checkout directory
 	Leads     func() bool // reports whether this process may remove checkouts now
 	Workspace *workspace.Workspaces
 	Bus       *bus.Bus
@@ -39,7 +39,7 @@ type Leftovers struct {
 }
 
 // Look lists the checkouts. Call it before the journal is read, so that Sweep does not remove checkouts that another
-// director begins later.
+// director creates later.
 func (l *Leftovers) Look(ctx context.Context) (err error) {
 	if l.local, err = l.Workspace.Found(); err != nil {
 		return err
@@ -48,8 +48,8 @@ func (l *Leftovers) Look(ctx context.Context) (err error) {
 	return failure.OnBus(err)
 }
 
-// Sweep removes the checkouts without a task. fresh means that the journal is empty. After an error, Sweep has not
-// removed anything, because the checkouts to keep are unknown, or because another director leads.
+// Sweep removes the checkouts without a task. fresh means that the journal is empty. If Sweep returns an error, it has
+// removed no checkouts, because it does not know which ones to keep, or because another director leads.
 func (l *Leftovers) Sweep(ctx context.Context, m *fsm.Machine, fresh bool) error {
 	if !l.Leads() {
 		return loop.ErrLeaseLost
@@ -73,12 +73,12 @@ func (l *Leftovers) Sweep(ctx context.Context, m *fsm.Machine, fresh bool) error
 			continue
 		}
 		if err := l.Bus.Checkouts().Drop(ctx, nonce); err != nil {
-			l.Log.Warn("orphaned checkout not removed from the bus", zap.String("task", nonce), zap.Error(err))
+			l.Log.Warn("could not remove orphaned checkout from the bus", zap.String("task", nonce), zap.Error(err))
 		}
 	}
 	gone, err := l.Workspace.Sweep(ctx, l.local, keep)
 	if err != nil {
-		l.Log.Warn("some orphaned checkouts not removed", zap.Error(err))
+		l.Log.Warn("could not remove some orphaned checkouts", zap.Error(err))
 	}
 	if len(gone) > 0 {
 		l.Log.Info("removed orphaned checkouts", zap.Strings("tasks", gone))
@@ -86,8 +86,8 @@ func (l *Leftovers) Sweep(ctx context.Context, m *fsm.Machine, fresh bool) error
 	return nil
 }
 
-// kept returns the checkouts without a task that must stay. If fresh is set, it returns all checkouts without a task.
-// Otherwise it returns only the checkouts that keptFile lists. It updates keptFile.
+// kept returns the checkouts to keep although they have no task. If fresh is set, these are all checkouts without a
+// task. Otherwise, they are the ones listed in keptFile. kept updates the file.
 func (l *Leftovers) kept(tasks []string, fresh bool) (kept []string, err error) {
 	file := filepath.Join(l.Dir, keptFile)
 	data, err := os.ReadFile(file)
@@ -118,7 +118,8 @@ func (l *Leftovers) kept(tasks []string, fresh bool) (kept []string, err error) 
 	return kept, safefile.Write(file, 0o600, []byte(strings.Join(kept, "\n")+"\n"))
 }
 
-// forgetKept removes keptFile after a rebuild, which has given all usable checkouts to tasks.
+// forgetKept removes keptFile when no checkout needs it, for example after a rebuild has given all usable checkouts to
+// tasks.
 func forgetKept(dir string) error {
 	if err := os.Remove(filepath.Join(dir, keptFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -28,9 +28,9 @@ type Rebuilt struct {
 	Asks    bool   // a comment on the issue asks people about the result
 }
 
-// Rebuild replaces the journal, even an undamaged one. It moves the old journal aside, and begins a new one from the
-// readable part of the old one and the evidence elsewhere. It returns the result for each issue, and the file with
-// the old journal.
+// Rebuild replaces the journal, even an undamaged one. It moves the old journal aside, and creates a new one from the
+// old one's readable part and the evidence elsewhere. It returns the result for each issue, and the file that holds the
+// old journal.
 func (r *Restorer) Rebuild(ctx context.Context) (tasks []Rebuilt, aside string, err error) {
 	h, err := r.read(ctx)
 	known, why, _, err := r.unsound(ctx, h, err)
@@ -43,9 +43,9 @@ func (r *Restorer) Rebuild(ctx context.Context) (tasks []Rebuilt, aside string, 
 	return r.rebuild(ctx, known, why)
 }
 
-// unsound returns why the journal must be rebuilt, and the known state. For a sound journal, it returns "" and
-// nil. h and found are the results of read. changed reports that a director has already started to replace the
-// journal, so the rebuild must be completed.
+// unsound returns why the journal must be rebuilt, and the known state. For a sound journal, it returns "" and nil. h
+// and found are the results of read. changed reports whether a director has already started to replace the journal, so
+// the rebuild must be completed.
 func (r *Restorer) unsound(ctx context.Context, h *State, found error) (
 	known *fsm.Machine, why string, changed bool, err error,
 ) {
@@ -59,7 +59,7 @@ func (r *Restorer) unsound(ctx context.Context, h *State, found error) (
 	}
 	half := h.rebuild.Unfinished()
 	if n != nil && !half && !damaged && n.over(h, r.Bus().Journal().ID()) {
-		r.Log.Info("removed the note of a rebuild that has ended, or whose old journal no longer exists",
+		r.Log.Info("removed an obsolete rebuild note: the rebuild has ended, or its old journal no longer exists",
 			zap.String("reason", n.Why))
 		err, n = ForgetRebuild(ctx, r.Config, r.Bus()), nil
 	}
@@ -74,12 +74,11 @@ func (r *Restorer) unsound(ctx context.Context, h *State, found error) (
 	return nil, "", false, err
 }
 
-// knownBy returns the state from which the rebuild began, or a later state of the old journal if that is still in
-// use.
+// knownBy returns the state from before the rebuild, or a newer one if the old journal is still in use.
 func (r *Restorer) knownBy(n *note, h *State) *fsm.Machine {
 	m := fsm.New(r.Machine(r.Setup()))
 	if err := m.Restore(n.state); err != nil {
-		r.Log.Warn("state at the beginning of the rebuild not read", zap.Error(err))
+		r.Log.Warn("could not restore the state from before the rebuild", zap.Error(err))
 		return h.Machine
 	}
 	if h.rebuild.ID != n.ID && h.Machine.Now().After(m.Now()) {
@@ -138,8 +137,8 @@ func (r *Restorer) rebuild(ctx context.Context, known *fsm.Machine, why string) 
 	return tasks, aside, nil
 }
 
-// writeRebuilt lets the machine decide about the found tasks, and appends the decisions to the empty journal. The
-// session that reads the journal carries them out.
+// writeRebuilt lets the machine decide on the tasks found, and appends the decisions to the empty journal. The session
+// that reads the journal carries them out.
 func (r *Restorer) writeRebuilt(ctx context.Context, events []fsm.Rebuilt,
 	notBefore time.Time,
 ) (facts []fsm.Fact, err error) {

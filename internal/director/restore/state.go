@@ -21,8 +21,8 @@ import (
 	"retake/internal/workspace"
 )
 
-// Restorer restores the machine's state, and follows the journal while another director leads. End Follow before you
-// call another method. Tasks and Problem are safe for concurrent use.
+// Restorer restores the machine's state, and follows the journal while another director leads. Stop Follow before
+// calling another method. Only Tasks and Problem are safe for concurrent use.
 type Restorer struct {
 	Config  config.Config // the configuration at startup
 	Setup   func() *inforce.Setup
@@ -31,7 +31,7 @@ type Restorer struct {
 	Writer  string      // identifies this process in the journal
 	Leads   func() bool // reports whether this process may make changes now
 	Fleet   *FleetFile
-	Shared  string // the directory of the checkouts
+	Shared  string // the checkout directory
 
 	// sources for a rebuild
 	GitHub    *github.Client
@@ -52,7 +52,7 @@ type Restorer struct {
 // State is a machine in the state after the journal's last batch.
 type State struct {
 	Machine *fsm.Machine
-	Saved   uint64 // sequence of the snapshot that it was restored from
+	Saved   uint64 // sequence number of the snapshot it was restored from
 	Head    bus.Head
 
 	rebuild fsm.RebuildWritten // set if the journal begins with a rebuild
@@ -80,7 +80,7 @@ func (h *State) ReadOn(ctx context.Context, j *bus.Journal) error {
 
 // Load returns the state that the journal describes. If Follow maintains a state, Load reads only the end of the
 // journal. Load rebuilds the journal if an earlier rebuild was interrupted, or if the journal is damaged and
-// journal.on_damage allows a rebuild. Otherwise it returns an error with advice for a damaged journal.
+// journal.on_damage allows a rebuild. For any other damaged journal, it returns an error with advice.
 func (r *Restorer) Load(ctx context.Context) (*State, error) {
 	h, err := r.followed, error(nil)
 	if r.followed = nil; h != nil && h.ReadOn(ctx, r.Bus().Journal()) != nil {
@@ -117,7 +117,7 @@ func (r *Restorer) read(ctx context.Context) (*State, error) {
 	return h, h.ReadOn(ctx, r.Bus().Journal())
 }
 
-// repair is the advice about a damaged journal.
+// repair is the advice given for a damaged journal.
 const repair = "examine it with `director journal verify`, then restore an export with `director journal import " +
 	"FILE`, or rebuild from GitHub, containers and reports with `director journal rebuild`"
 

@@ -21,7 +21,7 @@ type Commands struct {
 	Log    *zap.Logger
 }
 
-// commands maps the paths of commands.
+// commands maps the last element of a request's path to the command.
 var commands = map[string]fsm.OperatorCommand{"pause": fsm.Pause, "resume": fsm.Resume, "drain": fsm.Drain}
 
 // operate carries out a command, and answers when the decision is in the journal.
@@ -38,7 +38,7 @@ func (s *Commands) operate(w http.ResponseWriter, r *http.Request) {
 	operator.Respond(w, http.StatusOK, s.Health(r.Context()))
 }
 
-// resetBudget sets a task's number of used paid calls.
+// resetBudget sets the number of paid calls that a task has used.
 func (s *Commands) resetBudget(w http.ResponseWriter, r *http.Request) {
 	var b operator.BudgetReset
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<10)).Decode(&b); err != nil || b.PaidCallsUsed < 0 {

@@ -16,11 +16,11 @@ func Refused(g *github.Client) string {
 	if since.IsZero() {
 		return ""
 	}
-	return fmt.Sprintf("GitHub has refused every request of this account since %s: %s",
+	return fmt.Sprintf("GitHub has refused every request from this account since %s: %s",
 		since.UTC().Format(time.RFC3339), why)
 }
 
-// Degraded describes all unusable parts, or returns "". config is a problem with the configuration.
+// Degraded describes all unusable components, or returns "". config is a problem with the configuration.
 func Degraded(unusable *sync.Map, config string, g *github.Client) string {
 	var all []string
 	unusable.Range(func(_, why any) bool {
@@ -32,7 +32,7 @@ func Degraded(unusable *sync.Map, config string, g *github.Client) string {
 	}
 	slices.Sort(all)
 	if since, why := g.API.Gate.Away(); !since.IsZero() {
-		all = slices.Insert(all, 0, fmt.Sprintf("GitHub has not answered since %s (%s), so the director keeps trying",
+		all = slices.Insert(all, 0, fmt.Sprintf("GitHub has not responded since %s (%s); the director keeps trying",
 			since.UTC().Format(time.RFC3339), why))
 	}
 	if until, why := g.API.Gate.Closed(); !until.IsZero() {

@@ -49,7 +49,7 @@ func eachBatch(ctx context.Context, j *bus.Journal, take func(data []byte) error
 	return err
 }
 
-// Report answers GET /journal/reports/{seq} with the stored report of that sequence.
+// Report answers GET /journal/reports/{seq} with the stored report that has this sequence number.
 func Report(b *bus.Bus) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		seq, err := strconv.ParseUint(r.PathValue("seq"), 10, 64)

@@ -31,7 +31,7 @@ func (d ReadAccess) ForMetrics(next http.HandlerFunc) http.HandlerFunc {
 			return
 		}
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		http.Error(w, "send the token of director.metrics_token_env or metrics_token_file as a bearer token",
+		http.Error(w, "send the token from director.metrics_token_env or metrics_token_file as a bearer token",
 			http.StatusUnauthorized)
 	}
 }

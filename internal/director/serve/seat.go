@@ -56,7 +56,7 @@ func (s *Seat) Task(ctx context.Context, k fsm.IssueKey, _ time.Time) (told time
 	return told, ok, err
 }
 
-// Numbers summarises failures, decisions and results since a time.
+// Numbers summarises failures, decisions and results since the given time.
 func (s *Seat) Numbers(ctx context.Context, since time.Time) (n timeline.Numbers, err error) {
 	err = s.Timelines.View(ctx, func(b *timeline.Book, _ time.Time) { n = b.Numbers(since) })
 	return n, err
@@ -97,11 +97,11 @@ func (s *Seat) Tables() []page.Table {
 			Head: advise.PolicyHead, Rows: rows,
 		},
 		{
-			Name: "Guards: a task's budgets", About: "Beyond these budgets, Retake asks a person.",
+			Name: "Guards: a task's budgets", About: "Once a task has used up a budget, Retake asks a person.",
 			Head: []string{"guard"}, Rows: guards,
 		},
 		{
-			Name: "Rules: reasons for lines of output", About: "`director classify --explain` shows the matching " +
+			Name: "Rules: how output lines map to reasons", About: "`director classify --explain` shows the matching " +
 				"rules.", Head: []string{"rule", "reason", "matches a line with", "why"},
 			Rows: in.Classifier.Table(),
 		},

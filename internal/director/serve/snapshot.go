@@ -37,7 +37,7 @@ func (s *Status) ownersView(d *fsm.Driver) seenNow {
 	return now
 }
 
-// pictured returns the snapshot of a machine, usually of the machine in the read model. seen is the owner's part.
+// pictured returns the snapshot of a machine, usually the one in the read model. seen is the owner's part.
 func (s *Status) pictured(m *fsm.Machine, tasks []*fsm.Task, seen seenNow) wire.Snapshot {
 	out := machineSnapshot(m, tasks, seen)
 	out.Queue.WaitsFor, out.Queue.Until = bound(m, s.Held(), seen.at)
@@ -49,8 +49,8 @@ func (s *Status) pictured(m *fsm.Machine, tasks []*fsm.Task, seen seenNow) wire.
 	return out
 }
 
-// bound explains why the next issue in the queue is not claimed yet, and returns the time when that reason ends, if
-// known. held is the GitHub limit that delays work, or "".
+// bound explains why the next issue in the queue is not claimed yet, and until when, if known. held is the GitHub limit
+// that delays work, or "".
 func bound(m *fsm.Machine, held string, now time.Time) (waitsFor string, until *wire.Time) {
 	w, waits := m.NextWaits(now)
 	if held != "" && (w.Work || !waits) {
@@ -92,7 +92,7 @@ func machineSnapshot(m *fsm.Machine, tasks []*fsm.Task, seen seenNow) (out wire.
 	}
 	for _, i := range m.Incidents() {
 		until := i.Breaker.NextDeadline(seen.at)
-		if until.IsZero() { // the outage ends when a canary succeeds, or it no longer delays tasks
+		if until.IsZero() { // the outage ends when a canary succeeds, or is no longer delaying tasks
 			until = seen.at
 		}
 		row := wire.SnapshotCooldown{

@@ -133,8 +133,8 @@ func Listen(ctx context.Context, dataDir string) (net.Listener, error) {
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", bound)
 	if err != nil {
-		return nil, fmt.Errorf("director: operator socket: %w (if the path of director.data_dir is too long: 90 "+
-			"bytes are safe)", err)
+		return nil, fmt.Errorf("director: operator socket: %w (the path of director.data_dir may be too long: up to "+
+			"90 bytes are safe)", err)
 	}
 	listener.(*net.UnixListener).SetUnlinkOnClose(false)
 	err = os.Chmod(bound, 0o600)

@@ -53,10 +53,10 @@ func (b *Standby) Mux() *http.ServeMux {
 	})
 	mux.HandleFunc("POST /reload", b.Reload)
 	refuse := func(w http.ResponseWriter, _ *http.Request) {
-		no := operator.Refusal{Problem: "this director stands by until another director leads: try again"}
+		no := operator.Refusal{Problem: "this director is standing by and does not know the leader yet: try again"}
 		if l := b.Leader(); l != nil {
-			no.Problem = fmt.Sprintf("this director stands by: ask the leader, %s on %s with "+
-				"director.data_dir %s", l.RunID, l.Host, l.DataDir)
+			no.Problem = fmt.Sprintf("this director is standing by: ask the leader, %s on %s with director.data_dir "+
+				"%s", l.RunID, l.Host, l.DataDir)
 		}
 		operator.Respond(w, http.StatusConflict, no)
 	}

@@ -30,13 +30,13 @@ type Status struct {
 	Fate     func(*fsm.Machine, *fsm.Task) string // how the configuration affects a task, or ""
 	Leader   func() *bus.Leader                   // this process as leader; nil with an embedded bus
 	Config   func() *wire.SnapshotConfig
-	Degraded func() string            // describes unusable parts, or returns ""
+	Degraded func() string            // describes unusable components, or returns ""
 	Refused  func() string            // why GitHub refuses the account as a whole, or ""
 	Held     func() string            // the GitHub limit that delays work, or ""
-	Meters   func(map[string]float64) // adds the counters of other parts
+	Meters   func(map[string]float64) // adds the counters of other components
 }
 
-// slowAppend is the duration of an append beyond which the director is unhealthy.
+// slowAppend is the maximum duration of an append before the director counts as unhealthy.
 const slowAppend = 5 * time.Second
 
 // Health returns the state of the director, and its problem if any.
@@ -56,7 +56,7 @@ func (s *Status) Health(ctx context.Context) operator.Health {
 	return h
 }
 
-// degraded describes a late director and all unusable parts, or returns "".
+// degraded describes a late director and all unusable components, or returns "".
 func (s *Status) degraded() string {
 	parts := s.Degraded()
 	if late := lateText(s.Owner.Late()); late != "" && parts != "" {
@@ -77,8 +77,8 @@ func lateText(l loop.Lateness) string {
 }
 
 // busAway is the message shown while the bus is unreachable.
-const busAway = "the agent bus does not answer, so the director waits for it: check its server (agent_bus.url) and " +
-	"the director's log"
+const busAway = "the agent bus is not responding, so the director is waiting for it: check its server " +
+	"(agent_bus.url) and the director's log"
 
 // aborted describes a run that the policy aborted, or returns "".
 func aborted(m *fsm.Machine) string {
@@ -105,7 +105,7 @@ func (s *Status) slowJournal() string {
 	if began.IsZero() || time.Since(began) < slowAppend {
 		return ""
 	}
-	return fmt.Sprintf("the journal has not accepted a decision for %s: check the disk of the bus's server",
+	return fmt.Sprintf("an append to the journal has not finished after %s: check the disk of the bus server",
 		time.Since(began).Round(time.Second))
 }
 
@@ -141,7 +141,7 @@ func (s *Status) SnapshotOf(ctx context.Context, tasks func(*fsm.Machine) []*fsm
 				out.Director.PhaseSince = s.phaseSince(b)
 			})
 		cancel()
-		if err != nil { // the read model still reads a long journal, so use the owner's state
+		if err != nil { // the read model is still reading a long journal, so use the owner's state
 			out, err = loop.Look(ctx, s.Owner,
 				func(d *fsm.Driver) wire.Snapshot { return s.pictured(d.Machine(), tasks(d.Machine()), seen) })
 		}
@@ -164,8 +164,8 @@ func (s *Status) SnapshotOf(ctx context.Context, tasks func(*fsm.Machine) []*fsm
 	return out
 }
 
-// phaseSince returns when the phase began. A pause and a drain survive a restart. Other phases begin when the director
-// starts.
+// phaseSince returns when the phase began. A pause or drain survives a restart, whereas other phases begin when the
+// director starts.
 func (s *Status) phaseSince(b *timeline.Book) *wire.Time {
 	at, phase := b.PhaseSince(), b.Machine().Phase()
 	switch {

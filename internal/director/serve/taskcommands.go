@@ -25,8 +25,8 @@ type TaskCommands struct {
 	Offer func(ctx context.Context, key fsm.IssueKey, by, id string, again bool) (status int, problem string)
 }
 
-// commandPatience limits the wait for a running effect on the issue, which must end before any other decision.
-// After a longer wait, the client repeats the request.
+// commandPatience limits the wait for a running effect on the issue, which must end before any other decision. If it
+// takes longer, the client repeats the request.
 const commandPatience = 3 * time.Second
 
 // Messages that explain a missing answer.
@@ -51,7 +51,7 @@ func (s *TaskCommands) taskKey(r *http.Request) (fsm.IssueKey, bool) {
 	return fsm.IssueKey(fmt.Sprintf("%s#%d", repo, n)), err == nil && n > 0
 }
 
-// requester names the user of the socket, and the person for whom the request is made, if given.
+// requester returns the user of the socket and, if given, the person behind the request.
 func requester(r *http.Request, whom string) string {
 	by := PeerOf(r.Context()) + " (operator)"
 	if whom != "" {
@@ -99,7 +99,7 @@ func (s *TaskCommands) putTask(w http.ResponseWriter, r *http.Request) {
 	operator.Respond(w, status, a)
 }
 
-// commandView parses a command by the grammar for comments. problem is an error message for the requester.
+// commandView parses a command using the grammar for comments. problem is an error message for the requester.
 func commandView(c operator.TaskCommand, key fsm.IssueKey, by string) (v fsm.CommentView, problem string) {
 	name := strings.ToLower(c.Command)
 	if name == "release" { // the machine calls this command stop
@@ -128,9 +128,9 @@ func commandView(c operator.TaskCommand, key fsm.IssueKey, by string) (v fsm.Com
 	}, a.Problem
 }
 
-// Do makes the machine decide about a command, and returns when the decision is in the journal. by is the requester, as
-// the journal and GitHub show it. The status is 200 if the command was carried out, 409 with the machine's reason if it
-// was refused, 404 for an unknown task, 400 for an invalid command, and 503 if the director cannot decide now.
+// Do makes the machine decide on a command, and returns when the decision is in the journal. by is the requester, as
+// shown in the journal and on GitHub. The status is 200 if the command was carried out, 409 with the machine's reason
+// if it was refused, 404 for an unknown task, 400 for an invalid command, and 503 if the director cannot decide now.
 func (s *TaskCommands) Do(ctx context.Context, key fsm.IssueKey, c operator.TaskCommand,
 	by string,
 ) (status int, a operator.TaskAnswer) {
@@ -164,7 +164,7 @@ func (s *TaskCommands) Do(ctx context.Context, key fsm.IssueKey, c operator.Task
 		a.Problem = NotWritten
 		return http.StatusServiceUnavailable, a
 	}
-	a.Problem, a.Busy = fmt.Sprintf("a request to GitHub about %s (%s) must end first: try again in a few seconds",
+	a.Problem, a.Busy = fmt.Sprintf("a request to GitHub about %s (%s) must finish first: try again in a few seconds",
 		a.Issue, a.State), true
 	return http.StatusConflict, a
 }
@@ -187,8 +187,8 @@ func (s *TaskCommands) tasksOwn(ctx context.Context, v *fsm.CommentView) (bool, 
 	return err == nil && key != "", err
 }
 
-// Request sends a command to the machine, repeatedly while an effect delays the decision, until the decision is in the
-// journal or ctx is done. refused is the machine's reason if it refused the command.
+// Request sends a command to the machine, and repeats it while an effect delays the decision. It returns when the
+// decision is in the journal or ctx is done. refused is the machine's reason if it refused the command.
 func (s *TaskCommands) Request(ctx context.Context, v fsm.CommentView) (refused string, decided bool) {
 	type decision struct {
 		refused string
@@ -199,7 +199,7 @@ func (s *TaskCommands) Request(ctx context.Context, v fsm.CommentView) (refused 
 			refused, made := d.Machine().Requested(v.Request)
 			return decision{refused, made}
 		})
-		if err == nil && d.made { // another request may have made the decision, which need not be durable yet
+		if err == nil && d.made { // another request may have made the decision, so wait until it is durable
 			return d.refused, s.Owner.Decided(ctx, fsm.Tick{})
 		}
 		select {

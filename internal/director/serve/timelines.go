@@ -77,7 +77,7 @@ func (s *Timelines) addPace(m *fsm.Machine, task *fsm.Task, t *timeline.Task) {
 		}
 		t.Waits += fmt.Sprintf("; %d issues are ahead of this one", ahead)
 		if rate := s.Rate(); rate > 0 {
-			t.Waits += ", at the last hour's rate for about " +
+			t.Waits += ", so at the last hour's rate it will wait about " +
 				timeline.Span(time.Hour*time.Duration(ahead)/time.Duration(rate))
 		}
 	}
@@ -108,8 +108,8 @@ func (s *Timelines) listTasks(w http.ResponseWriter, r *http.Request) {
 	operator.Respond(w, http.StatusOK, rows)
 }
 
-// Task returns the timeline of an issue, as of now or, if at is not zero, as of that time. ok is false if the journal
-// does not know the issue.
+// Task returns the timeline of an issue, as of now or, if at is not zero, as of that time. ok is false if the issue is
+// not in the journal.
 func (s *Timelines) Task(ctx context.Context, k fsm.IssueKey, at time.Time) (told timeline.Task, ok bool, err error) {
 	if at.IsZero() {
 		err = s.View(ctx, func(b *timeline.Book, now time.Time) {

@@ -20,7 +20,7 @@ import (
 // http.ResponseController.
 const (
 	webTime  = 10 * time.Second // for reading and answering a request; equal to GitHub's timeout for a webhook
-	webHead  = 5 * time.Second  // for reading a request's head
+	webHead  = 5 * time.Second  // for reading a request's headers
 	webConns = 256              // concurrent connections, see connlimit
 )
 
@@ -72,8 +72,8 @@ func ListenHTTP(ctx context.Context, address string) (*Web, error) {
 	return &Web{listener: limiter.Listener(listener), limiter: limiter}, nil
 }
 
-// Serve starts to answer requests. It is called once, and serves all sessions. The routes must be ready. On
-// a nil Web, Serve does nothing.
+// Serve starts answering requests. It is called once for all sessions, when the routes are ready. On a nil Web, it does
+// nothing.
 func (w *Web) Serve(routes []Route, log *zap.Logger) {
 	if w == nil {
 		return

@@ -16,7 +16,7 @@ import (
 )
 
 // WholeJournal answers the requests that read the whole journal, one at a time. It opens the journal a second time,
-// for reading only, so it does not slow the owner down. Its methods are safe for concurrent use.
+// read-only, so it does not slow the owner down. Its methods are safe for concurrent use.
 type WholeJournal struct {
 	Bus    *bus.Bus
 	Verify func(context.Context, *bus.Journal) (bus.Verification, error)
@@ -25,7 +25,8 @@ type WholeJournal struct {
 	busy sync.Mutex
 }
 
-// with opens the journal for use. It refuses the request if that fails, or while another request reads the journal.
+// with opens the journal and passes it to use. It refuses the request if either fails, or while another request is
+// reading the journal.
 func (j *WholeJournal) with(w http.ResponseWriter, r *http.Request, use func(*bus.Journal) error) {
 	if !j.busy.TryLock() {
 		operator.Refuse(w, http.StatusServiceUnavailable, "another command is reading the whole journal: try again "+
@@ -66,7 +67,7 @@ func (j *WholeJournal) export(w http.ResponseWriter, r *http.Request) {
 		}
 		defer func() {
 			if err := os.RemoveAll(dir); err != nil {
-				j.Log.Warn("copy of an export not removed", zap.String("dir", dir), zap.Error(err))
+				j.Log.Warn("could not remove the copy of an export", zap.String("dir", dir), zap.Error(err))
 			}
 		}()
 		file := filepath.Join(dir, "journal.jsonl.zst")

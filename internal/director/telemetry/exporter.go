@@ -66,7 +66,7 @@ func Open(c config.Config, runID string, log *zap.Logger) (*Exporter, error) {
 	if name := c.Telemetry.OTLPHeadersEnv; name != "" {
 		headers, err := otlpHeaders(hidden.Getenv(name))
 		if err != nil {
-			return nil, fmt.Errorf("director: telemetry.otlp_headers_env names %s: %w", name, err)
+			return nil, fmt.Errorf("director: telemetry.otlp_headers_env: environment variable %s: %w", name, err)
 		}
 		if len(headers) > 0 {
 			options = append(options, otlptracehttp.WithHeaders(headers))
@@ -119,8 +119,8 @@ func otlpHeaders(text string) (map[string]string, error) {
 	return headers, nil
 }
 
-// stayAt returns a proxy function that refuses requests to foreign hosts. The client calls it for each redirect, which
-// would otherwise send the headers, with their keys, elsewhere. A client with a policy for redirects would lose the
+// stayAt returns a proxy function that refuses requests to other hosts. The client calls it for each redirect, which
+// would otherwise send the headers, with their keys, elsewhere. A client with a redirect policy would lose the
 // certificates in OpenTelemetry's standard variables.
 func stayAt(u *url.URL) func(*http.Request) (*url.URL, error) {
 	return func(r *http.Request) (*url.URL, error) {
@@ -202,7 +202,7 @@ func (t *Exporter) export(spans []trace.Span) {
 	}
 }
 
-// text prepares text from workers for export. It removes secrets and control characters, and cuts the text to
+// text prepares text from workers for export. It removes secrets and control characters, and truncates the text to
 // textLimit. Invalid UTF-8 would make the exporter drop the whole batch.
 func (t *Exporter) text(s string) string {
 	return prose.Clip(prose.Printable(t.redact(s)), textLimit)

@@ -94,7 +94,7 @@ func (f *Follower) Apply(_ uint64, records []fsm.Record) {
 	}
 }
 
-// Run reads the journal before the session, and then follows the session's records until ctx is done.
+// Run reads the journal up to the start of the session, and then follows the session's records until ctx is done.
 func (f *Follower) Run(ctx context.Context) {
 	if f == nil {
 		return
@@ -120,8 +120,8 @@ func (f *Follower) Finish() {
 	f.take(ctx)
 }
 
-// load fills the book with the journal before the session. If a part cannot be read, running tasks lose only the
-// beginning of their traces.
+// load fills the book from the journal up to the start of the session. If a part cannot be read, running tasks lose
+// only the beginning of their traces.
 func (f *Follower) load(ctx context.Context) {
 	err := feed.Journal(ctx, f.journal, func(seq uint64, records []fsm.Record) error {
 		if seq > f.before {
@@ -131,7 +131,7 @@ func (f *Follower) load(ctx context.Context) {
 		return nil
 	})
 	if err != nil && ctx.Err() == nil {
-		f.log.Info("traces of running tasks begin late, because the journal was not read from its beginning",
+		f.log.Info("could not read the journal from its beginning, so traces of running tasks begin late",
 			zap.Error(err))
 	}
 	if err := f.book.Restore(f.before, f.snapshot); err != nil {

@@ -167,7 +167,7 @@ func (q *spanQueue) send(ctx context.Context, batch []sdk.ReadOnlySpan) error {
 	defer cancel()
 	err := q.exporter.ExportSpans(ctx, batch)
 	if err != nil && !q.away {
-		q.log.Warn("traces not exported; they stay queued, and the oldest are dropped if the queue is full",
+		q.log.Warn("could not export traces; they stay queued, and the oldest are dropped if the queue fills up",
 			zap.String("endpoint", q.endpoint), zap.Error(err))
 	}
 	q.away = q.away || err != nil
@@ -186,7 +186,7 @@ func (q *spanQueue) sent(n int) {
 	q.away = false
 }
 
-// refuse drops the batch that the collector rejects.
+// refuse drops a batch rejected by the collector.
 func (q *spanQueue) refuse() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

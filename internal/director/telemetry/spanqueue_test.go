@@ -83,7 +83,7 @@ func TestSpansWaitForTheCollector(t *testing.T) {
 		if len(taken) != spansMost || taken[0] != "300" || taken[len(taken)-1] != fmt.Sprint(spansMost+299) {
 			t.Errorf("%d spans arrived, from %s to %s", len(taken), taken[0], taken[len(taken)-1])
 		}
-		if logs.FilterMessageSnippet("not exported").Len() != 1 {
+		if logs.FilterMessageSnippet("could not export").Len() != 1 {
 			t.Errorf("%v, want one line about an unreachable collector", logs.All())
 		}
 		again := logs.FilterMessageSnippet("resumed exporting").All()

@@ -23,25 +23,25 @@ func (u *Upkeep) makeRoom(ctx context.Context, h *restore.State) {
 	if h.Head.Seq > h.Saved {
 		data, err := h.Machine.Snapshot()
 		if err != nil {
-			u.Log.Warn("snapshot not made", zap.Error(err))
+			u.Log.Warn("could not take a snapshot", zap.Error(err))
 		}
 		u.save(ctx, savedState{h.Head, data})
 	}
 	u.retireJournal(ctx)
 }
 
-// beforeSnapshot names the part of the live journal that a start skips. verifyRest is the pause after each batch of
-// that part when it is read later.
+// beforeSnapshot names the part of the live journal that is skipped at startup. verifyRest is the pause after each
+// batch when that part is read later.
 const (
 	beforeSnapshot = "the live journal before its snapshot"
 	verifyRest     = 2 * time.Millisecond
 )
 
-// Verify reads the part of the live journal before the snapshot, which the start skipped. It reports damage, which
-// cannot affect the state. It retries after read errors.
+// Verify reads the part of the live journal before the snapshot, which is skipped at startup. It reports damage, which
+// cannot affect the state, and retries after read errors.
 func (u *Upkeep) Verify(ctx context.Context) {
 	u.Unusable.Delete(beforeSnapshot)
-	if u.skipped == 0 { // the start read the whole journal
+	if u.skipped == 0 { // startup has read the whole journal
 		return
 	}
 	var n uint64
@@ -51,25 +51,27 @@ func (u *Upkeep) Verify(ctx context.Context) {
 		}
 		return err
 	}, func(err error, pause time.Duration) {
-		u.Log.Warn("journal before its snapshot not verified; retrying", zap.Error(err), zap.Duration("in", pause))
+		u.Log.Warn("could not verify the part of the journal before its snapshot; retrying", zap.Error(err),
+			zap.Duration("in", pause))
 	})
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		u.Unusable.Store(beforeSnapshot, err.Error()+", before its snapshot: no state depends on it, but it cannot be "+
+		u.Unusable.Store(beforeSnapshot, err.Error()+", in the part before its snapshot: no state depends on it, but "+
+			"it cannot be "+
 			"exported; `director journal verify` lists all damage")
-		u.Log.Error("journal is damaged before its snapshot", zap.Error(err))
+		u.Log.Error("journal is damaged in the part before its snapshot", zap.Error(err))
 	default:
-		u.Log.Info("verified the journal before its snapshot", zap.Uint64("batches", n))
+		u.Log.Info("verified the part of the journal before its snapshot", zap.Uint64("batches", n))
 	}
 }
 
-// retireMost is the longest pause between two calls of retireJournal after a failure. It is long, because each call may
+// retireMost is the longest pause between two calls to retireJournal after a failure. It is long, because each call may
 // read a large part of the journal.
 const retireMost = 10 * time.Minute
 
-// retries schedules the next call of retireJournal, with doubling pauses after failures. Only Begin and Run use it. In
-// each session the first call is due at once, because the last call of the previous session may have failed.
+// retries schedules the next call to retireJournal, with doubling pauses after failures. Only Begin and Run use it. In
+// each session the first call is due at once, because the last call in the previous session may have failed.
 type retries struct {
 	at    time.Time     // time of the next call
 	pause time.Duration // the last pause; 0 after a success
@@ -103,6 +105,6 @@ func (u *Upkeep) retireJournal(ctx context.Context) {
 		return
 	}
 	u.Unusable.Store(lead.ArchiveDir, "the live journal cannot be shortened: "+err.Error())
-	u.Log.Warn("live journal not shortened; retrying", zap.Duration("in", u.retires.pause),
+	u.Log.Warn("could not shorten live journal; retrying", zap.Duration("in", u.retires.pause),
 		zap.Error(err))
 }

@@ -15,8 +15,8 @@ import (
 	"retake/internal/fsm"
 )
 
-// A snapshot is saved after snapshotEvery batches, which limits the replay after a restart, and, if there was any
-// batch, after snapshotAfter. Only batches before a snapshot can leave the live journal.
+// A snapshot is saved after snapshotEvery batches, to limit the replay after a restart, or after snapshotAfter if there
+// is any new batch. Only batches before a snapshot can leave the live journal.
 const (
 	snapshotEvery = 1000
 	snapshotAfter = time.Hour
@@ -29,7 +29,7 @@ type Upkeep struct {
 	Interval func() time.Duration
 	Fleet    *restore.FleetFile
 	Publish  func(context.Context) // publishes the state outside this process
-	Unusable *sync.Map             // problems that health shows, by part
+	Unusable *sync.Map             // problems that health shows, by component
 	Log      *zap.Logger
 
 	skipped uint64    // journal sequence of the snapshot with which the session began
@@ -39,8 +39,8 @@ type Upkeep struct {
 	resave  bool // the stored snapshot is unreadable, so save another
 }
 
-// Begin takes over a loaded state. It makes room in a nearly full live journal, because the session must append a
-// batch, and only batches before the last two snapshots can leave the live journal.
+// Begin takes over a loaded state. If the live journal is more than half full, Begin makes room for the batches of the
+// session. Only batches before the last two snapshots can leave the live journal.
 func (u *Upkeep) Begin(ctx context.Context, h *restore.State) {
 	u.saved, u.savedAt = h.Saved, time.Now()
 	u.makeRoom(ctx, h)
@@ -72,7 +72,7 @@ func (u *Upkeep) Run(ctx context.Context) error {
 		}
 		crowded, err := u.Journal.Crowded(ctx)
 		if err != nil {
-			u.Log.Debug("size of the live journal not read", zap.Error(err))
+			u.Log.Debug("could not read the size of the live journal", zap.Error(err))
 		}
 		if state, err := loop.Look(ctx, u.Owner,
 			func(d *fsm.Driver) savedState { return u.stateToSave(d, crowded || u.resave) }); err == nil {
@@ -106,7 +106,7 @@ func (u *Upkeep) stateToSave(d *fsm.Driver, now bool) savedState {
 	}
 	data, err := d.Machine().Snapshot()
 	if err != nil {
-		u.Log.Warn("snapshot not made", zap.Error(err))
+		u.Log.Warn("could not take a snapshot", zap.Error(err))
 	}
 	return savedState{head, data}
 }
@@ -116,7 +116,7 @@ func (u *Upkeep) save(ctx context.Context, state savedState) {
 		return
 	}
 	if err := u.Journal.SaveSnapshot(ctx, state.head, state.data); err != nil {
-		u.Log.Warn("snapshot not saved", zap.Error(err))
+		u.Log.Warn("could not save the snapshot", zap.Error(err))
 		return
 	}
 	u.saved, u.savedAt = state.head.Seq, time.Now()

@@ -32,13 +32,13 @@ type Model struct {
 	state   []byte     // the machine's snapshot at begin, until the book has it; only Follow's goroutine uses it
 
 	queueMu sync.Mutex
-	queue   []decidedBatch // batches since begin that the book lacks; at most queueMost
+	queue   []decidedBatch // batches since begin that are not in the book yet; at most queueMost
 	newest  uint64         // the last decided sequence, even if not queued; 0 without a decision since begin
 	decides *fsm.Config    // the machine's next configuration; nil if unchanged
 	more    chan struct{}  // wakes Follow; capacity 1, so signals coalesce
 
 	mu      sync.Mutex     // never locked by the owner
-	book    *timeline.Book // nil until Follow has read the journal before the session
+	book    *timeline.Book // nil until Follow has read the journal up to the start of the session
 	changed chan struct{}  // closed and replaced when the book has new events
 	ended   chan struct{}  // closed when Follow has returned
 	whole   chan struct{}  // capacity 1, so that one request at a time reads the whole journal
@@ -100,9 +100,9 @@ func (v *Model) wake() {
 	}
 }
 
-// Follow reads the journal before the session, then adds decided batches to the book until ctx is done. If a part of
-// the earlier journal cannot be read, the book omits it while a second goroutine retries. Follow waits for that
-// goroutine before it returns.
+// Follow reads the journal up to the start of the session, then adds decided batches to the book until ctx is done. If
+// a part of the earlier journal cannot be read, the book omits it while a second goroutine retries. Follow waits for
+// that goroutine before it returns.
 func (v *Model) Follow(ctx context.Context) error {
 	defer close(v.ended)
 	var reading sync.WaitGroup
@@ -122,7 +122,7 @@ func (v *Model) Follow(ctx context.Context) error {
 	case missing == nil:
 		v.state = nil
 	case ctx.Err() == nil:
-		v.log.Warn("history before this run not read; explain and events show less", zap.Error(missing))
+		v.log.Warn("could not read the history before this run, so explain and events show less", zap.Error(missing))
 		if !errors.Is(missing, bus.ErrDamaged) { // damage is permanent, so a retry cannot help
 			readAgain(v.state)
 		}
@@ -137,7 +137,7 @@ func (v *Model) Follow(ctx context.Context) error {
 			}
 			next.Configure(v.config)
 			book, again, v.state = next, nil, nil
-			v.log.Info("history before this run read after a retry")
+			v.log.Info("read the history before this run after a retry")
 		case <-v.more:
 		case <-late:
 		case <-ctx.Done():
@@ -146,8 +146,8 @@ func (v *Model) Follow(ctx context.Context) error {
 	}
 }
 
-// load builds the book from the journal before the session. missing is the error that prevented a complete book. The
-// book always ends at the machine's state.
+// load builds the book from the journal up to the start of the session. missing is the error that prevented a complete
+// book. The book always ends at the machine's state.
 func (v *Model) load(ctx context.Context, config fsm.Config, state []byte) (book *timeline.Book, missing, err error) {
 	book = timeline.NewBook(config, timeline.DefaultLimits)
 	missing = feed.Journal(ctx, v.journal, func(seq uint64, records []fsm.Record) error {
@@ -179,7 +179,7 @@ func (v *Model) readAgain(ctx context.Context, config fsm.Config, state []byte, 
 		book = b
 		return nil
 	}, func(err error, pause time.Duration) {
-		v.log.Debug("history before this run still not read", zap.Error(err), zap.Duration("in", pause))
+		v.log.Debug("still cannot read the history before this run", zap.Error(err), zap.Duration("in", pause))
 	})
 	if err == nil {
 		into <- book
@@ -207,7 +207,7 @@ func (v *Model) takeQueue(ctx context.Context, book *timeline.Book) (late <-chan
 	}
 	v.mu.Unlock()
 	if err := v.catchUp(ctx, book, newest); err != nil && ctx.Err() == nil {
-		v.log.Warn("journal not read, so views are out of date; retrying", zap.Error(err),
+		v.log.Warn("could not read the journal, so views are out of date; retrying", zap.Error(err),
 			zap.Duration("in", rereadFirst))
 		late = time.After(rereadFirst)
 	}
@@ -283,8 +283,8 @@ func (v *Model) Next(ctx context.Context, after timeline.Place) (timeline.Place,
 	}
 }
 
-// AsOf builds a book of the journal up to a time, or of the whole journal if at is zero. It reads the journal from
-// its beginning. Concurrent calls wait for each other.
+// AsOf builds a book from the journal up to a time, or from the whole journal if at is zero. It reads the journal from
+// its beginning. Concurrent calls run one at a time.
 func (v *Model) AsOf(ctx context.Context, at time.Time) (*timeline.Book, error) {
 	select {
 	case v.whole <- struct{}{}:

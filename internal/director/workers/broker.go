@@ -15,9 +15,9 @@ import (
 	"retake/internal/recovery/retryafter"
 )
 
-// Broker grants leases on models to all workers of the fleet. The leases are lost when the director restarts. Until
-// workers get new ones, each worker limits its own calls. Cooldowns survive a restart, because the machine journals
-// them. Create it with NewBroker.
+// Broker grants model leases to all workers of the fleet. The leases are lost when the director restarts. Until workers
+// get new ones, each worker limits its own calls. Cooldowns survive a restart, because the machine journals them.
+// Create it with NewBroker.
 type Broker struct {
 	ctx   context.Context // the session's context
 	owner *loop.Owner
@@ -48,7 +48,7 @@ func (b *Broker) Limit(l budget.Limits) {
 	b.pool.Limit(l)
 }
 
-// Acquire grants a lease, or returns the time to wait.
+// Acquire grants a lease, or returns how long to wait.
 func (b *Broker) Acquire(worker string, a wire.BudgetAcquire) wire.BudgetGrant {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -76,7 +76,7 @@ func (b *Broker) Report(worker string, r wire.BudgetReport) {
 	if c == nil {
 		return
 	}
-	text := c.Why + " without a stated wait"
+	text := c.Why + " without giving a wait time"
 	if wait > 0 {
 		text = c.Why + ", wait " + wait.Round(time.Second).String()
 	}

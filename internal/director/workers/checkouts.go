@@ -13,8 +13,8 @@ import (
 	"retake/internal/workspace"
 )
 
-// DriftEvery is the interval between two comparisons of running checkouts with their base branch. Each comparison is
-// a fetch.
+// DriftEvery is the interval at which running checkouts are compared with their base branch. Each comparison requires a
+// fetch.
 const DriftEvery = 10 * time.Minute
 
 // Checkouts compares the checkouts of running attempts with the base branch, and writes the director's state into them.
@@ -52,7 +52,8 @@ func (c *Checkouts) WatchDrift(ctx context.Context) error {
 func (c *Checkouts) warn(ctx context.Context, t fsm.Task, warned string) string {
 	drift, err := c.Workspace.Drift(ctx, c.Checkout(t.Key, t.Nonce))
 	if err != nil {
-		c.Log.Debug("drift unknown", zap.String("issue", string(t.Key)), zap.Error(err))
+		c.Log.Debug("could not determine how far a checkout is behind", zap.String("issue", string(t.Key)),
+			zap.Error(err))
 		return warned
 	}
 	in := c.Setup()
@@ -60,7 +61,7 @@ func (c *Checkouts) warn(ctx context.Context, t fsm.Task, warned string) string 
 	if why == "" || warned == drift.HeadSHA {
 		return warned
 	}
-	c.Log.Info("checkout of a worker is behind", zap.String("issue", string(t.Key)),
+	c.Log.Info("worker's checkout is behind the base branch", zap.String("issue", string(t.Key)),
 		zap.String("worker", t.AttemptID()), zap.Int("commits", drift.Commits), zap.Duration("behind", drift.Behind))
 	c.Control.Send(ctx, t.AttemptID(), wire.SyncRequired{
 		Reason: why, MainSHAExpected: drift.HeadSHA, RequiredAction: "merge_main",
@@ -83,7 +84,7 @@ func (c *Checkouts) WriteStates(ctx context.Context, phase string) {
 			},
 		})
 		if err != nil {
-			c.Log.Debug("STATE.json not written", zap.String("issue", string(t.Key)), zap.Error(err))
+			c.Log.Debug("could not write STATE.json", zap.String("issue", string(t.Key)), zap.Error(err))
 		}
 	}
 }

@@ -20,7 +20,7 @@ type Control struct {
 // Send sends a worker a control message. It logs an error instead of returning it.
 func (c *Control) Send(ctx context.Context, worker string, p wire.Payload) {
 	if err := c.Bus.Send(ctx, worker, p); err != nil {
-		c.Log.Debug("control message not sent", zap.String("worker", worker), zap.Error(err))
+		c.Log.Debug("could not send control message", zap.String("worker", worker), zap.Error(err))
 	}
 }
 

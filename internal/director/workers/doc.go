@@ -1,8 +1,8 @@
-// Package workers exchanges messages with running workers: heartbeats, hellos, control messages, leases on models, and
+// Package workers exchanges messages with running workers: heartbeats, hellos, control messages, model leases, and
 // warnings. Package reports reads the reports that end attempts.
 //
-// Messages to a worker are hints, and the runtime enforces decisions. An event from the runtime only makes the
-// director read the list of containers, because only that list is authoritative.
+// Messages to a worker are hints, and the runtime enforces decisions. An event from the runtime only makes the director
+// read the list of containers, because only that list is authoritative.
 package workers
 
 import (

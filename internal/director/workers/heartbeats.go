@@ -21,7 +21,7 @@ type Heartbeats struct {
 	Owner   *loop.Owner
 	Metrics *metrics.Metrics
 	List    *List         // read when a worker is silent
-	TTL     time.Duration // time during which a heartbeat proves that its worker is alive
+	TTL     time.Duration // a heartbeat proves its worker alive for this long
 	Log     *zap.Logger
 }
 
@@ -41,12 +41,12 @@ func (s *Heartbeats) seen(w fsm.WorkerSeen) {
 	s.Owner.Seen(fsm.Sign{WorkerSeen: w, At: s.Owner.Clock.Now()})
 }
 
-// probeMost is the longest wait for the answer to a probe.
+// probeMost is the maximum wait for the answer to a probe.
 const probeMost = 5 * time.Second
 
-// Probe asks a silent worker for a heartbeat, and the runtime for its list. A missing answer counts against the worker,
-// except after a lost connection, or if this process was too slow to read an answer in time. If the director is late,
-// Probe waits that much longer, up to probeMost.
+// Probe asks a silent worker for a heartbeat, and the runtime for its list of containers. A missing answer counts
+// against the worker, except after a lost connection, or if this process was too slow to read an answer in time. If the
+// director is late, Probe waits that much longer, up to probeMost.
 func (s *Heartbeats) Probe(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	s.List.Hint()
 	sent, began, wait := s.Owner.Clock.Now(), time.Now(), min(probeMost, s.TTL/4)+min(probeMost, s.Owner.Late().By)
@@ -60,12 +60,12 @@ func (s *Heartbeats) Probe(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		s.Owner.Send(ctx, seenInHeartbeat(e.Worker, h), nil)
 	case ctx.Err() != nil:
 	case errors.Is(err, bus.ErrNotSent):
-		log.Info("probe failed without counting against the worker", zap.Error(err))
+		log.Info("probe failed; not counted against the worker", zap.Error(err))
 	case late > wait/2:
-		log.Warn("answer to a probe read too late, which does not count against the worker",
+		log.Warn("read the probe's reply too late; not counted against the worker",
 			zap.Duration("late", late))
 	default:
-		log.Info("worker did not answer", zap.Error(err))
+		log.Info("worker did not answer the probe", zap.Error(err))
 		s.Owner.Send(ctx, fsm.ProbeUnanswered{Worker: e.Worker, SentAt: sent}, nil)
 	}
 	return fsm.EffectEnded{}

@@ -101,9 +101,9 @@ func (h *Hellos) forget(token uint64) {
 	delete(h.waiting, token)
 }
 
-// answer sends p to the request with the given token. If that request has timed out, the worker's later requests get p.
-// If the worker has no later request, answer stores p for the worker's next request, because on a slow disk every
-// decision may take longer than a request waits. A nil payload fences the worker. answer never blocks.
+// answer sends p to the request with the given token. If that request has timed out, p goes to the worker's later
+// requests instead. If no later request is waiting, answer stores p for the worker's next request, because on a slow
+// disk every decision may take longer than a request waits. A nil payload fences the worker. answer never blocks.
 func (h *Hellos) answer(token uint64, worker string, p wire.Payload) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -161,7 +161,7 @@ func (h *Hellos) Fence(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	h.answer(e.Token, e.Worker, nil)
 	if e.Unheard != 0 {
 		if err := h.Bus.Reports().Unheard(ctx, e.Worker, e.Unheard); err != nil {
-			h.Log.Warn("reply to a report's sender not sent", zap.String("worker", e.Worker), zap.Error(err))
+			h.Log.Warn("could not reply to the sender of a report", zap.String("worker", e.Worker), zap.Error(err))
 		}
 	}
 	return fsm.EffectEnded{}

@@ -19,7 +19,7 @@ type List struct {
 	hints   loop.Wake
 }
 
-// NewList returns a List that has not read the runtime's list.
+// NewList returns a List that has not read the runtime's list yet.
 func NewList(owner *loop.Owner, runtime container.Runtime, log *zap.Logger) *List {
 	return &List{owner: owner, runtime: runtime, log: log, hints: loop.NewWake()}
 }
@@ -43,7 +43,7 @@ func (l *List) Run(ctx context.Context) error {
 		asked := l.owner.Clock.Now()
 		list, err := l.runtime.List(ctx)
 		if err != nil {
-			l.log.Warn("containers not listed", zap.Error(err))
+			l.log.Warn("could not list containers", zap.Error(err))
 			continue
 		}
 		l.owner.Send(ctx, Listed(asked, list), nil)

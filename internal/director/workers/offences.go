@@ -20,7 +20,8 @@ type OffenceStore interface {
 	OffenceReported(worker string)
 }
 
-// offencesAgain is the pause after a failed read of the offences, because the bus may be down for a long time.
+// offencesAgain is the pause before offences are read again after a failure, because the bus may be down for a long
+// time.
 const offencesAgain = 5 * time.Second
 
 // Offences ends the attempts of workers that this or an earlier director cut off from the bus. Each attempt ends with a
@@ -37,7 +38,7 @@ func (o *Offences) Run(ctx context.Context) error {
 	for {
 		all, err := o.Bus.Offences(ctx)
 		if err != nil && ctx.Err() == nil {
-			o.Log.Warn("cannot read offences", zap.Error(err))
+			o.Log.Warn("could not read workers' violations; retrying", zap.Error(err))
 		}
 		for _, f := range all {
 			if o.Ends.End(ctx, f.Worker, bus.OffenceID(f.Worker), recovery.PolicyViolation, recovery.CutOff+f.What) {
@@ -64,7 +65,7 @@ type Ends struct {
 	Log   *zap.Logger
 }
 
-// endRetry is the pause before another try to store a report.
+// endRetry is the pause before retrying to store a report.
 const endRetry = time.Second
 
 // End stores the director's report about a running attempt, which ends the attempt and leads to a question. It
@@ -88,7 +89,7 @@ func (d *Ends) End(ctx context.Context, worker, id string, reason recovery.Reaso
 		if err = d.Bus.Reports().Put(ctx, worker, EndReport(*of, worker, id, reason, message)); err == nil {
 			return true
 		}
-		d.Log.Warn("director's report about an attempt not stored yet", zap.String("worker", worker),
+		d.Log.Warn("could not store the director's report about an attempt; retrying", zap.String("worker", worker),
 			zap.String("error_id", id), zap.Error(err))
 		select {
 		case <-time.After(endRetry):

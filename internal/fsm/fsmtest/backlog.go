@@ -18,8 +18,8 @@ const (
 	backlogSlots  = 20
 )
 
-// backlog turns some worlds into worlds with a backlog. It draws from a separate track of choices, so the other worlds
-// do not change. Work is delivered as a branch, because each open pull request would be polled.
+// backlog gives some worlds a backlog. It draws from a separate track of choices, so the other worlds do not change.
+// Work is delivered as a branch, because the director would poll each open pull request.
 func (w *world) backlog() {
 	if w.choices.pick(atBacklog, backlogEvery) < backlogEvery-1 {
 		return
@@ -41,8 +41,8 @@ func (w *world) backlog() {
 	w.directors.set.cfg.MaxWorkers = backlogSlots
 }
 
-// pace limits new content as the director's gate does, but in the order that is worst for finished work: claims come
-// first. The pause between turns is long enough that claims can take every turn.
+// pace limits new content as the director's gate does, but in the worst order for finished work: claims come first. The
+// pause between turns is long enough that claims can take every turn.
 type pace struct {
 	*stage
 	waiting []paced
@@ -58,7 +58,7 @@ type paced struct {
 	do   func()
 }
 
-// Limits of a gate on new content.
+// The gate's limits on new content.
 const (
 	contentPause   = 12
 	contentPerHour = 480
@@ -97,7 +97,7 @@ func (w *pace) next() {
 	do()
 }
 
-// refuse returns the failure of an effect that exceeds the hour's limit on content. Otherwise it counts the effect and
+// refuse returns the failure of an effect that exceeds the hourly content limit. Otherwise it counts the effect and
 // returns nil. The limit for claims is lower, because claimed issues still need content.
 func (w *pace) refuse(p *process, k fsm.EffectKind) *fsm.EffectError {
 	w.created = slices.DeleteFunc(w.created, func(at int64) bool { return at <= w.now-seconds(3600) })
@@ -108,7 +108,7 @@ func (w *pace) refuse(p *process, k fsm.EffectKind) *fsm.EffectError {
 	if n := len(w.created) - most; n >= 0 && k != fsm.DoEscalate {
 		until := w.created[n] + seconds(3600) + 1
 		return &fsm.EffectError{
-			Reason: recovery.RateLimited, Text: "the hour's content is used up", Transient: true,
+			Reason: recovery.RateLimited, Text: "the hourly content limit is reached", Transient: true,
 			Resource: recovery.GitHubAPI, Closed: closed, Until: epoch.Add(time.Duration(until + p.skew)),
 		}
 	}
@@ -116,8 +116,8 @@ func (w *pace) refuse(p *process, k fsm.EffectKind) *fsm.EffectError {
 	return nil
 }
 
-// handInWithin is the time within which finished work must be delivered once faults have stopped, unless GitHub is
-// closed. It allows for the finished work and the claims of all workers in a backlog, each with a pause.
+// handInWithin limits how long finished work may wait for delivery once faults have stopped, unless GitHub is closed.
+// It allows for the finished work and the claims of all workers in a backlog, each with a pause.
 const handInWithin = 20 * time.Minute
 
 // handedInTime checks that claims do not starve finished work.
@@ -152,7 +152,7 @@ func (h *history) waitedFor(c *claim, at time.Time) string {
 	open := h.limits.until
 	waited := at.Sub(latest(c.since, h.stopped, open[fsm.GitHubRead], open[fsm.GitHubWrite], open[fsm.GitHubAPI]))
 	if h.waited = max(h.waited, waited); waited > handInWithin {
-		return fmt.Sprintf("%s has waited for its delivery for %s", c.key, waited)
+		return fmt.Sprintf("%s has been waiting for delivery for %s", c.key, waited)
 	}
 	return ""
 }
@@ -179,7 +179,7 @@ func takesTurns(r record) string {
 	for _, repo := range r.w.hub.repos {
 		o := heads[repo]
 		if o != nil && repo != r.c.key.Repo() && !working[repo] && r.turnOf(o).Before(r.turnOf(r.c)) {
-			return fmt.Sprintf("%s is claimed, although %s has waited for longer without a worker", r.c.key, repo)
+			return fmt.Sprintf("%s is claimed, although %s has waited longer without a worker", r.c.key, repo)
 		}
 	}
 	return ""

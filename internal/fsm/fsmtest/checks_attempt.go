@@ -95,7 +95,7 @@ func oneUnderWay(_ *history, p *process, e fsm.Effect) string {
 	}
 	for _, f := range p.flight {
 		if f.effect.Task == e.Task && !f.over {
-			return e.ID + " is handed out during " + f.effect.ID
+			return e.ID + " is handed out while another effect of its task is still running: " + f.effect.ID
 		}
 	}
 	return ""
@@ -112,7 +112,7 @@ func outboxIsTheJournals(h *history, p *process) string {
 		wants = append(wants, c.outbox...)
 	}
 	if !slices.Equal(has, wants) {
-		return fmt.Sprintf("p%d finds %v, but the journal has %v", p.id, has, wants)
+		return fmt.Sprintf("p%d has the outbox %v, but the journal has %v", p.id, has, wants)
 	}
 	return ""
 }
@@ -142,7 +142,7 @@ func differ(lived, read *fsm.Machine) string {
 	}
 	x, _ := lived.Snapshot()
 	y, _ := read.Snapshot()
-	return fmt.Sprintf("lived %x, read %x:\n%s\n%s", a, b, x, y)
+	return fmt.Sprintf("live state %x, replayed state %x:\n%s\n%s", a, b, x, y)
 }
 
 func bounded(h *history, p *process) string {
@@ -192,7 +192,7 @@ func withinItsLease(h *history, p *process, e fsm.Effect) string {
 // decidesInTurn relies on directors being numbered in the order in which they began.
 func decidesInTurn(r record, _ fsm.Fact) string {
 	if r.p.id < r.decider {
-		return fmt.Sprintf("p%d decided at %s, after a decision of p%d", r.p.id, r.at.Sub(epoch), r.decider)
+		return fmt.Sprintf("p%d decided at %s, after a decision by p%d", r.p.id, r.at.Sub(epoch), r.decider)
 	}
 	r.decider = r.p.id
 	return ""
@@ -281,12 +281,13 @@ func beginsAfterStop(r record, b fsm.AttemptBegan) string {
 	case c == nil:
 		return "an attempt without a claim: " + string(b.Task)
 	case !c.confirmed:
-		return fmt.Sprintf("attempt %d of %s begins, but the stop of %d is not confirmed", b.N, b.Task, c.attempt)
+		return fmt.Sprintf("attempt %d of %s begins before attempt %d is confirmed stopped", b.N, b.Task, c.attempt)
 	case b.N != c.attempt+1:
-		return fmt.Sprintf("attempt %d of %s follows %d", b.N, b.Task, c.attempt)
+		return fmt.Sprintf("attempt %d of %s follows attempt %d", b.N, b.Task, c.attempt)
 	case c.attempt > 0:
 		if x := r.w.runtime.container(fsm.AttemptID(c.nonce, c.attempt)); x != nil && x.running && x.canCount() {
-			return fmt.Sprintf("attempt %d of %s begins, but the container of %d is running", b.N, b.Task, c.attempt)
+			return fmt.Sprintf("attempt %d of %s begins, but the container of attempt %d is still running", b.N, b.Task,
+				c.attempt)
 		}
 	}
 	return ""
@@ -312,15 +313,15 @@ func decidesAlike(d decision) string {
 	}
 	f, e := d.twin.Step(fsm.Event{At: d.at, Body: d.body})
 	if a, b := decisionSum(d.facts, d.effects), decisionSum(f, e); a != b {
-		return fmt.Sprintf("%T decides\n%v\n%v\nand again\n%v\n%v", d.body, d.facts, d.effects, f, e)
+		return fmt.Sprintf("%T: first decision\n%v\n%v\nsecond decision\n%v\n%v", d.body, d.facts, d.effects, f, e)
 	}
 	return ""
 }
 
-// afterSuccess reports whether an attempt follows an agent's success, so that it does not need a verdict.
+// afterSuccess reports whether an attempt follows an agent's success and therefore does not need a verdict.
 func afterSuccess(n fsm.Next) bool { return n.Validate && n.Reason == "" }
 
-// ofTheWork reports whether the failure is in the work, so that an agent must fix it.
+// ofTheWork reports whether the failure is in the work, in which case an agent must fix it.
 func ofTheWork(r recovery.Reason) bool {
 	about, _ := recovery.Describe(r)
 	return about.Cause == recovery.Agent
@@ -334,7 +335,7 @@ func leavesValidation(r record, f fsm.AttemptBegan) string {
 			f.N, f.Task, f.LeavesValidation)
 	case !f.Next.Validate || c == nil:
 	case !clean:
-		return fmt.Sprintf("attempt %d of %s only validates, without clean validation", f.N, f.Task)
+		return fmt.Sprintf("attempt %d of %s only validates, although clean validation is off", f.N, f.Task)
 	case afterSuccess(f.Next) && (c.validates || c.outcome != fsm.OutcomeOK || f.Next.Charges != ""):
 		return fmt.Sprintf("attempt %d of %s validates, but no agent has succeeded", f.N, f.Task)
 	case !afterSuccess(f.Next) && !again(c.last.Row) && ofTheWork(f.Next.Reason):
@@ -351,7 +352,7 @@ func handsInValidated(r record, f fsm.EffectPlanned) string {
 	}
 	if c := r.c; f.Effect.Kind == fsm.DoDeliver && clean && c != nil &&
 		(!c.validates || c.outcome != fsm.OutcomeOK || !f.Effect.Deliver.Validated) {
-		return fmt.Sprintf("attempt %d of %s is handed in without a clean validation", c.attempt, c.key)
+		return fmt.Sprintf("attempt %d of %s begins delivery without a clean validation", c.attempt, c.key)
 	}
 	return ""
 }
@@ -366,7 +367,7 @@ func deliversValidated(r record, f fsm.WorkDelivered) string {
 // handsInTheValidated checks that a delivery is restricted to validated work.
 func handsInTheValidated(h *history, _ *process, e fsm.Effect) string {
 	if e.Kind == fsm.DoDeliver && h.w.directors.set.cfg.CleanValidation && !e.Deliver.Validated {
-		return e.ID + " hands in unvalidated work"
+		return e.ID + " delivers unvalidated work"
 	}
 	return ""
 }
@@ -381,7 +382,7 @@ func (h *history) shown(i *issue, e fsm.Effect) {
 		well = well || r.worker == e.Worker && r.body.OK && r.body.Final
 	}
 	if !well || i.validatedBy != e.Worker || i.validated != i.work {
-		h.w.fail(cleanlyValidated, "%s shows work %d, but work %d was validated, by %q, with success %t",
+		h.w.fail(cleanlyValidated, "%s publishes work %d, but work %d was validated by %q (success: %t)",
 			e.ID, i.work, i.validated,
 			i.validatedBy, well)
 	}

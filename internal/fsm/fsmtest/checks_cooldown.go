@@ -81,12 +81,16 @@ func oneTaskClosesLittle(r record, c fsm.CooldownSet) string {
 		case !said:
 			return fmt.Sprintf("%s is closed by %s, which did not report a limit", c.Resource, by.Task)
 		case by.At.Before(r.limits.lifted[c.Resource]):
-			return fmt.Sprintf("%s is closed by a statement of %s from before it was lifted", c.Resource, by.Task)
+			return fmt.Sprintf("%s is closed because of a limit that %s reported before the cooldown was lifted",
+				c.Resource,
+				by.Task)
 		case c.Until.After(by.Until):
-			return fmt.Sprintf("%s is closed until %s, but %s stated %s", c.Resource, clock(c.Until), by.Task,
+			return fmt.Sprintf("%s is closed until %s, but %s reported a limit until %s", c.Resource, clock(c.Until),
+				by.Task,
 				clock(by.Until))
 		case len(c.By) > 1 && r.at.Sub(by.At) > 2*maxStatedWait:
-			return fmt.Sprintf("%s is closed by a statement that %s made %s ago", c.Resource, by.Task, r.at.Sub(by.At))
+			return fmt.Sprintf("%s is closed because of a limit that %s reported %s ago", c.Resource, by.Task,
+				r.at.Sub(by.At))
 		}
 	}
 	switch {
@@ -98,7 +102,8 @@ func oneTaskClosesLittle(r record, c fsm.CooldownSet) string {
 	d := r.limits.days[c.By[0].Task]
 	alone := d.closed + r.limits.prolonged(r.at, c, d.keepsClosed())
 	if alone > maxStatedWait || c.Until.After(r.at.Add(maxStatedWait)) {
-		return fmt.Sprintf("%s alone closes %s until %s, for %s of a day", c.By[0].Task, c.Resource, clock(c.Until),
+		return fmt.Sprintf("%s alone closes %s until %s, a total of %s in one day", c.By[0].Task, c.Resource,
+			clock(c.Until),
 			alone)
 	}
 	return ""

@@ -108,7 +108,7 @@ var deterministic = map[recovery.Reason]bool{
 
 func lostWork(_ record, v fsm.VerdictMade) string {
 	if v.Finding.Reason == recovery.WorkLost && v.Verdict.Row == "director.deliver" {
-		return fmt.Sprintf("%s is given up because its work is lost", v.Task)
+		return fmt.Sprintf("gave up on %s because its work is lost", v.Task)
 	}
 	return ""
 }
@@ -127,8 +127,8 @@ func waitsForNothing(_ record, f fsm.VerdictMade) string {
 	return ""
 }
 
-// neverStays checks that incidents do not turn a failure that the policy never retries into a wait, unless the policy
-// has incidents_outrank_never.
+// neverStays checks that an incident does not make a task wait after a failure that the policy never retries, unless
+// the policy sets incidents_outrank_never.
 func neverStays(r record, f fsm.VerdictMade) string {
 	row, ok := policies()[r.set.preset].Row(f.Finding.Reason, r.set.caller(f.Stage))
 	if f.Verdict.Row != rowIncident || r.set.preset == "director" || r.set.preset == userPolicy || !ok {
@@ -148,9 +148,10 @@ func decidesForCaller(r record, f fsm.VerdictMade) string {
 	row, _ := policies()[r.set.preset].Row(f.Finding.Reason, caller)
 	switch {
 	case f.Failed() != caller:
-		return fmt.Sprintf("%s failed in %s of %s, but the verdict is for %s", f.Task, f.Stage, caller, f.Failed())
+		return fmt.Sprintf("%s failed in %s (caller %s), but the verdict is for %s", f.Task, f.Stage, caller,
+			f.Failed())
 	case forOne && of != caller, f.Verdict.Row == r.set.preset+"."+row.On && row.Caller == caller:
-		return fmt.Sprintf("%s failed in %s of %s, but row %s decided", f.Task, f.Stage, caller, f.Verdict.Row)
+		return fmt.Sprintf("%s failed in %s (caller %s), but row %s decided", f.Task, f.Stage, caller, f.Verdict.Row)
 	}
 	return ""
 }
@@ -161,7 +162,7 @@ func wordCounts(r record, f fsm.VerdictMade) string {
 	switch {
 	case w == nil || r.c.state != fsm.Stopping || !f.Verdict.Action.Again():
 	case w.Escalate:
-		return fmt.Sprintf("%s wants a person, but %s is chosen", f.Task, f.Verdict.Action)
+		return fmt.Sprintf("%s asked for a person, but %s was chosen", f.Task, f.Verdict.Action)
 	case !w.Retry && r.c.iterations > 0:
 		return fmt.Sprintf("%s does not want a retry, but %s follows %d other retries",
 			f.Task, f.Verdict.Action, r.c.iterations)
@@ -184,7 +185,7 @@ func closesWhatFailed(r record, f fsm.CooldownSet) string {
 	return ""
 }
 
-// used reports whether an incident's resource (the part of key before the slash) can have made a task's attempt fail.
+// used reports whether an incident's resource (the part of key before the slash) could have made a task's attempt fail.
 // The director can fail because of a resource that it used, and an agent because of its model. A command that runs
 // instead of an agent uses the stage's model, but its network failures concern only its task.
 func (h *history) used(task fsm.IssueKey, key string, why recovery.Reason) bool {
@@ -209,8 +210,8 @@ func (h *history) used(task fsm.IssueKey, key string, why recovery.Reason) bool 
 	return strings.HasPrefix(key, task.Repo()+"/")
 }
 
-// threeToOpen checks that a breaker opens only after three tasks have failed. After that, the canary alone may open it
-// again.
+// threeToOpen checks that a breaker opens only after three tasks have failed. After that, the canary alone can reopen
+// it.
 func threeToOpen(r record, i fsm.IncidentChanged) string {
 	if i.Over || i.Incident.Breaker.State(r.at) != recovery.BreakerOpen {
 		return ""
@@ -232,8 +233,8 @@ func threeToOpen(r record, i fsm.IncidentChanged) string {
 	return ""
 }
 
-// fetchHeals checks that a canary ends an incident of git as soon as its container starts, because the container needs
-// a checkout.
+// fetchHeals checks that a canary ends a git incident as soon as its container starts, because the container needs a
+// checkout.
 func fetchHeals(d decision) string {
 	return each(d, func(s fsm.ContainerStarted) string {
 		for _, i := range d.p.m.Incidents() {
@@ -268,8 +269,8 @@ func othersGoOn(d decision) string {
 	return waits
 }
 
-// startPatience is the longest time for which a start waits for a server. It is a copy, because the machine's constant
-// is under test.
+// startPatience is the maximum time that a start waits for a server. It is a copy, because the machine's constant is
+// under test.
 const startPatience = 10 * time.Minute
 
 func outageWaited(r record, e fsm.EndingSet) string {
@@ -277,14 +278,14 @@ func outageWaited(r record, e fsm.EndingSet) string {
 		return ""
 	}
 	if c := r.c; c.away.IsZero() || r.at.Sub(c.away) < startPatience {
-		return fmt.Sprintf("attempt %d of %s failed because of %s, which is down since %s", c.attempt, c.key,
+		return fmt.Sprintf("attempt %d of %s failed because of %s, which has been down since %s", c.attempt, c.key,
 			e.Resource,
 			c.away)
 	}
 	return ""
 }
 
-// closedByGitHub checks that a resource of GitHub closes only because of a reported limit or a verdict.
+// closedByGitHub checks that a GitHub resource closes only because of a reported limit or a verdict.
 func closedByGitHub(d decision) string {
 	for _, f := range d.facts {
 		if _, ok := f.(fsm.VerdictMade); ok {

@@ -30,7 +30,7 @@ func staleFairly(r record, m fsm.Moved) string {
 	}
 	since := latest(r.c.since, r.c.until, r.closed)
 	if waited := r.at.Sub(since); waited < r.set.cfg.ClaimStale {
-		return fmt.Sprintf("%s went stale, but could have continued for %s", m.Task, waited)
+		return fmt.Sprintf("%s went stale, but had only %s to make progress", m.Task, waited)
 	}
 	return ""
 }
@@ -89,9 +89,9 @@ func twoWitnesses(d decision) string {
 		}
 		switch worker := fsm.AttemptID(c.nonce, m.Attempt); {
 		case d.p.soft.listed[worker].Before(c.since):
-			return fmt.Sprintf("%s is killed for silence, although the runtime has not answered since", m.Task)
+			return fmt.Sprintf("%s is killed for silence, although the runtime has not answered since then", m.Task)
 		case d.p.soft.probed[worker].Before(c.since):
-			return fmt.Sprintf("%s is killed for silence, although no probe was sent since", m.Task)
+			return fmt.Sprintf("%s is killed for silence, although no probe has been sent since then", m.Task)
 		}
 		return ""
 	})
@@ -137,7 +137,7 @@ func graceOfStop(d decision) string {
 			want = 0
 		}
 		if got := stops[m.Task].Stop; got == nil || got.Grace != want {
-			return fmt.Sprintf("%s is stopped (%s) by %+v, but its grace is %s", m.Task, m.On, got, want)
+			return fmt.Sprintf("%s is stopped (%s) by %+v, want a grace period of %s", m.Task, m.On, got, want)
 		}
 		return ""
 	})
@@ -157,7 +157,7 @@ func fencedInTime(r record, f fsm.AttemptFenced) string {
 
 func fencedStaysBack(r record, f fsm.Moved) string {
 	if f.From == fsm.Stopping && f.To == fsm.Delivering && r.c.fenced[r.c.attempt] {
-		return fmt.Sprintf("attempt %d of %s was fenced, but is handed in", r.c.attempt, f.Task)
+		return fmt.Sprintf("attempt %d of %s was fenced, but its work is being delivered", r.c.attempt, f.Task)
 	}
 	return ""
 }
@@ -176,7 +176,7 @@ func countsNothing(d decision) string {
 			}
 		}
 		if ended && fenced != e.Stop.Fenced {
-			return fmt.Sprintf("%s ended with fenced %t, but the journal has %t", e.Effect, e.Stop.Fenced, fenced)
+			return fmt.Sprintf("%s ended with fenced=%t, but the journal has %t", e.Effect, e.Stop.Fenced, fenced)
 		}
 		return ""
 	}
@@ -219,7 +219,7 @@ func saysNothing(d decision, worker string, all []string) string {
 			}
 		case fsm.LimitStated:
 			if f.Task == c.key && !others {
-				return worker + " was fenced, but its limit counts"
+				return worker + " was fenced, but the limit it reported counts"
 			}
 		}
 	}
@@ -230,7 +230,7 @@ func waitsInTime(r record, f fsm.ContainerWaits) string {
 	c, timeout := r.c, r.set.cfg.PendingTimeout
 	switch {
 	case c.waits && f.Until.After(c.waitsSince.Add(timeout)), !c.waits && !f.Until.Equal(r.at.Add(timeout)):
-		return fmt.Sprintf("%s has waited since %s, until %s", f.Task, c.waitsSince, f.Until)
+		return fmt.Sprintf("%s has been waiting since %s, with deadline %s", f.Task, c.waitsSince, f.Until)
 	case f.Lacks == recovery.ImagePullFailed && !c.lacked && f.Until.After(r.at.Add(5*time.Minute)):
 		return fmt.Sprintf("%s waits for an image until %s", f.Task, f.Until)
 	}
@@ -243,20 +243,20 @@ func waitingIsNoSilence(r record, f fsm.Moved) string {
 	case c.waits && f.From == fsm.Starting && (f.On == fsm.OnNoHello || f.On == fsm.OnWatchdog):
 		return fmt.Sprintf("%s waits for capacity, but is stopped: %s", f.Task, f.On)
 	case f.On == fsm.OnNotPlaced && (!c.waits || r.at.Before(c.waitsUntil)):
-		return fmt.Sprintf("%s is given up, waits: %t, until %s", f.Task, c.waits, c.waitsUntil)
+		return fmt.Sprintf("gave up on %s (waiting: %t, until %s)", f.Task, c.waits, c.waitsUntil)
 	}
 	return ""
 }
 
 func helloInTime(r record, f fsm.ContainerStarted) string {
 	if r.c.state == fsm.Starting && f.HelloBy.Before(r.at.Add(startTimeout)) {
-		return fmt.Sprintf("%s has until %s for its hello", f.Task, f.HelloBy)
+		return fmt.Sprintf("%s has until %s to say hello", f.Task, f.HelloBy)
 	}
 	return ""
 }
 
 // runsWhenSeen checks that a container in a cluster does not count as running just because an effect has ended. Only
-// the runtime's list or a message from the worker shows that it runs.
+// the runtime's list or a message from the worker shows that it is running.
 func runsWhenSeen(d decision, _ fsm.EffectEnded) string {
 	if d.p.cfg.PendingTimeout == 0 {
 		return ""
@@ -287,7 +287,7 @@ func clusterSaysWhy(d decision, e fsm.EffectEnded) string {
 	}
 	return each(d, func(v fsm.VerdictMade) string {
 		if v.Task == e.Task && v.Finding.Reason != reasonsOfClusters[e.Stop.Cause] {
-			return fmt.Sprintf("%s was ended by the cluster (%s), but fails for %s", e.Task, e.Stop.Cause,
+			return fmt.Sprintf("%s was ended by the cluster (%s), but fails with reason %s", e.Task, e.Stop.Cause,
 				v.Finding.Reason)
 		}
 		return ""
@@ -304,13 +304,13 @@ func planKept(r record, up fsm.ContainerStarted) string {
 }
 
 // readingDecidesNothing checks that a new configuration does not cause decisions. A deadline or a free slot may cause
-// some in the same step.
+// decisions in the same step.
 func readingDecidesNothing(d decision, _ fsm.SettingsRead) string {
 	if len(d.facts) == 0 {
-		return "a configuration that was read is missing from the journal"
+		return "the new configuration is missing from the journal"
 	}
 	if _, ok := d.facts[0].(fsm.SettingsChanged); !ok {
-		return fmt.Sprintf("%T comes before the configuration that decides it", d.facts[0])
+		return fmt.Sprintf("%T precedes the configuration that it depends on", d.facts[0])
 	}
 	for _, f := range d.facts[1:] {
 		switch f := f.(type) {

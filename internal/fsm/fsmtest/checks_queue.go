@@ -11,7 +11,7 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// mayBegin reports whether a task can begin: a dependency, a cap or too much finished work may prevent that.
+// mayBegin reports whether a task can begin. A dependency, a cap or too much finished work can prevent it.
 func (d decision) mayBegin(tasks []*fsm.Task, t *fsm.Task) bool {
 	return len(t.Standing.After) == 0 && (t.State != fsm.Queued || d.mayClaim(tasks)) &&
 		(!slices.Contains(t.Standing.Capped, capped) ||
@@ -22,7 +22,7 @@ func (d decision) mayBegin(tasks []*fsm.Task, t *fsm.Task) bool {
 }
 
 // mayClaim reports whether finished work and GitHub permit another claim. It checks the machine's tasks, because the
-// journal may be behind them. It computes the result once per step.
+// journal may lag behind. It computes the result once per step.
 func (d decision) mayClaim(tasks []*fsm.Task) bool {
 	if d.claimsAt == d.w.steps {
 		return d.permits
@@ -54,10 +54,10 @@ func (h *history) claimsClosed(at time.Time) bool { return h.limits.until[fsm.Gi
 
 func finishedFirst(r record) string {
 	if r.claimsClosed(r.at) {
-		return string(r.c.key) + " is claimed although claimed issues need the rest of the hour"
+		return string(r.c.key) + " is claimed although claimed issues need the rest of the hourly limit"
 	}
 	if !r.handedIn() {
-		return string(r.c.key) + " is claimed while finished work waits for its delivery"
+		return string(r.c.key) + " is claimed while finished work is waiting for delivery"
 	}
 	return ""
 }
@@ -95,8 +95,8 @@ func capsKept(r record, m fsm.Moved) string {
 	return ""
 }
 
-// longestWaiter checks that the claim with the longest wait is next. It compares claims of one repository, and only
-// without caps or incidents.
+// longestWaiter checks that the claim with the longest wait is next. It compares claims within one repository, and only
+// when no cap or incident applies.
 func longestWaiter(r record) string {
 	if r.hasIncident() {
 		return ""
@@ -105,7 +105,7 @@ func longestWaiter(r record) string {
 	for _, o := range r.claims {
 		if o.state == fsm.Queued && o != c && o.key.Repo() == c.key.Repo() && len(o.standing.After) == 0 &&
 			len(o.standing.Capped) == 0 && o.turn().Before(c.turn()) {
-			return fmt.Sprintf("%s begins, although %s has waited for longer", c.key, o.key)
+			return fmt.Sprintf("%s begins, although %s has waited longer", c.key, o.key)
 		}
 	}
 	return ""
@@ -126,7 +126,7 @@ func slotForRereading(r record, f fsm.EffectPlanned) string {
 		return ""
 	}
 	if c := r.c; c.state == fsm.Backoff && r.slots(c.key) > r.set.cfg.MaxWorkers {
-		return fmt.Sprintf("%s is reread for a slot, but there are only %d", c.key, r.set.cfg.MaxWorkers)
+		return fmt.Sprintf("%s is reread to get a slot, but there are only %d slots", c.key, r.set.cfg.MaxWorkers)
 	}
 	return ""
 }
@@ -143,7 +143,7 @@ func slotsHeld(r record, m fsm.Moved) string {
 		most = max(most, r.crowded)
 	}
 	if n > most {
-		return fmt.Sprintf("%d tasks hold a slot, but there are only %d", n, most)
+		return fmt.Sprintf("%d tasks hold slots, but there are only %d slots", n, most)
 	}
 	return ""
 }
@@ -223,14 +223,14 @@ func (c *claim) exceeds(set settings, b fsm.AttemptBegan) string {
 		return fmt.Sprintf("the verdict was %s", c.last.Action)
 	case c.granted: // the attempt was granted before a person reset the meters
 	case c.fixRounds > 0 && c.fixRounds >= c.fixMost:
-		return fmt.Sprintf("%d fix rounds, and the first", c.fixRounds)
+		return fmt.Sprintf("%d fix rounds after the first", c.fixRounds)
 	case !noPolicys(c.last.Row) && c.counts == c.by.preset &&
 		c.byReason[c.counter()] >= retries(c.by.cfg.Policy, c.reason, c.caller):
-		return fmt.Sprintf("%s has used up %d", c.counter(), c.byReason[c.counter()])
+		return fmt.Sprintf("%s has already led to %d attempts", c.counter(), c.byReason[c.counter()])
 	case b.Next.Charges != "" && c.redispatches >= c.by.limits.MaxRetries:
-		return fmt.Sprintf("director.max_retries = %d used up", c.by.limits.MaxRetries)
+		return fmt.Sprintf("director.max_retries = %d is used up", c.by.limits.MaxRetries)
 	case b.Next.Charges == "" && c.by.preset == "director" && c.last.Row != rowFixRound && !c.last.Action.About().Free:
-		return fmt.Sprintf("%s is free of charge", c.last.Action)
+		return fmt.Sprintf("%s is not charged", c.last.Action)
 	}
 	return ""
 }
@@ -241,7 +241,7 @@ const (
 	rowIncident      = "director.incident"
 )
 
-// usedUp names the exhausted budget that prevents another attempt, or returns "".
+// usedUp describes the exhausted budget that prevents another attempt, or returns "".
 func (c *claim) usedUp(g policy.Guards) string {
 	iterations := c.iterations
 	if c.healed {
@@ -251,9 +251,9 @@ func (c *claim) usedUp(g policy.Guards) string {
 	case g.PaidCallBudget > 0 && c.calls >= int64(g.PaidCallBudget):
 		return fmt.Sprintf("%d paid calls were made, but the budget is %d", c.calls, g.PaidCallBudget)
 	case g.CostBudgetUSD > 0 && c.cost >= g.CostBudgetUSD:
-		return fmt.Sprintf("it has cost %.2f, the budget is %.2f", c.cost, g.CostBudgetUSD)
+		return fmt.Sprintf("it has cost %.2f, but the budget is %.2f", c.cost, g.CostBudgetUSD)
 	case g.IterationBudget > 0 && iterations > g.IterationBudget:
-		return fmt.Sprintf("it is granted %d times, but the budget is %d", iterations, g.IterationBudget)
+		return fmt.Sprintf("it was granted %d times, but the budget is %d", iterations, g.IterationBudget)
 	}
 	return ""
 }
@@ -293,7 +293,7 @@ func affordsAttempt(p *process, worker string) string {
 
 func usageRises(r record, f fsm.UsageCounted) string {
 	if f.PaidCalls == nil && f.Usage.PaidCalls < r.c.used.PaidCalls {
-		return fmt.Sprintf("%s had made %d paid calls, but %d are counted",
+		return fmt.Sprintf("%s had made %d paid calls, but only %d are counted",
 			f.Task, r.c.used.PaidCalls, f.Usage.PaidCalls)
 	}
 	return ""

@@ -11,7 +11,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// headsOf names the findings of a review that lead to an attempt.
+// headsOf lists the failing checks and conflicts of a review that lead to an attempt.
 func headsOf(was, is fsm.Reviewed) (heads []string) {
 	if is.Checks != was.Checks {
 		heads = append(heads, "checks of "+is.Checks)
@@ -124,7 +124,8 @@ func acknowledgedAsDecided(h *history, p *process, e fsm.Effect) string {
 		return ""
 	}
 	if answers, heard := h.heard[e.Reply.Comment]; !heard || answers != e.Reply.Answers {
-		return fmt.Sprintf("comment %d on %s gets another reaction than the journal has", e.Reply.Comment, e.Task)
+		return fmt.Sprintf("comment %d on %s gets a different reaction from the one in the journal",
+			e.Reply.Comment, e.Task)
 	}
 	return ""
 }
@@ -147,11 +148,11 @@ func everyoneHeard(h *history, _ *process) string { return h.w.operator.unheard(
 func reviewedOnce(r record, n fsm.ReviewNoted) string {
 	c := r.c
 	if c == nil || c.state != fsm.InReview || n.Reviewed == c.noted || n.Reviewed.Change < c.noted.Change {
-		return fmt.Sprintf("%s: a review without news leads to an attempt: %+v", n.Task, n.Reviewed)
+		return fmt.Sprintf("%s: a review without new findings leads to an attempt: %+v", n.Task, n.Reviewed)
 	}
 	for _, head := range headsOf(c.noted, n.Reviewed) {
 		if slices.Contains(c.heads, head) {
-			return fmt.Sprintf("%s: the %s start another attempt", n.Task, head)
+			return fmt.Sprintf("%s: the %s led to a second attempt", n.Task, head)
 		}
 	}
 	return ""
@@ -191,9 +192,9 @@ func remindedOnce(r record, e fsm.EffectPlanned) string {
 	case c == nil || c.state != fsm.Blocked:
 		return string(e.Effect.Task) + " is not blocked, but gets a reminder"
 	case c.reminded == c.asked:
-		return fmt.Sprintf("%s is raised a third time", c.asked)
+		return fmt.Sprintf("%s was asked three times", c.asked)
 	case r.at.Before(c.since.Add(c.remindAfter)):
-		return fmt.Sprintf("%s is raised once more after %s", c.asked, r.at.Sub(c.since))
+		return fmt.Sprintf("%s was repeated after only %s", c.asked, r.at.Sub(c.since))
 	}
 	return ""
 }
@@ -207,12 +208,12 @@ func remindedInTime(r record, f fsm.EffectDeferred) string {
 
 func putOff(r record, m fsm.Moved) string {
 	if m.From == fsm.Parked && m.To == fsm.Backoff && m.On != fsm.OnUnblocked && r.at.Before(r.c.until) {
-		return fmt.Sprintf("%s continues %s before its time", m.Task, r.c.until.Sub(r.at))
+		return fmt.Sprintf("%s resumes %s too early", m.Task, r.c.until.Sub(r.at))
 	}
 	return ""
 }
 
-// wokenByPeople checks that only a person ends a snooze early. A person also sets its deadline.
+// wokenByPeople checks that only a person ends a snooze early or sets its deadline.
 func wokenByPeople(d decision) string {
 	said, _ := d.body.(fsm.CommentsSeen)
 	return each(d, func(m fsm.Moved) string {
@@ -240,7 +241,7 @@ func ontoTheLast(r record, e fsm.EffectPlanned) string {
 		work = *e.Effect.Work
 	}
 	if work.Branch != c.work.Branch || work.PullRequest != c.work.PullRequest {
-		return fmt.Sprintf("%s gets %q and #%d, but %q and #%d were shown", e.Effect.ID, work.Branch,
+		return fmt.Sprintf("%s gets %q and #%d, but %q and #%d were published", e.Effect.ID, work.Branch,
 			work.PullRequest, c.work.Branch, c.work.PullRequest)
 	}
 	return ""
@@ -252,14 +253,14 @@ func (c *claim) mergeOpen() bool { return c.unvalidated == c.attempt && c.attemp
 
 func deliversNoMerge(r record, f fsm.WorkDelivered) string {
 	if f.Delivery.Merged || r.c.mergeOpen() {
-		return fmt.Sprintf("attempt %d of %s is delivered without a validation of the merge", r.c.attempt, r.c.key)
+		return fmt.Sprintf("attempt %d of %s is delivered without validating the merge", r.c.attempt, r.c.key)
 	}
 	return ""
 }
 
 func showsNoMerge(r record, f fsm.Moved) string {
 	if f.From == fsm.Delivering && (f.To == fsm.InReview || f.To == fsm.Done) && r.c.unvalidated == r.c.attempt {
-		return fmt.Sprintf("attempt %d of %s is shown without a validation of the merge", r.c.attempt, r.c.key)
+		return fmt.Sprintf("attempt %d of %s is published without validating the merge", r.c.attempt, r.c.key)
 	}
 	return ""
 }
@@ -272,7 +273,7 @@ func validatesMerge(r record, f fsm.AttemptBegan) string {
 	return ""
 }
 
-// Limits on retries of a delivery, on top of the configured time.
+// Limits on delivery retries, in addition to the configured time.
 const (
 	deliveryDoubt = 2 * time.Minute
 	deliveryOften = 3
@@ -284,7 +285,7 @@ func failsForGood(r record, d fsm.EffectDeferred) string {
 		return ""
 	}
 	if c.failed >= deliveryOften && r.at.Sub(c.failing) >= 4*patience+deliveryDoubt {
-		return fmt.Sprintf("%s has failed %d times since %s without a question", d.Effect, c.failed+1, c.failing)
+		return fmt.Sprintf("%s has failed %d times since %s without asking a question", d.Effect, c.failed+1, c.failing)
 	}
 	return ""
 }
@@ -325,14 +326,14 @@ func refusedForLong(r record, d fsm.EffectDone) string {
 	over := patience > 0 && c.tries >= deliveryOften && !c.failing.IsZero() &&
 		r.at.Sub(c.failing) >= 4*patience+deliveryDoubt
 	if !over && (c.doubts < deliveryOften || c.doubted.IsZero() || r.at.Sub(c.doubted) < deliveryDoubt) {
-		return fmt.Sprintf("%s is given up after %d refusals since %s", d.Effect, c.doubts+1, c.doubted)
+		return fmt.Sprintf("gave up on %s after %d refusals since %s", d.Effect, c.doubts+1, c.doubted)
 	}
 	return ""
 }
 
 func handedInAgain(r record, f fsm.AttemptBegan) string {
 	if r.c.resumed {
-		return fmt.Sprintf("attempt %d of %s begins, although the work is done and must be handed in", f.N, f.Task)
+		return fmt.Sprintf("attempt %d of %s begins, although the work is done and must be delivered", f.N, f.Task)
 	}
 	return ""
 }

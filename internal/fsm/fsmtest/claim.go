@@ -20,7 +20,7 @@ type claim struct {
 	attempt int
 
 	confirmed bool      // the stop of the current attempt is confirmed, so it has no container
-	startedAt time.Time // when the current attempt's container was confirmed to run
+	startedAt time.Time // when the current attempt's container was confirmed to be running
 	helloBy   time.Time
 	watchdog  time.Time
 	life      time.Duration // time limit of the current attempt
@@ -47,7 +47,7 @@ type claim struct {
 	caller        string            // caller of the failed stage in that verdict
 	by            settings          // settings under which the next attempt was granted
 	ordered       settings          // settings under which the last delivery was planned
-	remindAfter   time.Duration     // time until the reminder of the question
+	remindAfter   time.Duration     // time until the reminder about the question
 	incidentWaits int               // failures in an incident, and retries after one, since a human last answered
 	fixRounds     int               // failed validations in clean containers that an agent had to fix
 	fixMost       int               // limit on fixRounds when the last round was granted
@@ -57,10 +57,10 @@ type claim struct {
 	standing fsm.Standing
 
 	work        fsm.DeliverResult // the last published work
-	unvalidated int               // the last attempt that made a merge for another attempt to validate
+	unvalidated int               // the last attempt whose merge another attempt must validate
 	noted       fsm.Reviewed      // state of the review that the director has handled
 	heads       []string          // commits whose checks or conflict led to an attempt
-	question    fsm.Asked         // question on the issue that waits for an answer
+	question    fsm.Asked         // open question on the issue
 	reminded    string            // question that already has a reminder
 	granted     bool              // the pending attempt was granted before a person reset the meters
 
@@ -308,7 +308,7 @@ func (c *claim) moved(at time.Time, f fsm.Moved, set settings) {
 			c.kept = false
 		}
 	}
-	if f.On == fsm.OnDeliverAgain { // another verdict may follow, about this delivery
+	if f.On == fsm.OnDeliverAgain { // another verdict about this delivery may follow
 		c.verdict = 0
 	}
 	if f.On == fsm.OnIncidentOver {

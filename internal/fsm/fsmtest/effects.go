@@ -8,7 +8,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// submit starts an effect, which happens a little later if the director is still alive.
+// submit starts a soft effect at once, and a durable effect a little later if the director is still alive.
 func (w *shell) submit(p *process, e fsm.Effect) {
 	if !w.directors.may(p) {
 		return
@@ -194,8 +194,7 @@ func (w *hub) isAway() bool { return w.now < w.awayTo && !w.faultsStopped }
 // answers reports whether GitHub answers a request made now.
 func (w *hub) answers() bool { return !w.isAway() && !w.fault(githubFails) }
 
-// gitFailure returns a failure of git. In every other three-minute period, a push fails as if the server had refused
-// it.
+// gitFailure returns a git failure. In every other three-minute period, a push fails as if the server had refused it.
 func (w *shell) gitFailure(k fsm.EffectKind) *fsm.EffectError {
 	if k == fsm.DoDeliver && w.now/seconds(180)%2 == 1 {
 		return &fsm.EffectError{
@@ -257,7 +256,7 @@ func (w *shell) soft(p *process, e fsm.Effect) {
 			w.after(w.delay(3), func() { w.directors.offer(p, fsm.EffectEnded{Task: e.Task, Effect: e.ID}, nil) })
 		})
 	case fsm.DoProgress:
-		if e.Progress.State == fsm.Delivering { // no check needs other edits
+		if e.Progress.State == fsm.Delivering { // the checks do not need other edits
 			w.edit(p, &e)
 		}
 	case fsm.DoReadIssue:
@@ -293,7 +292,7 @@ func (w *shell) edit(p *process, e *fsm.Effect) {
 	})
 }
 
-// retryGitHub sends a request to GitHub until it succeeds, for as long as the director lives.
+// retryGitHub sends a request to GitHub until it succeeds or the director dies.
 func (w *shell) retryGitHub(p *process, do func()) {
 	w.after(w.delay(3), func() {
 		switch {

@@ -256,7 +256,7 @@ func waitsForPeople(t *fsm.Task) bool {
 		t.State == fsm.Blocked)
 }
 
-// canHear reports whether a command can be decided, because no effect is changing the issue.
+// canHear reports whether the leader can decide on a command. It cannot while an effect is changing the issue.
 func canHear(t *fsm.Task) bool {
 	switch {
 	case t == nil:

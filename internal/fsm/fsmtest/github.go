@@ -41,10 +41,10 @@ type issue struct {
 	closed   bool   // a person has closed it; it may be open again
 }
 
-// offered reports whether the issue is open and has the task's label.
+// offered reports whether the issue is open and has the task label.
 func (i *issue) offered() bool { return i.open && i.labels&taskLabel != 0 }
 
-// halfClaimed reports whether a claim was interrupted between its two changes of labels.
+// halfClaimed reports whether a claim was interrupted between its two label changes.
 func (i *issue) halfClaimed() bool { return i.offered() && i.labels&claimedLabel != 0 && i.nonce == "" }
 
 // labels is a set of our labels.
@@ -155,7 +155,7 @@ func (w *hub) release(i *issue, e fsm.Effect) {
 	w.relabel(i, l, "")
 }
 
-// tidy removes all of Retake's labels except that of the task's state.
+// tidy removes all of Retake's labels except the one for the task's state.
 func (w *hub) tidy(i *issue, own fsm.Label) {
 	set := labels(1) << slices.Index(roles, own)
 	if i.labels&set == 0 || i.labels == set {
@@ -215,7 +215,7 @@ func (p *process) closed() bool {
 	return false
 }
 
-// view returns one issue as the director reads it.
+// view returns one issue as the director sees it.
 func (w *hub) view(p *process, i *issue) fsm.IssuesSeen {
 	return fsm.IssuesSeen{Repo: i.key.Repo(), AskedAt: w.wall(p), Issues: []fsm.IssueView{w.viewOf(i)}}
 }
@@ -238,8 +238,8 @@ func (w *hub) viewOf(i *issue) fsm.IssueView {
 	return v
 }
 
-// read offers a person's answer on a blocked issue. The director cannot learn about answers in any other way. If a
-// replaced director has removed the label of an open question, read restores it.
+// read offers the director a person's answer on a blocked issue. The director cannot learn of answers in any other way.
+// If a replaced director has removed the label of an open question, read restores it.
 func (w *shell) read(p *process, i *issue) {
 	if p.dead || w.bad != nil {
 		return
@@ -289,7 +289,7 @@ func (w *shell) reclaim(p *process, i *issue) {
 	}
 }
 
-// people sometimes act: they answer questions, offer finished work again, or interfere.
+// people simulates people: sometimes they answer questions, offer finished work again, or interfere.
 func (w *hub) people() {
 	w.after(seconds(60)+w.delay(800), w.people)
 	i := w.issues[w.choices.pick(atHuman, len(w.issues))]

@@ -121,7 +121,7 @@ var happenings = [...]struct {
 	isReviewed: {"pull request is reviewed", func(n *node, s step) {
 		smallReviews[s.b](n.w.hub, n.w.hub.issues[s.a].pull)
 	}},
-	speaks: {"somebody speaks", func(n *node, s step) {
+	speaks: {"somebody comments", func(n *node, s step) {
 		n.w.hub.said++
 		said := smallWords[s.b]
 		said.Task, said.By, said.Comment = n.w.hub.issues[s.a].key, "octocat", int64(n.w.hub.said)
@@ -129,7 +129,7 @@ var happenings = [...]struct {
 		n.w.hub.comments = append(n.w.hub.comments, &comment{said: said})
 	}},
 	// The a-th container, and its node.
-	isPlaced: {"container finds room", func(n *node, s step) {
+	isPlaced: {"container is placed", func(n *node, s step) {
 		b := n.w.runtime.containers[s.a]
 		b.pending, b.running = false, true
 	}},
@@ -180,7 +180,7 @@ func (n *node) lose(i uint8) message {
 	return m
 }
 
-// finish ends a worker's work with a report.
+// finish ends a worker's run with a report.
 func (n *node) finish(s step) {
 	b := n.w.runtime.containers[s.a]
 	b.sent++
@@ -241,7 +241,7 @@ func (n *node) pass() {
 	w.now = max(w.now, int64(next.Sub(epoch)))
 	n.tell(fsm.Tick{})
 	if after := d.lead.m.NextDeadline(); !after.IsZero() && !after.After(w.wall(d.lead)) {
-		w.fail(timerMeansWork, "the deadline was offered, but still exists")
+		w.fail(timerMeansWork, "a deadline is still due after the tick")
 	}
 	for _, b := range w.runtime.containers { // a worker without an answer repeats its hello
 		if !b.welcomed && b.patience == 0 {

@@ -68,7 +68,7 @@ func (h *history) claim(k fsm.IssueKey) *claim {
 	return h.find(func(c *claim) bool { return c.key == k })
 }
 
-// of returns the claim that a worker's id belongs to.
+// of returns the claim and the attempt number that a worker's id belongs to.
 func (h *history) of(worker string) (*claim, int) {
 	nonce, n, _ := fsm.ParseAttemptID(worker)
 	return h.find(func(c *claim) bool { return c.nonce == nonce }), n
@@ -190,7 +190,8 @@ func (h *history) listen(f fsm.CursorAdvanced) {
 	}
 }
 
-// journal is the stream of batches. An append must name the last sequence. A snapshot replaces the batches before it.
+// journal is the stream of batches. An append must specify the last sequence. A snapshot replaces the batches before
+// it.
 type journal struct {
 	last    uint64
 	batches []*storedBatch // after the snapshot

@@ -42,12 +42,11 @@ const (
 	cleanlyValidated = "ValidatedCleanly"
 )
 
-// invariants lists all invariants.
 var invariants = []Invariant{
 	{
 		Name: twoAttempts,
-		Says: "the leader starts a container only if every earlier attempt is confirmed gone, or is fenced with a " +
-			"separate checkout; the director never welcomes a worker of a finished attempt",
+		Says: "the leader starts a container only if every earlier attempt is confirmed gone, or is fenced and has a " +
+			"separate checkout; the director never welcomes a worker from a finished attempt",
 		carried: runsAlone, handed: welcomesTheCurrent,
 	},
 	{Name: effectAfterFact, Says: "the driver hands out only decided effects, in order, once every record up to the " +
@@ -68,23 +67,23 @@ var invariants = []Invariant{
 		fact: several(onClaim(fencedInTime), onClaim(fencedStaysBack)), step: countsNothing,
 	},
 	{
-		Name: pendingWaits, Says: "an attempt that waits for capacity has no watchdog or hello deadline; it is given " +
-			"up after its timeout, or five minutes without an image, and counts as running once the list or its " +
-			"worker shows that it runs",
+		Name: pendingWaits, Says: "an attempt that waits for capacity has no watchdog or hello deadline; the " +
+			"director gives up on it after its timeout, or after five minutes without an image, and counts it as " +
+			"running once the list or its worker shows that it is running",
 		fact: several(onClaim(waitsInTime), onClaim(waitingIsNoSilence), onClaim(helloInTime)),
 		step: after(runsWhenSeen),
 	},
 	{Name: clustersReason, Says: "if the cluster ended an attempt and there is no other evidence, the attempt fails " +
-		"for the cluster's reason", step: after(clusterSaysWhy)},
-	{Name: "NoReportLost", Says: "an acknowledged report was accepted, unless its attempt is over or has sent too " +
-		"many reports", ack: reportKept},
+		"with the cluster's reason", step: after(clusterSaysWhy)},
+	{Name: "NoReportLost", Says: "an acknowledged report was accepted, unless its attempt had ended or sent too many " +
+		"reports", ack: reportKept},
 	{Name: "NoReportDecidedTwice", Says: "a report is accepted once, and an attempt gets one verdict each time its " +
 		"work is handed in", fact: several(onClaim(acceptedOnce), onClaim(judgedOnce))},
 	{Name: "SuccessIsDelivered", Says: "an attempt is delivered if its first accepted final report is a success, " +
 		"unless the task was withdrawn", fact: onClaim(successDelivered)},
 	{
 		Name: "NothingFinishedIsThrownAway", Says: "if the stream or the spool has a final report before the " +
-			"container is removed, the verdict is about that report, not about the worker's silence",
+			"container is removed, the verdict is based on that report, not on the worker's silence",
 		step: after(judgedByItsReport),
 	},
 	{
@@ -93,9 +92,10 @@ var invariants = []Invariant{
 		step: after(closedIsReleased),
 	},
 	{
-		Name: "BudgetsNeverExceeded", Says: "dispatches between two answers stay within director.max_retries and the " +
-			"policy's rows; each is charged, or caused by a wait or an incident. An attempt over its paid calls or " +
-			"cost is stopped, and a used-up budget allows no attempt until a person or the operator resets it",
+		Name: "BudgetsNeverExceeded", Says: "between two answers, dispatches stay within director.max_retries and " +
+			"the policy's rows; each is charged, or caused by a wait or an incident. An attempt that exceeds its " +
+			"budget for paid calls or cost is stopped, and a used-up budget prevents further attempts until a person " +
+			"or the operator resets it",
 		fact: onClaim(withinBudget), step: affords,
 	},
 	{Name: "SlotsNeverExceeded", Says: "tasks never hold more slots than director.max_workers", fact: several(
@@ -115,19 +115,19 @@ var invariants = []Invariant{
 		fact: onClaim(capsKept),
 	},
 	{
-		Name: "FinishedWorkGoesFirst", Says: "the director does not claim issues while at least as many finished " +
-			"tasks as workers wait for their first delivery, or while claimed issues need all comments that " +
-			"GitHub still allows this hour",
+		Name: "FinishedWorkGoesFirst", Says: "the director does not claim issues while the number of finished tasks " +
+			"waiting for their first delivery is at least the number of workers, or while claimed issues need all " +
+			"comments that GitHub still allows this hour",
 		fact: dequeued(finishedFirst),
 	},
-	{Name: "TheLongestWaiterGoesFirst", Says: "within a repository, the task that has waited longest begins. A point " +
-		"of priority counts as an hour of waiting", fact: dequeued(longestWaiter)},
+	{Name: "TheLongestWaiterGoesFirst", Says: "within a repository, the task that has waited longest begins first. A " +
+		"point of priority counts as an hour of waiting", fact: dequeued(longestWaiter)},
 	{
-		Name: "NothingBegunOnAFullDisk", Says: "while the director's disk is full, tasks get no slot",
+		Name: "NothingBegunOnAFullDisk", Says: "while the director's disk is full, tasks are not given slots",
 		fact: several(on(hostOpen), on(hostOpenForNext)),
 	},
 	{
-		Name: "ProgramsComeFirst", Says: "an attempt begins only after a search has found all programs of the " +
+		Name: "ProgramsComeFirst", Says: "an attempt begins only after a search has found all programs in the " +
 			"configuration",
 		step: programsFirst,
 	},
@@ -138,8 +138,8 @@ var invariants = []Invariant{
 	},
 	{
 		Name: "OneTaskClosesLittle", Says: "one task's workers can close a resource for others for at most " +
-			"max_wait_seconds a day; two tasks can close it for longer, until the earlier of the deadlines that they " +
-			"state within twice that time", fact: on(oneTaskClosesLittle),
+			"max_wait_seconds a day; two tasks that report deadlines within twice that time can close it for longer, " +
+			"until the earlier deadline", fact: on(oneTaskClosesLittle),
 		step: wordsAreWords,
 	},
 	{
@@ -151,10 +151,10 @@ var invariants = []Invariant{
 		Name: "OneOpenEscalationPerBlock", Says: "a blocked task has exactly one open question",
 		fact: several(onClaim(asksOnce), onClaim(asksBeforeBlocking)),
 	},
-	{Name: "NextAttemptOnlyAfterConfirmedStop", Says: "an attempt begins only after the previous attempt was " +
-		"confirmed stopped or fenced, and has the next number", fact: on(beginsAfterStop)},
+	{Name: "NextAttemptOnlyAfterConfirmedStop", Says: "an attempt has the next number, and begins only after the " +
+		"previous attempt has been confirmed stopped or fenced", fact: on(beginsAfterStop)},
 	{
-		Name: "OnlyTheTable", Says: "every change of a task's state is a row of the table of transitions",
+		Name: "OnlyTheTable", Says: "every change of a task's state matches a row of the transition table",
 		fact: on(inTheTable),
 	},
 	{
@@ -162,8 +162,8 @@ var invariants = []Invariant{
 		fact: onClaim(plannedOnce), handed: oneUnderWay,
 	},
 	{
-		Name: "DeadlinesAreTheAttemptsOwn", Says: "the watchdog and the checks for a hello and for silence use the " +
-			"current attempt's deadlines; they are extended when the director starts or was suspended",
+		Name: "DeadlinesAreTheAttemptsOwn", Says: "the watchdog, hello and silence checks use the current attempt's " +
+			"deadlines, which are extended when the director starts or has been suspended",
 		fact: onClaim(deadlinePassed),
 		step: silenceForgiven,
 	},
@@ -172,9 +172,9 @@ var invariants = []Invariant{
 	{Name: "StaleOnlyWhenItCouldHaveGoneOn", Says: "a claim becomes stale only if its next attempt was due and could " +
 		"have begun", fact: onClaim(staleFairly)},
 	{Name: "KillNeedsTwoWitnesses", Says: "a worker is killed for silence only if the runtime has answered since the " +
-		"suspicion, and the worker has not answered a later probe", step: twoWitnesses},
-	{Name: "UnknownWorkersAreLeftAlone", Says: "the director answers at most one sign of life of an unknown worker, " +
-		"and removes its listed container at most once, within a minute", step: answersSeldom},
+		"worker became suspect, and the worker has not answered a later probe", step: twoWitnesses},
+	{Name: "UnknownWorkersAreLeftAlone", Says: "within a minute, the director answers at most one sign of life from " +
+		"an unknown worker, and removes its listed container at most once", step: answersSeldom},
 	{Name: "GraceIsForThoseWhoListen", Says: "a worker that is silent, never began, has ended, or is ended by a " +
 		"director's report is stopped at once; any other worker gets its grace period", step: graceOfStop},
 	{
@@ -183,8 +183,8 @@ var invariants = []Invariant{
 		fact: several(onClaim(usageRises), onClaim(usageCounted)), step: usageDurable, boot: usageRestored,
 	},
 	{
-		Name: "NothingIntoAnOutage", Says: "while an incident's breaker is open, the tasks that it concerns are not " +
-			"dispatched; while the breaker is half open, they are dispatched one at a time", fact: on(canaryStays),
+		Name: "NothingIntoAnOutage", Says: "while an incident's breaker is open, affected tasks are not dispatched; " +
+			"while the breaker is half open, they are dispatched one at a time", fact: on(canaryStays),
 		step: nothingIntoOutage,
 	},
 	{
@@ -192,34 +192,34 @@ var invariants = []Invariant{
 			"candidate",
 		step: canariesTakeTurns,
 	},
-	{Name: "IncidentsKeepToTheirRepository", Says: "an incident of one repository does not keep other tasks from a " +
-		"free slot", step: othersGoOn},
+	{Name: "IncidentsKeepToTheirRepository", Says: "an incident in one repository does not keep unaffected tasks " +
+		"from a free slot", step: othersGoOn},
 	{
 		Name: "IncidentsAreOfWhatFailed", Says: "an incident or a closed model concerns only the resource that " +
-			"failed, which belongs to the director's effect or the stage's agent. A command's failed connection " +
+			"failed, which the director's effect or the stage's agent was using. A command's failed connection " +
 			"concerns only its task",
 		fact: several(on(countsWhatFailed), on(closesWhatFailed)),
 	},
 	{Name: "OutagesAreWaitedFor", Says: "an attempt that waits for git or GitHub's API fails only after ten minutes " +
 		"of outage", fact: onClaim(outageWaited)},
-	{Name: "GitHubClosesItself", Says: "a resource of GitHub closes by the gate's deadline, an effect's refusal or a " +
-		"verdict, never by failures of effects", step: closedByGitHub},
-	{Name: "HealedMeansHealed", Says: "an incident that is over opens again only after three more failures; a " +
-		"successful checkout ends an incident of git", fact: on(threeToOpen), step: fetchHeals},
+	{Name: "GitHubClosesItself", Says: "a GitHub resource closes because of the gate's deadline, a deadline reported " +
+		"by a failed effect, or a verdict, never merely because effects failed", step: closedByGitHub},
+	{Name: "HealedMeansHealed", Says: "an incident that is over reopens only after three more failures; a successful " +
+		"checkout ends a git incident", fact: on(threeToOpen), step: fetchHeals},
 	{Name: "LostWorkIsDoneAgain", Says: "a delivery that finds the work lost counts as a failed attempt, judged by " +
 		"the policy", fact: on(lostWork)},
 	{
-		Name: "DeterministicIsOnlyTold", Says: "a deterministic failure does not hold back tasks or need a canary",
+		Name: "DeterministicIsOnlyTold", Says: "a deterministic failure does not hold up tasks or need a canary",
 		fact: several(on(keepsNothingBack), on(waitsForNothing)),
 	},
 	{
-		Name: "NeverMeansNever", Says: "an incident postpones a failure that the policy never retries only under a " +
-			"policy with incidents_outrank_never",
+		Name: "NeverMeansNever", Says: "after a failure that the policy never retries, an incident makes the task " +
+			"wait only if the policy sets incidents_outrank_never",
 		fact: on(neverStays),
 	},
 	{
-		Name: "StatedCallersDecide", Says: "a stage's failures are decided by the policy rows of the caller that the " +
-			"stage states, and the verdict names that caller",
+		Name: "StatedCallersDecide", Says: "the policy rows for a stage's configured caller decide its failures, and " +
+			"the verdict records that caller",
 		fact: on(decidesForCaller),
 	},
 	{
@@ -246,47 +246,47 @@ var invariants = []Invariant{
 	},
 	{Name: "ReviewsCountOnce", Says: "each commit's failing checks, each commit's conflict and each review begin at " +
 		"most one attempt, and are journaled with it", fact: on(reviewedOnce), step: after(notedBefore)},
-	{Name: "MergedIsTheEnd", Says: "a merged or closed pull request ends its claim, after a running attempt or " +
-		"delivery", step: after(endsWithPull)},
+	{Name: "MergedIsTheEnd", Says: "a merged or closed pull request ends its claim, once any running attempt or " +
+		"delivery has ended", step: after(endsWithPull)},
 	{
 		Name: "OneReminder", Says: "the director repeats an unanswered question once, at the configured time",
 		fact: several(on(remindedOnce), on(remindedInTime)),
 	},
 	{
-		Name: "SnoozedSleeps", Says: "a snoozed task begins an attempt only after its time, or at a person's request",
+		Name: "SnoozedSleeps", Says: "a snoozed task begins an attempt only after its snooze is over, or at a " +
+			"person's request",
 		fact: onClaim(putOff), step: wokenByPeople,
 	},
 	{Name: "WorkGoesOntoWork", Says: "a delivery or push continues the branch and pull request of the claim's " +
 		"earlier work", fact: onClaim(ontoTheLast)},
 	{
-		Name: "NothingUnvalidated", Says: "after a delivery that had to merge the base branch, another attempt " +
-			"validates the result first",
+		Name: "NothingUnvalidated", Says: "if a delivery has to merge the base branch, another attempt validates the " +
+			"result before it is delivered",
 		fact: several(onClaim(deliversNoMerge), onClaim(showsNoMerge), onClaim(validatesMerge)),
 	},
 	{
-		Name: cleanlyValidated, Says: "with clean validation, only an attempt without an agent that reported success " +
-			"leads to a delivery, and exactly the validated work is delivered. Each attempt states at its start if " +
-			"another one validates it, and each validation follows an agent's success, a charge or a wait",
+		Name: cleanlyValidated, Says: "with clean validation, only the success of an attempt without an agent leads " +
+			"to a delivery, and exactly the validated work is delivered. Each attempt declares at its start whether " +
+			"another one will validate it, and each validation follows an agent's success, a charge or a wait",
 		fact:    several(on(leavesValidation), on(handsInValidated), onClaim(deliversValidated)),
 		carried: handsInTheValidated,
 	},
 	{
-		Name: "DeliveriesEnd", Says: "a delivery that keeps failing is given up after the configured time; waits for " +
-			"a stated reset do not count",
+		Name: "DeliveriesEnd", Says: "after the configured time, the director gives up on a delivery that keeps " +
+			"failing; waits for an announced reset do not count",
 		fact: onClaim(failsForGood),
 	},
 	{
-		Name: "KeptWorkIsMentioned", Says: "once a delivery has failed three times, each failure plans an edit of " +
-			"the comment that mentions the kept work, until the edit succeeds; a process makes it once for each " +
-			"delivery",
+		Name: "KeptWorkIsMentioned", Says: "once a delivery has failed three times, each failure plans a comment " +
+			"edit that mentions the kept work, until the edit succeeds; a process makes it once for each delivery",
 		step: after(keptIsSaid),
 	},
 	{Name: "OneRefusalEndsNothing", Says: "a push counts as refused after two minutes and three tries with the same " +
-		"answer", fact: onClaim(refusedForLong)},
-	{Name: "HandedInAgain", Says: "work that could not be delivered is delivered before another attempt begins, if a " +
-		"person only asks to continue", fact: onClaim(handedInAgain)},
-	{Name: "OutboxSurvives", Says: "a new director finds exactly the effects that are planned but not done in the " +
-		"journal", boot: outboxIsTheJournals},
+		"response", fact: onClaim(refusedForLong)},
+	{Name: "HandedInAgain", Says: "if a person only asks to continue, work that could not be delivered is delivered " +
+		"before another attempt begins", fact: onClaim(handedInAgain)},
+	{Name: "OutboxSurvives", Says: "a new director finds exactly the effects that the journal shows as planned but " +
+		"not done", boot: outboxIsTheJournals},
 	{
 		Name: replaySame, Says: "replaying the snapshot and the facts gives the same hard state as the running " +
 			"machine",
@@ -295,13 +295,13 @@ var invariants = []Invariant{
 	},
 	{Name: decisionsAlike, Says: "two equal machines make the same decision about an event", step: decidesAlike},
 	{
-		Name: "NothingUnbounded", Says: "the machine's queues, lists and texts have a maximum size, given the number " +
-			"of its tasks",
+		Name: "NothingUnbounded", Says: "for a given number of tasks, the machine's queues, lists and texts have a " +
+			"maximum size",
 		full: bounded,
 	},
 	{
-		Name: timerMeansWork, Says: "after the machine was offered its deadline, it has a different deadline, or " +
-			"none if no task waits",
+		Name: timerMeansWork, Says: "once the machine's deadline has been handled, the machine has a different " +
+			"deadline, or none if no task waits",
 		end: noTimerLeft, live: true,
 	},
 	{Name: endsSomewhere, Says: "once faults stop, every task reaches Running, InReview with an open pull request, " +
@@ -311,9 +311,9 @@ var invariants = []Invariant{
 			"further issues are claimed, unless GitHub is unavailable",
 		fact: onClaim(handedInTime), end: handedInAtRest, live: true,
 	},
-	{Name: reposTakeTurns, Says: "the director does not claim an issue of one repository while another repository " +
+	{Name: reposTakeTurns, Says: "the director does not claim an issue in one repository while another repository " +
 		"without a worker has waited longer for its turn", fact: dequeued(takesTurns), live: true},
-	{Name: labelLeft, Says: "at rest, every issue's labels agree with its task's state", end: labelsAgree, live: true},
+	{Name: labelLeft, Says: "at rest, every issue's labels match its task's state", end: labelsAgree, live: true},
 	{Name: "DriverTakesEvents", Says: "the driver accepts every event"},
 }
 
@@ -339,15 +339,15 @@ func enabled(without string) (rows []*Invariant) {
 // lossInvariants lists additional invariants for worlds that lose their journal. The rows above that do not use the
 // journal model apply there as well.
 var lossInvariants = []Invariant{
-	{Name: "NoAttemptRunsTwice", Says: "an attempt is not started after its container was confirmed gone, or while " +
-		"another attempt of the task runs", carried: runsOnce},
+	{Name: "NoAttemptRunsTwice", Says: "an attempt is not started after its container has been confirmed gone, or " +
+		"while another attempt of the task is running", carried: runsOnce},
 	{
 		Name: "NoQuestionTwice", Says: "while a question is open and unanswered, no other question is asked",
 		carried: questionOnce,
 	},
 }
 
-// foundAgain names the invariant that is checked after each loss.
+// foundAgain is the name of the invariant checked after each loss.
 const foundAgain = "WhatIsShownIsFoundAgain"
 
 // lossRules returns lossInvariants and the rows above that do not use the journal model.

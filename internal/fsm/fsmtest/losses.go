@@ -59,7 +59,7 @@ func (l *losses) shown(p *pull) {
 	}
 }
 
-// runWithLosses runs a world that loses its journal, or a part of it, twice.
+// runWithLosses runs a world that twice loses all or part of its journal.
 func (w *world) runWithLosses(seed uint64, steps int) {
 	w.hub.losses = newLosses(seed)
 	for range 2 {
@@ -94,7 +94,7 @@ func (w *world) lose() {
 	w.loseMore()
 	known, err := w.cutJournal()
 	if err == nil {
-		w.operator.requests = nil // a rebuild takes longer than senders keep repeating a request
+		w.operator.requests = nil // senders have stopped repeating their requests by the end of a rebuild
 		w.tell("the journal is lost; %d tasks are known from %d batches", len(known.Tasks()), len(d.journal.batches))
 		err = w.rebuild(known)
 	}
@@ -153,7 +153,7 @@ func (w *world) rebuild(known *fsm.Machine) error {
 	return nil
 }
 
-// halfAsk interrupts some questions after the comment is posted and before the label is set.
+// halfAsk interrupts some questions between posting the comment and setting the label.
 func (w *world) halfAsk() {
 	for _, i := range w.hub.issues {
 		e, ok := w.underWay(i, fsm.DoEscalate)
@@ -220,7 +220,7 @@ func (w *world) loseReports() {
 		l.well[r.worker] = l.well[r.worker] || r.body.OK && r.body.Final
 	}
 	w.workers.reports = nil
-	for a := range l.over { // an attempt without a checkout does not leave a trace, so its number may be reused
+	for a := range l.over { // an attempt without a checkout has left nothing behind, so its number can be reused
 		if nonce, n, _ := fsm.ParseAttemptID(a); n > l.begun[nonce] {
 			delete(l.over, a)
 		}
@@ -293,7 +293,7 @@ func (w *world) found(known *fsm.Machine) (all []fsm.FoundTask) {
 		if l.gone[i.nonce] {
 			f.Branch = l.begun[i.nonce]
 		}
-		f.Answered = f.Question != "" && f.Landed && i.asked == "" // a claim followed the question
+		f.Answered = f.Question != "" && f.Landed && i.asked == "" // the issue was claimed after the question
 		f.Checkout = l.begun[i.nonce] > 0 && !l.gone[i.nonce]
 		for _, b := range w.runtime.containers {
 			if nonce, n, _ := fsm.ParseAttemptID(b.attempt); nonce == i.nonce && b.listed && (b.running || b.pending) {
@@ -312,7 +312,7 @@ func (w *world) found(known *fsm.Machine) (all []fsm.FoundTask) {
 	return all
 }
 
-// shownAttempt returns the last attempt of a claim that has left a checkout or a report, or 0.
+// shownAttempt returns a claim's last attempt with a surviving checkout or report, or 0.
 func (w *world) shownAttempt(nonce string) int {
 	last := w.hub.losses.begun[nonce]
 	if w.hub.losses.gone[nonce] {
@@ -340,33 +340,34 @@ func (w *world) foundAgain(known, m *fsm.Machine, f fsm.FoundTask) string {
 	case f.Nonce == "":
 		return ""
 	case t == nil:
-		return fmt.Sprintf("the claim %s of %s is not found", f.Nonce, f.Key)
+		return fmt.Sprintf("claim %s of %s is missing after the rebuild", f.Nonce, f.Key)
 	case t.Nonce != f.Nonce:
-		return fmt.Sprintf("%s is claimed as %s, but found as %s", f.Key, f.Nonce, t.Nonce)
+		return fmt.Sprintf("%s is claimed as %s, but was rebuilt as %s", f.Key, f.Nonce, t.Nonce)
 	case t.Attempt < f.Attempt:
-		return fmt.Sprintf("%s has had attempt %d, but continues from %d", f.Key, f.Attempt, t.Attempt)
+		return fmt.Sprintf("%s has reached attempt %d, but continues from %d", f.Key, f.Attempt, t.Attempt)
 	case plans(fsm.DoStart) && l.over[t.AttemptID()]:
 		return fmt.Sprintf("%s would be started again", t.AttemptID())
 	case !f.Landed && asked == fmt.Sprint(f.Attempt) && t.Answers <= answers(l.half[f.Nonce]) &&
 		!t.State.Info().Final && !planned(l.half[f.Nonce]):
-		return fmt.Sprintf("%s has no label, but is found %s", l.half[f.Nonce], t.State)
+		return fmt.Sprintf("the label for question %s is missing, but the task was rebuilt as %s", l.half[f.Nonce],
+			t.State)
 	case i.labels == reviewLabel && f.Work.PullRequest > 0 && t.State != fsm.InReview && t.State != fsm.Delivering &&
 		!t.State.Info().Final && !planned(l.half[f.Nonce]):
 		// the director first completes an interrupted question
-		return fmt.Sprintf("%s is in review, but found %s", f.Key, t.State)
+		return fmt.Sprintf("%s is in review, but was rebuilt as %s", f.Key, t.State)
 	case i.labels == blockedLabel && asked == fmt.Sprint(f.Attempt) && i.asked != "" && plans(fsm.DoEscalate) &&
 		known.Task(f.Key) == nil:
 		return fmt.Sprintf("%s is open, but %s gets another question", i.asked, f.Key)
 	case t.State == fsm.Blocked && f.Answered && len(t.Outbox) == 0:
-		return fmt.Sprintf("%s was answered, but %s is found waiting for an answer", f.Question, f.Key)
+		return fmt.Sprintf("%s was answered, but %s was rebuilt as waiting for an answer", f.Question, f.Key)
 	case t.State == fsm.Blocked && i.asked != "" && t.Answers != answers(i.asked) && len(t.Outbox) == 0:
-		return fmt.Sprintf("%s waits for an answer to %s, but is found after %d answers", f.Key, i.asked, t.Answers)
+		return fmt.Sprintf("%s waits for an answer to %s, but was rebuilt with %d answers", f.Key, i.asked, t.Answers)
 	case i.labels == blockedLabel && asked == fmt.Sprint(f.Attempt) && i.asked != "" && t.State != fsm.Blocked &&
 		!t.State.Info().Final && t.State != fsm.Backoff && t.State != fsm.Parked:
-		return fmt.Sprintf("%s is blocked, but found %s", f.Key, t.State)
+		return fmt.Sprintf("%s is blocked, but was rebuilt as %s", f.Key, t.State)
 	case f.Live > 0 && f.Live == f.Attempt && !w.runtime.container(fsm.AttemptID(f.Nonce, f.Live)).revoked &&
 		!t.State.Info().Live && !t.State.Info().Final:
-		return fmt.Sprintf("%s is running, but %s is found %s", fsm.AttemptID(f.Nonce, f.Live), f.Key, t.State)
+		return fmt.Sprintf("%s is running, but %s was rebuilt as %s", fsm.AttemptID(f.Nonce, f.Live), f.Key, t.State)
 	}
 	return ""
 }

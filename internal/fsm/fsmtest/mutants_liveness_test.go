@@ -75,7 +75,7 @@ var livenessMutants = []mutant{
 	},
 	{
 		"the end of a phase wakes no task", "fsm/recorder.go",
-		"		m.revisitAll() // the phase decides which deadlines count\n", "",
+		"		m.revisitAll() // the phase determines which deadlines apply\n", "",
 		stuck, false,
 	},
 }

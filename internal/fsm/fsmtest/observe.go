@@ -14,17 +14,17 @@ type softView struct {
 	late   time.Duration        // the director's delay, as last reported
 	heard  map[string]time.Time // time of the last message, even if the machine has not received it, by worker
 	last   time.Time            // time of the last step
-	ailing time.Time            // time of the last step that began with an incident
-	listed map[string]time.Time // time of the last list that contains the container, by attempt
+	ailing time.Time            // time of the last step that began during an incident
+	listed map[string]time.Time // time of the last list that shows the container running, by attempt
 	probed map[string]time.Time // when the last unanswered probe was sent, by attempt
-	fenced map[string]time.Time // by unknown worker, or its container: when it was last answered
+	fenced map[string]time.Time // time of the last answer to an unknown worker or its container, by worker
 
 	edits  map[fsm.IssueKey]*fsm.Effect // running edits of comments about failing deliveries
 	edited []string                     // ids of edits with a known outcome
 }
 
-// hasIncident reports whether the machine had an incident when it decided a fact, or has one now. The journal contains
-// the fact later, when the incident may be over.
+// hasIncident reports whether the machine had an incident when it decided a fact, or has one now. By the time the fact
+// is journaled, the incident may be over.
 func (r record) hasIncident() bool {
 	return len(r.p.m.Incidents()) > 0 || !r.p.soft.ailing.Before(r.at)
 }
@@ -207,7 +207,7 @@ func (h *history) stepped(p *process, at time.Time, body fsm.EventBody, facts []
 	d := decision{h, p, at, body, facts, effects}
 	_, late := body.(fsm.DirectorLate)
 	if late && len(facts)+len(effects) == 0 {
-		return // further decisions follow with the next event
+		return // the decisions follow with the next event
 	}
 	for _, row := range h.rows {
 		if row.step != nil {

@@ -28,7 +28,7 @@ func (w *operator) directorFaults(p *process) {
 		w.directors.loseLease(p)
 	case w.fault(signalled):
 		w.directors.offer(p, fsm.SignalReceived{Signal: "SIGTERM"}, nil)
-		w.after(w.delay(4), func() { w.directors.crash(p, "it received a signal to exit") })
+		w.after(w.delay(4), func() { w.directors.crash(p, "it received SIGTERM") })
 	case w.fault(operatorSays):
 		w.operatorActs(p)
 	case w.fault(limitReported):
@@ -93,7 +93,7 @@ func (w *directors) replace() {
 	w.after(w.delay(400), func() { w.end(old, "its lease expired") })
 }
 
-// loseLease makes the leader unable to renew its lease, but does not affect its other connections. A standby takes the
+// loseLease stops the leader from renewing its lease, but leaves its other connections intact. A standby takes the
 // lease as soon as possible. The old leader, which may be suspended, has only its clock to detect the end of its term.
 func (w *directors) loseLease(old *process) {
 	if w.stale != nil || w.standing {
@@ -222,7 +222,7 @@ func (w *operator) readSettings(p *process) {
 	w.directors.offer(p, fsm.SettingsRead{SettingsChanged: s, Config: &read}, nil)
 }
 
-// readBy returns the configuration that a fact names.
+// readBy returns the configuration with the digest in f.
 func (w *directors) readBy(f fsm.SettingsChanged) settings {
 	var n int
 	if _, err := fmt.Sscan(f.Digest, &n); err != nil || n < 1 || n > len(w.kept) {
@@ -238,8 +238,8 @@ type request struct{ fsm.CommentView }
 // requestEvery is the interval at which a sender repeats an unanswered request, in seconds.
 const requestEvery = 5
 
-// request lets the operator give commands about tasks in one of four worlds. It uses a separate track of choices, so
-// the recordings of other worlds stay valid.
+// request makes the operator give commands about tasks, in a quarter of the worlds. It uses a separate track of
+// choices, so the recordings of other worlds stay valid.
 func (w *operator) request() {
 	w.after(seconds(120+10*w.choices.pick(atRequest, 60)), w.request)
 	if w.faultsStopped {

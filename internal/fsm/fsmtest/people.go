@@ -13,10 +13,10 @@ import (
 // comment is a comment by a person with write access. An edit keeps its id.
 type comment struct {
 	said fsm.CommentView
-	at   int64 // time of its last edit in GitHub's seconds
+	at   int64 // time of the last edit, in seconds (GitHub's resolution)
 }
 
-// spoken lists the comments by people: commands, and texts without a command.
+// spoken lists the comments that people make: commands and plain text.
 var spoken = []fsm.CommentView{
 	{Text: "try the other table"},
 	{Command: fsm.CommandRetry},
@@ -159,7 +159,7 @@ func (i *issue) standing() (s fsm.Standing) {
 // pull is a pull request on GitHub.
 type pull struct {
 	number   int
-	nonce    string // nonce of the claim that made the work
+	nonce    string // nonce of the claim that produced the work
 	state    string // open, merged or closed
 	head     int    // deliveries so far
 	settles  int64  // when all checks of the head have finished
@@ -168,7 +168,7 @@ type pull struct {
 	changes  []fsm.Change
 }
 
-// commit names the newest commit. Pull requests of the same claim have different commits.
+// commit returns the id of the newest commit. Pull requests of the same claim have different commits.
 func (p *pull) commit() string { return fmt.Sprintf("%d.%d", p.number, p.head) }
 
 // deliver publishes the work. A repeated delivery returns the first result, and sets the labels.
@@ -186,7 +186,7 @@ func (w *shell) deliver(i *issue, e fsm.Effect) fsm.EffectEnded {
 			if e.Attempt%2 == 0 {
 				return fsm.EffectEnded{Failure: &fsm.EffectError{
 					Reason: recovery.WorkLost,
-					Text:   "the record of the checkout is damaged",
+					Text:   "the checkout record is damaged",
 				}}
 			}
 			return fsm.EffectEnded{Failure: conflictWithBase()}
@@ -306,7 +306,7 @@ func (w *hub) pullSeen(p *process, i *issue) fsm.ReviewSeen {
 	return seen
 }
 
-// showIncidents keeps an issue for each incident that holds work back.
+// showIncidents keeps an issue for each incident that holds up work.
 func (w *shell) showIncidents(p *process) {
 	const issue = "acme/widgets#99"
 	for _, i := range p.m.Incidents() {
@@ -356,7 +356,7 @@ func (w *hub) reviewOpen(t *fsm.Task) string {
 	case x == nil || x.number != t.Work.PullRequest:
 		return fmt.Sprintf("%s is InReview, but #%d is not its pull request", t.Key, t.Work.PullRequest)
 	case x.state != "open" || !i.open:
-		return fmt.Sprintf("%s is InReview, its pull request is %s, the issue open: %t", t.Key, x.state, i.open)
+		return fmt.Sprintf("%s is InReview, but its pull request is %s (issue open: %t)", t.Key, x.state, i.open)
 	case x.settles > w.now:
 		return fmt.Sprintf("the checks of #%d are running", x.number)
 	}

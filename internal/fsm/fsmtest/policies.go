@@ -49,7 +49,7 @@ func refusedLogin() recovery.Evidence {
 }
 
 // reporterWords maps messages to the explicit flags in their reports. If a message has several sets of flags, its
-// reports alternate between them. Reports with other messages omit the flags. After a 401, the policy director asks a
+// reports alternate between them. Reports with other messages omit the flags. After a 401, the "director" policy asks a
 // person, unless an incident makes the task wait.
 var reporterWords = map[string][]recovery.Assertion{
 	"exit 2":                           {{Explicit: true, Escalate: true}},
@@ -104,12 +104,12 @@ const (
 	startTimeout = 2 * time.Minute
 )
 
-// presets lists the policies of worlds. Most worlds use the policy director.
+// presets lists the policies that a world can use. A third of the worlds use the "director" policy.
 var presets = []string{"director", "director", "director", "reviewcat", "gdd", "cortex", "prp", "dispatch", userPolicy}
 
 // userPolicy is a policy as a user might write it, with features that the presets lack.
 const (
-	userPolicy         = "of a user"
+	userPolicy         = "user-defined"
 	userPolicyDocument = `base = "director"
 [guards]
 on_max_retries = "reclaim"
@@ -159,7 +159,7 @@ func machineConfig(maxWorkers int, claimStale time.Duration, preset string, limi
 // fewIterations is the smallest budget of attempts.
 const fewIterations = 3
 
-// budgets lists limits for the time between two answers from a human: large, small, little money, few attempts.
+// budgets lists the limits that apply between two human answers: large, small, little money, few attempts.
 var budgets = []policy.Limits{
 	{PaidCallBudget: 20, Backoff: recovery.DefaultBackoff},
 	{PaidCallBudget: 3, Backoff: recovery.DefaultBackoff},

@@ -18,7 +18,7 @@ type process struct {
 	d       *fsm.Driver
 	m       *fsm.Machine
 	dead    bool
-	skew    int64       // the difference of its clock from the world's clock
+	skew    int64       // offset of its clock from the world's clock
 	wake    int64       // time of its next deadline, or the constant never
 	asleep  int64       // end of its sleep
 	slept   int64       // start of its sleep
@@ -66,7 +66,7 @@ func (w *directors) newProcess() *process {
 	p := &process{id: w.born, cfg: w.set.cfg, began: w.set, wake: never}
 	p.m = fsm.New(p.cfg)
 	if err := w.journal.load(p.m); err != nil {
-		w.fail(replaySame, "the journal cannot be read: %v", err)
+		w.fail(replaySame, "cannot read the journal: %v", err)
 		return nil
 	}
 	name := "p"
@@ -80,7 +80,7 @@ func (w *directors) newProcess() *process {
 	return p
 }
 
-// boot starts a director on the journal and makes it the leader.
+// boot starts a director from the journal, and makes it the leader.
 func (w *directors) boot() {
 	w.transport()
 	p := w.newProcess()
@@ -91,7 +91,7 @@ func (w *directors) boot() {
 		p.skew = int64(time.Duration(w.choices.pick(clockSkewed, 240)-120) * 5 * time.Second)
 	}
 	w.lead = p
-	w.tell("p%d begins with the journal at %d", p.id, w.journal.last)
+	w.tell("p%d starts with the journal at %d", p.id, w.journal.last)
 	w.history.booted(p)
 	w.offer(p, fsm.Booted{RunID: fmt.Sprintf("run-%d", p.id)}, nil)
 	w.offer(p, w.runtime.list(p), nil)
@@ -108,8 +108,8 @@ func (w *directors) boot() {
 	w.operator.search(p)
 }
 
-// end kills a process. Some of its running effects still happen, but not after its lease has ended, because the shell
-// stops sending before that.
+// end kills a process. Some of its running effects still take place, unless its lease has expired, because the shell
+// stops sending by then.
 func (w *directors) end(p *process, why string) {
 	if p.dead {
 		return
@@ -262,7 +262,7 @@ func (w *directors) deadline(p *process) {
 		return
 	}
 	if next := p.m.NextDeadline(); !next.IsZero() && !next.After(w.wall(p)) {
-		w.fail(timerMeansWork, "the deadline %s was offered, but is still %s", before.Sub(epoch), next.Sub(epoch))
+		w.fail(timerMeansWork, "a tick at deadline %s left deadline %s due", before.Sub(epoch), next.Sub(epoch))
 	}
 }
 
@@ -282,25 +282,25 @@ func (w *directors) takeReady(p *process, ack func(token), submit func(fsm.Effec
 		}
 		for _, a := range r.Acks {
 			if len(p.tokens) == 0 || p.tokens[0].id != a {
-				w.fail(ackAfterFact, "token %d was handed out of order", a)
+				w.fail(ackAfterFact, "token %d was released out of order", a)
 				return
 			}
 			t := p.tokens[0]
 			p.tokens = p.tokens[1:]
 			if t.need > p.durable {
-				w.fail(ackAfterFact, "token %d was handed out after %d records, want at least %d", a, p.durable, t.need)
+				w.fail(ackAfterFact, "token %d was released after %d records, want at least %d", a, p.durable, t.need)
 			}
 			ack(t)
 		}
 		for _, e := range r.Effects {
 			if len(p.waiting) == 0 || p.waiting[0].effect.ID != e.ID {
-				w.fail(effectAfterFact, "%s was handed out of order", e.ID)
+				w.fail(effectAfterFact, "%s was released out of order", e.ID)
 				return
 			}
 			need := p.waiting[0].need
 			p.waiting = p.waiting[1:]
 			if need > p.durable {
-				w.fail(effectAfterFact, "%s was handed out after %d records, want at least %d", e.ID, p.durable, need)
+				w.fail(effectAfterFact, "%s was released after %d records, want at least %d", e.ID, p.durable, need)
 			}
 			w.history.handed(p, e)
 			submit(e)
@@ -354,7 +354,7 @@ func (w *directors) landed(p *process, b *fsm.Batch) {
 		var ok bool
 		if seq, ok = w.journal.find(b.ID); !ok || w.choices.chance(journalSilent, 300) {
 			p.d.Stop()
-			w.crash(p, "the shell cannot determine if the append "+b.ID+" landed")
+			w.crash(p, "the shell cannot determine whether the append "+b.ID+" landed")
 			return
 		}
 	}

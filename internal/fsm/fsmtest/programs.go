@@ -6,13 +6,13 @@ import (
 	"retake/internal/fsm"
 )
 
-// foundPrograms is the outcome of a director's last search for the stages' programs.
+// foundPrograms is the outcome of a director's last search for stage programs.
 type foundPrograms struct {
 	programs string // fsm.Config.Programs at the time of the search
 	missing  bool
 }
 
-// programs makes directors search for the stages' programs in one of four worlds. It uses a separate track of choices,
+// programs makes directors search for stage programs in a quarter of the worlds. It uses a separate track of choices,
 // so the recordings of other worlds stay valid.
 func (w *operator) programs() {
 	if w.choices.pick(atPrograms, 4) == 3 {
@@ -29,8 +29,8 @@ func (w *operator) changePrograms(p *process, before string) {
 	w.search(p)
 }
 
-// search lets a director search for programs at intervals. A search may begin before a new configuration and end
-// after it.
+// search makes a director search for programs at intervals. A search can begin under one configuration and end under
+// the next.
 func (w *operator) search(p *process) {
 	if p.cfg.Programs == "" {
 		return
@@ -54,7 +54,7 @@ func (w *operator) searched(p *process, programs string) {
 		case 0:
 			out.Failed = true
 		case 1, 2:
-			out.Missing = [...]string{"cargo", "npm"}[w.choices.pick(atPrograms, 2)] + " is missing in the image"
+			out.Missing = [...]string{"cargo", "npm"}[w.choices.pick(atPrograms, 2)] + " is missing from the image"
 		}
 	}
 	w.directors.offer(p, out, nil)
@@ -74,7 +74,7 @@ func (p *process) searching(out fsm.ProgramsSearched) {
 	p.found = foundPrograms{out.For, out.Missing != ""}
 }
 
-// mustSearch reports whether the programs of the configuration have not been searched yet.
+// mustSearch reports whether the director still has to search for the configured programs.
 func (p *process) mustSearch() bool {
 	return p.cfg.Programs != "" && p.found.programs != p.cfg.Programs
 }
@@ -87,9 +87,9 @@ func programsFirst(d decision) string {
 			t != nil && t.State == fsm.Parked: // only its labels are restored
 			return ""
 		case d.p.mustSearch():
-			return fmt.Sprintf("%s is dispatched, but there was no search for %s", begins.Effect.Task, d.p.cfg.Programs)
+			return fmt.Sprintf("%s was dispatched without a search for %s", begins.Effect.Task, d.p.cfg.Programs)
 		case d.p.found.missing:
-			return fmt.Sprintf("%s is dispatched, but a program is missing", begins.Effect.Task)
+			return fmt.Sprintf("%s was dispatched although a program is missing", begins.Effect.Task)
 		}
 		return ""
 	})

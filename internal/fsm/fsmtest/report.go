@@ -54,7 +54,7 @@ func shrink(f *Found, more func() bool) shrunk {
 	return out
 }
 
-// play runs the world of these choices.
+// play runs the world that results from these choices.
 func (s *shrinker) play(t *choiceTracks, lines *[]string) *world {
 	w := newRecordedWorld(replayedChoices(t), lines)
 	runWorld(w, s.steps)
@@ -79,8 +79,8 @@ func (s *shrinker) try(t *choiceTracks) bool {
 	return true
 }
 
-// size is the measure that the shrinker reduces. Faults weigh most, then the number of steps with faults, then the
-// other non-zero choices.
+// size is the measure that the shrinker reduces. A fault counts as much as 50 steps before faults stop, or 50 other
+// non-zero choices.
 func (s *shrinker) size(t *choiceTracks) int {
 	n := s.steps
 	for i := range t {
@@ -126,7 +126,7 @@ func (s *shrinker) fewerSteps() {
 	}
 }
 
-// wholeSites tries to remove all faults of one kind.
+// wholeSites tries to clear the choices of each site.
 func (s *shrinker) wholeSites() {
 	for i := int(sites) - 1; i >= 0; i-- {
 		if slices.ContainsFunc(s.best[i], func(v uint32) bool { return v != 0 }) {
@@ -168,8 +168,8 @@ func (s *shrinker) smallerShape() {
 	}
 }
 
-// Report describes a violation with its transcript and the command that replays it. The transcript omits heartbeats and
-// lists without a decision.
+// Report describes a violation with its transcript and the command that replays it. The transcript omits events that
+// did not lead to a decision.
 func (f *Found) Report(now func() time.Time) string {
 	until := now().Add(20 * time.Second)
 	s := shrink(f, func() bool { return now().Before(until) })
@@ -195,7 +195,7 @@ func quiet(lines []string) (out []string) {
 	return out
 }
 
-// said returns a line without its time.
+// said strips the timestamp from a line.
 func said(line string) string {
 	_, text, _ := strings.Cut(strings.TrimLeft(line, " "), "  ")
 	return text
@@ -215,9 +215,9 @@ func eventLine(b fsm.EventBody) string {
 	case fsm.DirectorLate:
 		return fmt.Sprintf("late by %s", b.By)
 	case fsm.ProbeUnanswered:
-		return fmt.Sprintf("%s did not answer the probe of %s", b.Worker, clock(b.SentAt))
+		return fmt.Sprintf("%s did not answer the probe sent at %s", b.Worker, clock(b.SentAt))
 	case fsm.WorkerSeen:
-		used := "without its usage"
+		used := "usage unknown"
 		if u := b.Activity.Usage; u != nil {
 			used = fmt.Sprintf("used %d paid calls", u.PaidCalls)
 		}
@@ -229,7 +229,8 @@ func eventLine(b fsm.EventBody) string {
 		}
 		return "handed over: " + strings.Join(out, "; ")
 	case fsm.ReportReceived:
-		return fmt.Sprintf("report %s of %s ok=%t final=%t %s", b.Report.Ref.ID, b.Worker, b.Report.OK, b.Report.Final,
+		return fmt.Sprintf("report %s from %s ok=%t final=%t %s", b.Report.Ref.ID, b.Worker, b.Report.OK,
+			b.Report.Final,
 			b.Report.Evidence.Message)
 	case fsm.EffectEnded:
 		switch {
@@ -240,7 +241,7 @@ func eventLine(b fsm.EventBody) string {
 		}
 		return b.Effect + " ended"
 	case fsm.SettingsRead:
-		return fmt.Sprintf("configuration %s read because of %s: %v", b.Digest, b.By, b.Keys)
+		return fmt.Sprintf("configuration %s read, triggered by %s: %v", b.Digest, b.By, b.Keys)
 	}
 	return strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T %+v", b, b), "fsm."))
 }
@@ -289,10 +290,10 @@ func (c *coverage) fact(f fsm.Fact) {
 	}
 }
 
-// pairSteps is the number of steps within which two faults count as a pair.
+// pairSteps is the maximum number of steps between two faults that count as a pair.
 const pairSteps = 20
 
-// fault records the pairs of a fault with earlier ones. The order matters.
+// fault records the ordered pairs that a fault forms with earlier ones.
 func (c *coverage) fault(s site, step int) {
 	if c == nil {
 		return
@@ -367,7 +368,7 @@ func (r Result) coverageLines(b *strings.Builder) {
 	}
 }
 
-// mostMissing is the number of missing pairs that the summary lists.
+// mostMissing is the maximum number of missing pairs in the summary.
 const mostMissing = 20
 
 // section is a part of the summary.

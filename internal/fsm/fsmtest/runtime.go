@@ -8,7 +8,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// container is a container of the runtime with its worker. On a disconnected host, a worker may outlive its container.
+// container is a container in the runtime, with its worker. If its host is disconnected, the worker may outlive it.
 type container struct {
 	attempt   string
 	issue     fsm.IssueKey
@@ -114,8 +114,8 @@ func (w *runtime) stop(p *process, e fsm.Effect) fsm.EffectEnded {
 	return w.reported(e, gone)
 }
 
-// reported returns the outcome of a stop, with the worker's reports. If none of them is final, it adds the director's
-// report of the exit.
+// reported returns the outcome of a stop, with the worker's reports. If no report is final, reported adds the
+// director's exit report.
 func (w *runtime) reported(e fsm.Effect, gone *fsm.StopResult) fsm.EffectEnded {
 	hasEnd := func() bool {
 		return slices.ContainsFunc(w.workers.reports,
@@ -204,7 +204,7 @@ func (w *runtime) list(p *process) fsm.ContainersListed {
 	return l
 }
 
-// pendingTimeout is the longest wait for capacity in a cluster.
+// pendingTimeout is the maximum wait for capacity in a cluster.
 const pendingTimeout = 10 * time.Minute
 
 // Texts of clusters.
@@ -215,8 +215,8 @@ const (
 	nodeIsLost = "node node-3 does not answer"
 )
 
-// cluster turns one of four worlds into a cluster, in which attempts wait for capacity. Most attempts get a copy of the
-// checkout (see transport).
+// cluster turns a quarter of the worlds into clusters, in which attempts wait for capacity. Most attempts get a copy of
+// the checkout (see transport).
 func (w *world) cluster() {
 	if w.choices.pick(atCluster, 4) < 3 {
 		return
@@ -231,8 +231,8 @@ func (w *world) cluster() {
 	}
 }
 
-// transport sometimes changes whether attempts of a new director get a copy of the checkout. It does not do so in
-// worlds that lose their journal.
+// transport sometimes changes whether a new director's attempts get a copy of the checkout, except in worlds that lose
+// their journal.
 func (w *directors) transport() {
 	if w.runtime.inCluster && w.hub.losses == nil && w.choices.pick(atCluster, 4) == 3 {
 		w.set.cfg.CheckoutTravels = !w.set.cfg.CheckoutTravels
@@ -276,8 +276,8 @@ func (w *runtime) words(b *container) string {
 	return b.waits
 }
 
-// loseNode disconnects a container's node from the cluster, so its end cannot be confirmed. Its worker continues to
-// run, and its messages still arrive. The node may return sooner, later or never.
+// loseNode disconnects a container's node from the cluster, so the container's end cannot be confirmed. The worker
+// continues to run, but may be cut off from the bus. The node may return sooner, later or never.
 func (w *runtime) loseNode(b *container) {
 	b.lost = true
 	w.tell("    the node of %s is lost", b.attempt)
@@ -301,8 +301,8 @@ func (w *runtime) returns(b *container) {
 	}
 }
 
-// unconfirmed returns the outcome of a stop that a lost node cannot confirm. It fences the attempt at the time that the
-// effect states, if any. From then on the bus ignores the worker.
+// unconfirmed returns the outcome of a stop that a lost node cannot confirm. Once the effect's fence time, if any, has
+// come, it fences the attempt, and the bus ignores the worker from then on.
 func (w *runtime) unconfirmed(p *process, b *container, e fsm.Effect) fsm.EffectEnded {
 	b.told = true
 	if at := e.Stop.FenceAt; at.IsZero() || w.wall(p).Before(at) {
@@ -321,8 +321,8 @@ func (w *runtime) endByCluster(b *container) {
 	b.running, b.code, b.cause = false, 143, causes[w.choices.pick(clusterEnds, len(causes))]
 }
 
-// offerShutOut offers the leader a report from a worker that was shut out. The stream does not contain the report, and
-// the report must not have an effect.
+// offerShutOut offers the leader a report from a worker that was shut out. The report is not in the stream, and must
+// not have an effect.
 func (w *workers) offerShutOut(b *container, r fsm.Report) {
 	w.after(w.lag(), func() {
 		w.directors.offer(w.directors.lead, fsm.ReportReceived{Worker: b.attempt, Report: r}, nil)

@@ -7,8 +7,8 @@ import (
 	"retake/internal/fsm/fsmtest/deep"
 )
 
-// Small describes a world that is small enough to search in every order of events. It has as many workers as issues,
-// and director.max_retries is 2.
+// Small describes a world that is small enough to search exhaustively, in every order of events. It has as many workers
+// as issues, and director.max_retries is 2.
 type Small struct {
 	Name    string
 	Issues  int // 1 or 2
@@ -75,7 +75,7 @@ type Explored struct {
 	Small  Small
 	States int
 	Steps  int  // edges between states
-	Depth  int  // largest distance of a state from the first one
+	Depth  int  // maximum distance of a state from the first one
 	Ends   int  // states without further steps
 	Closed bool // every state was seen
 	Took   time.Duration
@@ -97,7 +97,7 @@ type origin struct {
 	by   step
 }
 
-// found is a state with successors that are still unknown.
+// found is a state with unknown successors.
 type found struct {
 	*node
 	id int
@@ -155,7 +155,7 @@ func (x *search) next(level []found) (after []found) {
 	return after
 }
 
-// fail records a violation, and replays the steps to its state.
+// fail records a violation, and replays the steps that led to it.
 func (x *search) fail(bad *Violation, id int) {
 	x.Bad = bad
 	var path []step

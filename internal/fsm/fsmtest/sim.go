@@ -16,18 +16,18 @@ const worldSteps = 3000
 // Options set the extent of a search.
 type Options struct {
 	Seed   uint64
-	Steps  int       // number of events to decide on, in all worlds
+	Steps  int       // number of events to decide, across all worlds
 	World  int       // run only this world; negative means all
-	Until  time.Time // the end of the search, unless zero
-	Losses bool      // each world loses its journal, or a part of it
+	Until  time.Time // latest start time of a world; zero means unlimited
+	Losses bool      // each world loses all or part of its journal
 	Live   bool      // check only the invariants about progress
-	// Transcript, if set, receives the lines of the worlds.
+	// Transcript, if set, receives the transcripts of the worlds.
 	Transcript *[]string
 	Without    string // a disabled invariant, to measure its cost
 	Now        func() time.Time
 }
 
-// Result contains the figures of a search, and the violation that it found.
+// Result holds the statistics of a search, and the violation that it found, if any.
 type Result struct {
 	Seed                   uint64
 	Steps, Worlds, Records int // Records counts journal records
@@ -36,8 +36,8 @@ type Result struct {
 	Faults                 [sites]int
 	Moves                  []int // by row of fsm.Transitions
 	coverage
-	rested, drained rest          // the maxima of the worlds without and with a backlog
-	waited          time.Duration // the longest wait of finished work for its delivery
+	rested, drained rest          // maxima for worlds without and with a backlog
+	waited          time.Duration // longest time that finished work waited for delivery
 	Found           *Found        // nil if there was no violation
 }
 
@@ -116,7 +116,7 @@ func (r *Result) add(w *world) {
 }
 
 // Costs measures the cost of each invariant. It runs the same worlds with and without the invariant, and compares the
-// time of a step.
+// time per step.
 func Costs(seed uint64, steps int, now func() time.Time) string {
 	run := func(without string) time.Duration {
 		r := Simulate(Options{Seed: seed, Steps: steps, World: -1, Without: without, Now: now})
@@ -199,8 +199,8 @@ func (w *world) settle() {
 	}
 }
 
-// statedUntil returns the last reset that work waits for, at most a day after the faults stopped. Messages in transit
-// may still state one.
+// statedUntil returns the last reset that work waits for, at most a day after the faults stopped. It can change,
+// because messages in transit may still report a reset.
 func (h *history) statedUntil() int64 {
 	until := h.stopped
 	for resource, reset := range h.limits.until {
@@ -216,7 +216,7 @@ func (h *history) statedUntil() int64 {
 	return int64(min(until.Sub(h.stopped), 24*time.Hour)) + int64(h.stopped.Sub(epoch)) - h.w.directors.lead.skew
 }
 
-// resume repeats the operator's command resume, because a policy may have paused the director.
+// resume repeats the operator's resume command, because a policy may have paused the director.
 func (w *world) resume() {
 	w.directors.offer(w.directors.lead, fsm.OperatorCommanded{Command: fsm.Resume}, nil)
 	w.after(seconds(3600), w.resume)
@@ -250,10 +250,10 @@ func (w *world) atRest() string {
 	for _, i := range w.hub.issues {
 		if t := w.directors.lead.m.Task(i.key); t != nil && t.State == fsm.Blocked && i.open &&
 			(i.removed || i.answer != "") {
-			return "a person answered on " + string(i.key) + ", but the director does not know it"
+			return "a person answered on " + string(i.key) + ", but the director has not noticed"
 		}
 		if i.open && i.labels&(taskLabel|claimedLabel|blockedLabel) == taskLabel && i.nonce != foreign && !i.waits() {
-			return string(i.key) + " is eligible, but not taken"
+			return string(i.key) + " is eligible, but unclaimed"
 		}
 		if i.halfClaimed() {
 			return string(i.key) + " is half claimed, but the claim does not end"
@@ -266,7 +266,7 @@ func (w *world) atRest() string {
 	}
 	for _, r := range w.workers.reports {
 		if !r.acked {
-			return fmt.Sprintf("%s of %s is not acknowledged", r.body.Ref.ID, r.worker)
+			return fmt.Sprintf("report %s from %s is not acknowledged", r.body.Ref.ID, r.worker)
 		}
 	}
 	if !w.directors.lead.d.Idle() {
@@ -279,13 +279,13 @@ func atRest(h *history, _ *process) string { return h.w.atRest() }
 
 func noTimerLeft(h *history, p *process) string {
 	if next := p.m.NextDeadline(); !next.IsZero() && len(p.m.Cooldowns()) == 0 && h.w.atRest() == "" {
-		return fmt.Sprintf("a timer is set for %s, %s from now, without a waiting task", next.Format(time.TimeOnly),
+		return fmt.Sprintf("a timer is set for %s, %s from now, but no task is waiting", next.Format(time.TimeOnly),
 			next.Sub(p.m.Now()))
 	}
 	return ""
 }
 
-// labelsAgree checks that in a world at rest, issues are claimed or blocked if and only if they have a task.
+// labelsAgree checks that in a world at rest, the labels of each issue agree with the state of its task.
 func labelsAgree(h *history, p *process) string {
 	if h.w.atRest() != "" {
 		return ""

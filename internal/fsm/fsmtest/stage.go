@@ -4,9 +4,9 @@ import (
 	"math"
 )
 
-// choices makes all choices of a world, from a seed or from a recording. After the end of a recording, each choice is
-// 0. The harmless choice is always 0, so replacing choices by 0 makes a world simpler. Each site has a separate track,
-// so that removing one fault does not shift the choices of other sites.
+// choices makes all choices of a world, from a seed or from a recording. Past the end of a recording, every choice is
+// 0. Zero is always the harmless choice, so replacing choices with 0 makes a world simpler. Each site has a separate
+// track, so removing one fault does not shift the choices of other sites.
 type choices struct {
 	state        [sites]uint64 // state of each track's generator
 	choiceTracks *choiceTracks // the recording to replay, or nil for random choices
@@ -54,7 +54,7 @@ func (t *choices) pick(s site, n int) int {
 	return int(v)
 }
 
-// chance returns true with a probability of permille in a thousand. If permille is 0, it does not use up a choice.
+// chance returns true with a probability of permille/1000. If permille is 0, it does not consume a choice.
 func (t *choices) chance(s site, permille int) bool {
 	if permille == 0 {
 		return false
@@ -74,7 +74,7 @@ func (t *choices) chance(s site, permille int) bool {
 	return yes
 }
 
-// site names a kind of choice.
+// site identifies a kind of choice.
 type site uint8
 
 // The sites. The second group contains faults, which can be stopped.
@@ -142,7 +142,7 @@ const (
 	atCluster // the placement in a cluster
 	nodeLost  // two more faults
 	clusterEnds
-	atPrograms // the search for the stages' programs
+	atPrograms // the search for stage programs
 	atBacklog  // the presence of a backlog
 	sites
 
@@ -150,7 +150,7 @@ const (
 	faultsEnd = atStanding // one past the last fault of the group
 )
 
-// siteInfo describes a site. The field most is the highest rate of its fault, per thousand.
+// siteInfo describes a site. The field most is its maximum fault rate, per thousand.
 type siteInfo struct {
 	name string
 	most int
@@ -164,22 +164,22 @@ var siteTable = [sites]siteInfo{
 	busCut:  {"worker is cut off from the bus", 30}, streamTwice: {"stream delivers a report again", 200},
 	streamLate: {"stream delivers a report late", 200},
 	workerDies: {"worker dies", 40}, workerStalls: {"worker stalls", 40}, workerNotes: {"worker sends a notice", 100},
-	workerLies: {"worker reports more than one end", 200}, workerReturns: {"worker outlives its container", 150},
+	workerLies: {"worker reports its end more than once", 200}, workerReturns: {"worker outlives its container", 150},
 	workerAgain:  {"worker says hello again", 100},
 	runtimeFails: {"runtime fails", 150}, runtimeHalf: {"runtime succeeds but reports failure", 150},
 	runtimeUnkilled: {"a kill has no effect", 200}, runtimeLies: {"runtime lists a wrong state", 60},
 	runtimeBehind: {"container is removed by somebody else", 20},
 	githubLimit:   {"GitHub limits", 100}, githubFails: {"GitHub fails", 150},
-	githubHalf:    {"GitHub succeeds but its answer is lost", 150},
-	githubRefuses: {"GitHub refuses permanently", 30}, githubTaken: {"somebody else claims", 50},
+	githubHalf:    {"GitHub succeeds but its response is lost", 150},
+	githubRefuses: {"GitHub refuses permanently", 30}, githubTaken: {"another client claims the issue", 50},
 	nothingDone: {"nothing to deliver", 100},
-	baseMoves:   {"the base branch advances", 200}, baseConflicts: {"the base branch conflicts", 100},
+	baseMoves:   {"the base branch advances", 200}, baseConflicts: {"the work conflicts with the base branch", 100},
 	workChanges: {"the checkout changes after its validation", 400}, checksFail: {
-		"a check of the pull request fails",
+		"a pull request check fails",
 		300,
 	},
-	humanMeddles: {"somebody closes or relabels the issue", 300}, operatorSays: {"the operator gives a command", 300},
-	journalFails: {"append fails", 20}, journalSilent: {"append succeeds, but its answer is lost", 20},
+	humanMeddles: {"somebody closes or relabels the issue", 300}, operatorSays: {"the operator issues a command", 300},
+	journalFails: {"append fails", 20}, journalSilent: {"append succeeds, but its response is lost", 20},
 	crashAtAppend: {"crash at an append", 20}, crashAtEffect: {"crash at an effect", 20},
 	crashHalf:   {"an effect of a dead director was carried out", 500},
 	leaderStale: {"a second director takes over", 80}, staleHears: {"the stale director gets the event", 500},
@@ -190,12 +190,12 @@ var siteTable = [sites]siteInfo{
 	limitStated: {"a worker reports a model's limit", 300}, limitLifted: {"an operator lifts a cooldown", 200},
 	leaseFails: {"the leader cannot renew its lease", 80}, pushesFail: {"pushes fail for a while", 200},
 	githubAway: {"GitHub is unavailable for a while", 200}, directorEnds: {
-		"the director ends an attempt for an offence",
+		"the director ends an attempt for a violation",
 		100,
 	},
 	atStanding: {"order", 0}, atRequest: {"request", 0},
-	settingsRead: {"the configuration is read again", 300}, signsWait: {"a sign of life reaches the machine late", 500},
-	atCluster: {"cluster", 0}, nodeLost: {"the node of a worker is lost", 60},
+	settingsRead: {"the configuration is reloaded", 300}, signsWait: {"a sign of life reaches the machine late", 500},
+	atCluster: {"cluster", 0}, nodeLost: {"a worker's node is lost", 60},
 	clusterEnds: {"the cluster evicts a worker", 40},
 	atPrograms:  {"programs", 0}, atBacklog: {"backlog", 0},
 }

@@ -17,7 +17,7 @@ func (n *node) key() uint64 {
 	return min(straight, n.sum(&swapped))
 }
 
-// swapped replaces the letter x by y, and y by x.
+// swapped exchanges the letters x and y.
 var swapped = func() (letters [256]byte) {
 	for i := range letters {
 		letters[i] = byte(i)

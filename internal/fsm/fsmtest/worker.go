@@ -98,7 +98,7 @@ func (w *workers) version() string {
 	return ""
 }
 
-// failureReport returns a report of a failure.
+// failureReport returns a report of a random failure or, during an outage, of the failure that all attempts share.
 func (w *workers) failureReport(b *container, final bool) fsm.Report {
 	e := failureEvidence[w.choices.pick(atOutcome, len(failureEvidence))]
 	if w.now < w.outageTo {
@@ -116,8 +116,8 @@ func (w *workers) failureReport(b *container, final bool) fsm.Report {
 	return fsm.Report{Final: final, Stage: e.Stage, Evidence: e}
 }
 
-// fixesAreScarce reports whether this world tests the budget of fix rounds: a validation in a clean container always
-// finds a failed test, and the budget allows few attempts. This would rarely happen by chance.
+// fixesAreScarce reports whether this world tests the fix-round budget: validation in a clean container always finds a
+// failed test, and the budget allows few attempts. This would rarely happen by chance.
 func (w *workers) fixesAreScarce() bool {
 	cfg := &w.directors.set.cfg
 	return cfg.CleanValidation && cfg.FixRounds > 1 && cfg.Policy.Guards().IterationBudget == fewIterations
@@ -228,7 +228,7 @@ func (w *workers) sendUnreliably(b *container, body fsm.EventBody) {
 	}
 }
 
-// probeWait is the time within which a worker must answer a probe, in seconds.
+// probeWait is the time limit for answering a probe, in seconds.
 const probeWait = 5
 
 // probe asks a silent worker for a sign of life. If none arrives in time, it reports the unanswered probe to the

@@ -48,7 +48,7 @@ type hub struct {
 	pace      *pace                   // nil if there is no backlog
 	repos     []string
 	claims    int        // number of nonces so far
-	works     int        // number of attempts with an agent so far
+	works     int        // number of versions of the work so far, across all issues
 	comments  []*comment // in order of their last edits
 	said      int        // number of comments so far, including questions
 	pulls     int        // number of pull requests so far
@@ -65,17 +65,17 @@ type runtime struct {
 	hub        *hub
 	workers    *workers
 	directors  *directors
-	containers []*container // including removed containers with a worker that still runs
+	containers []*container // including removed containers whose worker still runs
 	inCluster  bool
 }
 
-// workers are the programs in the containers. Their messages reach directors over the bus and the stream of reports.
+// workers are the programs in the containers. Their messages reach directors over the bus and the report stream.
 type workers struct {
 	*stage
 	hub       *hub
 	runtime   *runtime
 	directors *directors
-	spools    map[string][]fsm.Report // by worker: unsent reports, which its checkout keeps
+	spools    map[string][]fsm.Report // unsent reports in the checkout, by worker
 	reports   []*report
 	outageTo  int64             // all attempts fail until this time
 	outageEnd recovery.Evidence // the failure during the outage
@@ -96,7 +96,7 @@ type directors struct {
 	history  *history
 	lead     *process
 	stale    *process
-	standing bool                       // a standby waits for the end of the leader's lease
+	standing bool                       // a standby waits for the leader's lease to expire
 	born     int                        // number of processes so far
 	follow   func(*process, fsm.Record) // receives each record that a process has appended; may be nil
 }
@@ -226,7 +226,7 @@ func (w *world) begin() *world {
 	return w
 }
 
-// Values of the worlds' configurations.
+// Configuration values that worlds choose from.
 var (
 	claimStales  = []time.Duration{6 * time.Hour, 10 * time.Minute, 0}
 	remindAfters = []time.Duration{0, 5 * time.Minute, 20 * time.Minute, 2 * time.Hour}
@@ -260,7 +260,7 @@ func (w *stage) fault(s site) bool {
 	return true
 }
 
-// delay chooses a time up to the given number of seconds.
+// delay chooses a duration of up to the given number of seconds.
 func (w *stage) delay(seconds int) int64 {
 	return int64(100*time.Millisecond) + int64(w.choices.pick(atDelay, seconds*4))*int64(250*time.Millisecond)
 }
@@ -288,7 +288,7 @@ func (w *world) run(steps int) {
 	}
 }
 
-// next runs the next event: an entry of the queue, or a deadline of a director.
+// next runs the next event: a queue entry or a director's deadline.
 func (w *world) next() {
 	at, p := w.queue.first(), (*process)(nil)
 	for _, q := range [...]*process{w.directors.lead, w.directors.stale} {

@@ -23,7 +23,7 @@ var accountWords = regexp.MustCompile(`(?i)bad credentials|\bsuspended\b|` +
 var ownerWords = regexp.MustCompile(`(?i)\bSAML\b|single sign-on|IP allow ?list|` +
 	`you appear to have the correct authorization credentials|forbids access via`)
 
-// ssoHeader is in GitHub's answers to tokens that lack an authorization for single sign-on.
+// ssoHeader is a header of GitHub's answer to a token that is not authorized for single sign-on.
 const ssoHeader = "X-Github-Sso"
 
 // verdict is the scope of a refusal.
@@ -35,12 +35,12 @@ const (
 	undecided                 // the canary received no usable answer
 )
 
-// canaryTimeout limits the requests that find the scope of a refusal.
+// canaryTimeout limits the time of the requests that determine the scope of a refusal.
 const canaryTimeout = 10 * time.Second
 
-// reach finds the scope of a refusal with status 401 or 403. If GitHub's message does not reveal the scope, reach sends
-// canary requests: to /rate_limit, which every valid credential may read, to the repository, and to another repository.
-// The canaries bypass the gate, so the caller must call reach before it ends the turn of the refused request.
+// reach determines the scope of a refusal with status 401 or 403. If GitHub's message does not reveal the scope, reach
+// sends canary requests: to /rate_limit, which every valid credential may read, to the repository, and to another
+// repository. The canaries bypass the gate, so the caller must call reach before it ends the refused request's turn.
 func (t laneTransport) reach(ctx context.Context, target *url.URL, ans answer) verdict {
 	refused := ans.status == http.StatusUnauthorized && t.worked() || ans.status == http.StatusForbidden
 	if !refused {
@@ -68,9 +68,9 @@ func (t laneTransport) reach(ctx context.Context, target *url.URL, ans answer) v
 	return t.unlessServed(ctx, t.another(repo, false))
 }
 
-// unlessServed decides whether a refusal of a whole repository or owner affects the whole account. To find out, it
-// requests another, a repository outside the refusal's scope. If another is empty, the director cannot distinguish the
-// two cases, so unlessServed returns ofAccount.
+// unlessServed determines whether a refusal of a whole repository or owner extends to the account. It requests another,
+// a repository outside the refusal's scope. If another is empty, the two cases cannot be distinguished, so unlessServed
+// returns ofAccount.
 func (t laneTransport) unlessServed(ctx context.Context, another string) verdict {
 	if another == "" {
 		return ofAccount

@@ -60,7 +60,7 @@ func (a *App) Token(ctx context.Context) (string, error) {
 	if err == nil {
 		return token, nil
 	}
-	e := &Error{Kind: KindTransient, Op: "create a token for the App", Message: "no answer", Err: err}
+	e := &Error{Kind: KindTransient, Op: "create a token for the App", Message: "no response", Err: err}
 	if refused, ok := errors.AsType[*ghinstallation.HTTPError](err); ok && refused.RootCause == nil &&
 		refused.Response != nil {
 		defer refused.Response.Body.Close()
@@ -103,12 +103,12 @@ func (a *App) Login(ctx context.Context) (string, error) {
 	}
 	answer, err := a.app.RoundTrip(ask)
 	if err != nil {
-		return "", &Error{Kind: KindTransient, Op: "GET /app", Message: "no answer", Err: err}
+		return "", &Error{Kind: KindTransient, Op: "GET /app", Message: "no response", Err: err}
 	}
 	defer answer.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(answer.Body, answerBytes))
 	if err != nil {
-		return "", &Error{Kind: KindTransient, Op: "GET /app", Message: "answer cut off", Err: err}
+		return "", &Error{Kind: KindTransient, Op: "GET /app", Message: "response was cut off", Err: err}
 	}
 	var app struct{ Slug string }
 	if answer.StatusCode != http.StatusOK {
@@ -122,8 +122,8 @@ func (a *App) Login(ctx context.Context) (string, error) {
 	return login, nil
 }
 
-// Rights returns the installation's permissions by GitHub's names, each with the value read, write or admin. It
-// requests a token if necessary.
+// Rights returns the installation's permissions: GitHub's name of each permission with its value read, write or admin.
+// It requests a token if necessary.
 func (a *App) Rights(ctx context.Context) (map[string]string, error) {
 	if _, err := a.Token(ctx); err != nil {
 		return nil, err

@@ -42,14 +42,14 @@ type Complaint struct {
 //	                      └─ other parts                        │
 //	Change ◀──────────────── part.done ◀────────────────────────┘
 //
-// A caller waits for the result or for the end of its context. A part that is cancelled while it waits at the gate is
-// not sent. GitHub may or may not carry out a part that is cancelled later. The request itself is cancelled only after
-// all its parts were cancelled, so one cancelled part does not make the results of the other parts uncertain. The
-// goroutine ends with the request, after at most exchangeTimeout.
+// A caller waits until it gets the result or its context ends. If a part is cancelled while it waits at the gate, it is
+// not sent. If it is cancelled later, GitHub may or may not carry it out. The request is cancelled only once all its
+// parts have been, so cancelling one part does not make the results of the others uncertain. The goroutine ends with
+// the request, after at most exchangeTimeout.
 //
 // GitHub carries out the mutations in order, and continues after a failed mutation. Each part gets only its own
-// results. An error of the whole request goes to all parts. After such an error, callers read their issues again and
-// repeat the missing changes.
+// results. An error that affects the whole request goes to all parts. After such an error, callers read their issues
+// again and repeat the missing changes.
 type part struct {
 	ctx       context.Context //nolint:containedctx // context of the waiting caller
 	mutations []Mutation
@@ -81,7 +81,7 @@ func (c *Conn) Change(ctx context.Context, l gate.Lane, mutations []Mutation) (C
 	case res := <-p.done:
 		return res.Changed, res.err
 	case <-ctx.Done():
-		return Changed{}, Transient("no answer", context.Cause(ctx))
+		return Changed{}, Transient("no response", context.Cause(ctx))
 	}
 }
 
@@ -151,11 +151,11 @@ func (a Changed) of(part int, mutations []Mutation) Changed {
 	return own
 }
 
-// turnKey is the key of the *turn in the context of a request that the gate has admitted.
+// turnKey is the context key for the *turn of a request that the gate has admitted.
 type turnKey struct{}
 
-// turn passes a request that the gate has already admitted to the transport, which takes it before the first exchange.
-// After a redirect, the transport enters the gate again.
+// turn hands the transport a request that the gate has already admitted. The transport takes it before the first
+// exchange, and enters the gate again after a redirect.
 type turn struct{ *gate.Request }
 
 func (t *turn) take() *gate.Request {

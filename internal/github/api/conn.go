@@ -40,7 +40,7 @@ type Options struct {
 	Log      *zap.Logger
 }
 
-// leastBetween is the shortest pause between two writes to GitHub.
+// leastBetween is the minimum pause between two writes to GitHub.
 const leastBetween = time.Second
 
 // Conn sends requests with one credential. It is safe for concurrent use. Only Change starts goroutines, which end with
@@ -100,7 +100,7 @@ func (c *Conn) Lane(l gate.Lane) *gh.Client { return c.lanes[l] }
 func (c *Conn) Do(ctx context.Context, l gate.Lane, method, path string, in, out any) (*gh.Response, error) {
 	req, err := c.lanes[l].NewRequest(method, path, in)
 	if err != nil {
-		return nil, Permanent("make a request for %s: %v", path, err)
+		return nil, Permanent("create request for %s: %v", path, err)
 	}
 	resp, err := c.lanes[l].Do(ctx, req, out)
 	return resp, Normalize(err)

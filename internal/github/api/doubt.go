@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// One wrong answer from a proxy, or from a GitHub server with old data, must not end a claim. Retake therefore accepts
-// that an issue is missing, or a credential is refused, only after doubtTimes such answers over at least doubtFor.
+// One wrong answer from a proxy, or from a GitHub server with stale data, must not end a claim. Retake therefore
+// accepts that an issue is missing, or a credential is refused, only after doubtTimes such answers over at least
+// doubtFor.
 const (
 	doubtFor   = time.Minute
 	doubtTimes = 3
@@ -30,7 +31,8 @@ func (d Doubt) Again(now time.Time) (_ Doubt, sure bool) {
 func Doubted(err *Error, d Doubt) *Error {
 	e := *err
 	e.Kind, e.Doubtful = KindTransient, true
-	e.Message = fmt.Sprintf("%s (received %d times; Retake accepts it after %s without a different answer)", e.Message,
+	e.Message = fmt.Sprintf("%s (received %d times; Retake accepts it only after GitHub has repeated it for %s)",
+		e.Message,
 		d.times, doubtFor)
 	return &e
 }

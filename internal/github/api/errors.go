@@ -15,7 +15,7 @@ import (
 	"retake/internal/github/prose"
 )
 
-// ErrWritesDisabled is the error of every change to GitHub while writes are off.
+// ErrWritesDisabled is returned for every change to GitHub while writes are disabled.
 var ErrWritesDisabled = errors.New("github: writes are disabled: set github.writes = true to let Retake change issues")
 
 // ErrNotSent is wrapped by errors from an Options.Transport that did not send the request. GitHub is not the cause.
@@ -121,7 +121,7 @@ func Normalize(err error) error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
-	return &Error{Kind: KindTransient, Message: "no usable answer", Err: err}
+	return &Error{Kind: KindTransient, Message: "unusable response", Err: err}
 }
 
 // Transient returns an error that a later retry may resolve.
@@ -163,7 +163,8 @@ func kindOfStatus(status int) Kind {
 // MessageLimit is the maximum length of an answer's text in errors and logs, in characters.
 const MessageLimit = 500
 
-// readComplaint parses an error's body. It returns an empty response if the body is not JSON, such as a proxy's page.
+// readComplaint parses an error's body. It returns an empty response if the body is not JSON, such as an HTML page from
+// a proxy.
 func readComplaint(body []byte) (c gh.ErrorResponse) {
 	if json.Unmarshal(body, &c) != nil {
 		return gh.ErrorResponse{}
@@ -180,11 +181,11 @@ func complaintText(c gh.ErrorResponse, limit int) string {
 	return prose.Clip(strings.Join(strings.Fields(prose.Printable(strings.Join(parts, "; "))), " "), limit)
 }
 
-// Accepted returns the error of a write that creates a numbered object. If the answer claims success but lacks the
-// number, the error is transient, because a proxy may have dropped the request.
+// Accepted returns the error of a write that creates or changes a numbered object. If the answer claims success, but
+// the number is missing, the error is transient, because a proxy may have dropped the request.
 func Accepted[N int | int64](number N, what string, err error) error {
 	if err == nil && number == 0 {
-		return Transient(what+" was accepted, but the answer does not show it", nil)
+		return Transient(what+" was accepted, but is missing from the response", nil)
 	}
 	return Normalize(err)
 }

@@ -10,7 +10,7 @@ import (
 var (
 	repoName = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9-]{0,38})/([A-Za-z0-9._-]{1,100})$`)
 
-	// FleetName matches valid names of fleets.
+	// FleetName matches valid fleet names.
 	FleetName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 )
 
@@ -47,7 +47,7 @@ func ParseKey(s string) (Place, error) {
 	return p, nil
 }
 
-// Same reports whether both keys name the same issue. It ignores case, as GitHub does.
+// Same reports whether both keys identify the same issue. It ignores case, as GitHub does.
 func (p Place) Same(q Place) bool {
 	return p.Number == q.Number && strings.EqualFold(p.Owner, q.Owner) && strings.EqualFold(p.Repo, q.Repo)
 }

@@ -26,7 +26,7 @@ const (
 // graphQLLimit matches a GraphQL rate limit error. No REST answer begins like this.
 var graphQLLimit = regexp.MustCompile(`^\s*\{\s*"errors"\s*:\s*\[\s*\{[^{}]*"type"\s*:\s*"RATE_LIMIT(?:ED)?"`)
 
-// requestReserve is the number of an hour's requests that are reserved for escalations. The reserve is at most the
+// requestReserve is the number of requests per hour that are reserved for escalations. The reserve is at most the
 // hourly limit divided by reserveShare.
 const (
 	requestReserve = 100
@@ -43,10 +43,10 @@ func resourceOf(h http.Header) string {
 	return ""
 }
 
-// readLimit reports whether an answer states a rate limit. It treats 403 and 429 equally, except that a 403 without any
+// readLimit reports whether an answer states a rate limit. It treats 403 and 429 alike, except that a 403 without any
 // indication of a limit means a missing permission. GraphQL can report a limit with status 200. As GitHub documents,
-// the wait is in Retry-After, or else it lasts until the reset if X-Ratelimit-Remaining is 0. Otherwise the wait is
-// unknown.
+// Retry-After contains the wait. Without it, the wait lasts until the reset if X-Ratelimit-Remaining is 0, and is
+// otherwise unknown.
 func readLimit(status int, h http.Header, body []byte, now time.Time) (gate.Limit, bool) {
 	if status == http.StatusOK && graphQLLimit.Match(body[:min(len(body), bodyPrefix)]) {
 		wait, stated := untilReset(h, now)
@@ -82,17 +82,17 @@ func readLimit(status int, h http.Header, body []byte, now time.Time) (gate.Limi
 	return l, true
 }
 
-// spentAfter returns the limit that a request has reached, because it used the last request of the hour, or the last
-// request before the reserve for escalations.
+// spentAfter returns the limit reached by a request that used the hour's last request, or the last one before the
+// escalation reserve.
 func spentAfter(h http.Header, now time.Time) (gate.Limit, bool) {
 	left, err := strconv.Atoi(h.Get("X-Ratelimit-Remaining"))
 	all, _ := strconv.Atoi(h.Get("X-Ratelimit-Limit"))
 	wait, ok := untilReset(h, now)
 	l := gate.Limit{
-		Stated: ok, Wait: wait, Why: "primary limit: no requests left in this hour", Resource: resourceOf(h),
+		Stated: ok, Wait: wait, Why: "primary limit: no requests left this hour", Resource: resourceOf(h),
 	}
 	if left > 0 {
-		l.Why = fmt.Sprintf("Retake keeps the last %d requests of this hour for questions to people", left)
+		l.Why = fmt.Sprintf("Retake reserves the last %d requests of the hour for questions to people", left)
 		l.Reserve = true
 	}
 	return l, ok && err == nil && (left == 0 || left <= min(requestReserve, all/reserveShare))
@@ -152,8 +152,8 @@ func bounded(seconds float64) time.Duration {
 	return shortestWait
 }
 
-// ServerTime returns the time that absolute times in the same answer refer to. The Date header is rounded down to whole
-// seconds, so a computed wait is at most a second too long and never too short.
+// ServerTime returns the time on GitHub's clock, to which absolute times in the same answer refer. The Date header is
+// rounded down to whole seconds, so a computed wait is at most a second too long and never too short.
 func ServerTime(h http.Header, now time.Time) time.Time {
 	if t, err := http.ParseTime(h.Get("Date")); err == nil {
 		return t

@@ -15,7 +15,7 @@ type Memory[V any] struct {
 	used  int
 }
 
-// Remembered is the number of entries in each of the caches for people's permissions and claim comments.
+// Remembered is the maximum number of entries in each cache of small values, such as permissions or claim comments.
 const Remembered = 1024
 
 // NewMemory returns a cache that holds at most the given number of entries.

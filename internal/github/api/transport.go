@@ -68,7 +68,7 @@ type transport struct {
 	scarce atomic.Pointer[time.Time] // when the hourly limit resets, if at least half of its requests are used
 
 	mu      sync.Mutex
-	works   bool  // GitHub has accepted the credential once
+	works   bool  // GitHub has accepted the credential at least once
 	refused Doubt // refusals since the last success
 }
 
@@ -102,14 +102,14 @@ func (t laneTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 			return t.finish(req, target, ans, moved)
 		}
 		if target, err = target.Parse(ans.header.Get("Location")); err != nil {
-			return nil, Permanent("unreadable redirect from %s", req.URL.Path)
+			return nil, Permanent("invalid redirect from %s", req.URL.Path)
 		}
 		moved = true
 	}
 	return nil, Permanent("more than %d redirects from %s", maxRedirects, req.URL.Path)
 }
 
-// isRedirect reports whether an answer is a redirect. exchange then repeats the request with its method and body.
+// isRedirect reports whether an answer is a redirect. RoundTrip then repeats the request with its method and body.
 // net/http would turn a redirected POST into a GET, and the status 200 of the GET would look like a successful write.
 func isRedirect(a answer) bool {
 	switch a.status {
@@ -251,7 +251,7 @@ func (t laneTransport) send(req *http.Request, target *url.URL) (answer, error) 
 	if req.GetBody != nil { // go-github sets it
 		body, err := req.GetBody()
 		if err != nil {
-			return answer{}, Transient("cannot read the request's own body", err)
+			return answer{}, Transient("cannot read the request body", err)
 		}
 		out.Body = body
 	}
@@ -270,22 +270,22 @@ func (t laneTransport) send(req *http.Request, target *url.URL) (answer, error) 
 		if cause := context.Cause(ctx); cause != nil && errors.Is(err, ctx.Err()) {
 			err = cause
 		}
-		return answer{}, &Error{Kind: KindTransient, Op: op, Message: "no answer", Err: err}
+		return answer{}, &Error{Kind: KindTransient, Op: op, Message: "no response", Err: err}
 	}
 	defer func() { _ = resp.Body.Close() }()
 	ans := answer{status: resp.StatusCode, header: resp.Header, etag: resp.Header.Get("ETag")}
 	if ans.body, err = io.ReadAll(io.LimitReader(resp.Body, answerBytes+1)); err != nil {
-		return answer{}, &Error{Kind: KindTransient, Op: op, Message: "answer cut off", Err: err}
+		return answer{}, &Error{Kind: KindTransient, Op: op, Message: "response was cut off", Err: err}
 	}
 	if len(ans.body) > answerBytes {
-		return answer{}, &Error{Kind: KindPermanent, Op: op, Message: fmt.Sprintf("answer is larger than %d bytes",
+		return answer{}, &Error{Kind: KindPermanent, Op: op, Message: fmt.Sprintf("response is larger than %d bytes",
 			answerBytes)}
 	}
 	switch {
 	case ans.status < 300 && len(ans.body) > 0 && !json.Valid(ans.body): // a proxy's page
 		return answer{}, &Error{
 			Kind: KindTransient, Status: ans.status, Op: op,
-			Message: "unusable answer: not JSON",
+			Message: "unusable response: not JSON",
 		}
 	case ans.status == http.StatusNotModified && known:
 		// The rate limits and the date come from the new answer. Headers about the content belong to the cached body.
@@ -318,8 +318,8 @@ func (t laneTransport) authorize(ctx context.Context, out *http.Request) error {
 		return &Error{Kind: KindUnauthorized, Message: "no token", Err: err}
 	}
 	if token = strings.TrimSpace(token); token == "" {
-		return &Error{Kind: KindUnauthorized, Message: "the token is empty: set the variable or file that the " +
-			"configuration names"}
+		return &Error{Kind: KindUnauthorized, Message: "empty token: set the variable or file named in the " +
+			"configuration"}
 	}
 	t.last.Store(&token)
 	out.Header.Set("Authorization", "Bearer "+token)

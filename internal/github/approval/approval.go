@@ -35,8 +35,8 @@ type Approval struct {
 	Title, Body string
 	By          string    // login
 	At          time.Time // whole seconds, UTC, GitHub's clock
-	// Without lists the people without write access who have edited the title or body since the approval, sorted. The
-	// text does not include their edits.
+	// Without lists, in sorted order, the people without write access who have edited the title or body since the
+	// approval. The text does not include their edits.
 	Without []string
 }
 
@@ -87,8 +87,8 @@ func (c *Approvals) Approved(ctx context.Context, i tracker.Issue) (Approval, er
 	return a, nil
 }
 
-// approvedUnedited returns the current text if its author has write access. It is used for issues with a history that
-// GitHub did not return. noHistory is the error of that request.
+// approvedUnedited returns the current text if its author has write access. It is used if GitHub did not return the
+// issue's history. noHistory is the error from the history request.
 func (c *Approvals) approvedUnedited(ctx context.Context, p api.Place, i tracker.Issue, noHistory error) (Approval,
 	error,
 ) {
@@ -142,15 +142,15 @@ func (c *Approvals) approval(ctx context.Context, p api.Place, i tracker.Issue, 
 			return at, nil
 		}
 		if why == "" {
-			why = fmt.Sprintf("%s opened it with the label %s through a template or form, but lacks the right "+
-				"to label issues here", orGhost(by), h.Labels.Task)
+			why = fmt.Sprintf("%s opened it with the label %s through a template or form, but is not allowed to "+
+				"label issues here", orGhost(by), h.Labels.Task)
 		}
 	}
 	switch {
 	case why != "":
 		return -1, &NotApproved{Why: why}
 	case time.Since(i.UpdatedAt) < tracker.EventsLag:
-		return -1, api.Transient("GitHub's events do not show yet who added "+h.Labels.Task+" to "+i.Key, nil)
+		return -1, api.Transient("GitHub's events do not yet show who added "+h.Labels.Task+" to "+i.Key, nil)
 	}
 	return -1, notApproved("GitHub does not show who added the label %s", h.Labels.Task)
 }
@@ -170,14 +170,14 @@ type revision struct {
 	text *string
 }
 
-// editorsAsked limits the lookups of permissions for the editors of one text. More than 20 editors are unlikely,
-// because only the author and people with write access can edit.
+// editorsAsked is the maximum number of permission lookups for the editors of one text. More than 20 editors are
+// unlikely, because only the author and people with write access can edit.
 const editorsAsked = 20
 
 // standing returns the text of the approved revision. all is a nonempty list of revisions, oldest first. The approved
-// revision is the latest revision after the approval that is by an editor with write access. Without such a revision,
-// it is the last revision before the approval. An edit in the same second as the approval counts as later. without
-// lists the editors of the revisions after the approved revision.
+// revision is the latest revision by an editor with write access after the approval. Without such a revision, it is the
+// last revision before the approval. An edit in the same second as the approval counts as later. without lists the
+// editors of the revisions after the approved revision.
 func (c *Approvals) standing(ctx context.Context, p api.Place, all []revision, approved time.Time,
 	self string,
 ) (text string, without []string, err error) {
@@ -203,7 +203,7 @@ func (c *Approvals) standing(ctx context.Context, p api.Place, all []revision, a
 		without = append(without, orGhost(by))
 	}
 	if all[base].text == nil {
-		return "", nil, notApproved("GitHub's history does not have the approved version of its text")
+		return "", nil, notApproved("GitHub's history does not have the approved version of the text")
 	}
 	return *all[base].text, without, nil
 }

@@ -84,7 +84,7 @@ func (a graphQLActor) login() string {
 	return a.Login
 }
 
-// timelineEvents maps GraphQL's types of timeline items to the names of the same events in REST.
+// timelineEvents maps GraphQL timeline item types to REST event names.
 var timelineEvents = map[string]string{
 	"LabeledEvent": "labeled", "UnlabeledEvent": "unlabeled",
 	"RenamedTitleEvent": "renamed",
@@ -149,7 +149,7 @@ func (c *Approvals) issueHistory(ctx context.Context, i tracker.Issue) (x issueT
 			slices.SortStableFunc(x.edits, func(a, b revision) int { return a.at.Compare(b.at) })
 			if n := len(x.edits); !x.edited.IsZero() && (n == 0 || x.edits[n-1].at.Before(x.edited)) &&
 				time.Since(x.edited) < tracker.EventsLag {
-				return x, api.Transient("GitHub does not show yet how "+i.Key+" was edited", nil)
+				return x, api.Transient("GitHub does not yet show how "+i.Key+" was edited", nil)
 			}
 			return x, nil
 		}
@@ -183,7 +183,7 @@ func (c *Approvals) askHistory(ctx context.Context, variables map[string]any) (a
 	case answer.Data.Node == nil && len(answer.Errors) > 0:
 		why = answer.Errors[0].Type + ": " + answer.Errors[0].Message
 	case answer.Data.Node == nil:
-		why = "the answer has no issue"
+		why = "the response does not contain the issue"
 	default:
 		return answer, nil
 	}

@@ -1,3 +1,3 @@
-// Package ask writes texts for people on GitHub: questions, replies to commands, reactions, reminders, and issues about
-// outages.
+// Package ask writes texts for people on GitHub: questions, replies to commands, reactions, reminders, and outage
+// issues.
 package ask

@@ -40,7 +40,7 @@ type Escalation struct {
 
 	Title    string // the problem as text; defaults to the reason
 	Ask      string // instructions, in sentences
-	Alone    string // the same instructions for views other than this comment
+	Alone    string // Ask as shown outside this comment
 	Reply    string // the recommended comment; a person replaces <…> in it
 	Stage    string
 	Reason   string   // one of the fixed list of reasons
@@ -50,13 +50,13 @@ type Escalation struct {
 	Command  []string // argument vector of the failed stage, if any
 	ExitCode *int     // exit code of Command, if known
 	Facts    []string // further observations, one line each: "signal: SIGKILL"
-	// Alike lists the keys of all issues that the same failure blocks, including this issue. The comment shows the list
-	// if it has at least two keys.
+	// Alike lists the keys of all issues blocked by the same failure, including this one. The comment shows the list if
+	// it has at least two keys.
 	Alike       []string
-	Tail        string              // the end of the output
+	Tail        string              // the tail of the output
 	PullRequest int                 // existing pull request with the work, or 0
 	Branch      string              // branch with the work so far, if any
-	BranchURL   string              // address of the branch's page
+	BranchURL   string              // URL of the branch's page
 	Unsafe      string              // why the work was not pushed, one line
 	Attempts    []pages.AttemptLine // earlier attempts, oldest first
 	Answers     []pages.AnswerLine  // answers from people, oldest first
@@ -162,7 +162,7 @@ type escalationPage struct {
 func (p escalationPage) Invite() string {
 	switch {
 	case strings.Contains(p.Reply, "<"):
-		return "Replace `<…>` with your words, and comment:"
+		return "Replace `<…>` with your own text, then comment:"
 	case strings.HasPrefix(p.Ask, "Step 1: "): // the last step is the recommended comment
 		return "Copy:"
 	case p.Reply == resumeComment:
@@ -203,7 +203,7 @@ func (p escalationPage) SameFailure() string {
 	return fmt.Sprintf("The same failure blocks %d issues: %s", len(p.Alike), strings.Join(names, ", "))
 }
 
-// Link returns the address of the branch's page, or "" if a link would not be safe.
+// Link returns the URL of the branch's page, or "" if a link would not be safe.
 func (p escalationPage) Link() string { return pages.PageLink(p.BranchURL) }
 
 // triedLine is one row of the history: an attempt or an answer.

@@ -21,7 +21,7 @@ type IncidentIssue struct {
 	Issue string // key from an earlier call, tried first; may be empty
 	Key   string // the failing service, such as "model:gpt"; any text
 	Title string
-	Body  string // the failing service, and the symptoms
+	Body  string // description of the failing service and the symptoms
 	Open  bool   // the outage continues
 
 	Since, Until time.Time // Until is when it ended
@@ -31,7 +31,7 @@ type IncidentIssue struct {
 }
 
 // incidentPages is the maximum number of pages to search for the issue of an earlier outage. They list our latest 1,000
-// issues. If the issue is older, EnsureIncident creates a new one.
+// issues. If the issue is older, EnsureIncident does not find it, and creates a new one.
 const incidentPages = 10
 
 // EnsureIncident creates or updates the issue about an outage, and opens or closes it. It finds the issue by marker and
@@ -125,7 +125,7 @@ func (c *Asker) knownIncident(ctx context.Context, repo api.Place, want tracker.
 	return i, nil
 }
 
-// isIncident reports whether our account created the issue, and the issue has the marker want with any value of Since.
+// isIncident reports whether our account created the issue and the issue has the marker want, regardless of Since.
 func isIncident(i *gh.Issue, want tracker.Marker, self string) bool {
 	m, ok := tracker.ReadMarker(i.GetBody())
 	m.Since = want.Since

@@ -10,10 +10,9 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// React adds our reaction to a comment. If we have reacted with the opposite, thumbs-up or confused, it removes that
-// reaction, because an edit can make a valid command invalid, or the reverse. React replaces a reaction that is older
-// than the comment's last edit, so that the time of the reaction shows which text it acknowledges. It ignores a deleted
-// comment.
+// React adds our reaction to a comment. Thumbs-up and confused replace each other, because an edit can make a valid
+// command invalid, or vice versa. React also replaces a reaction that is older than the comment's last edit, so that
+// the time of the reaction shows which text it acknowledges. It ignores a deleted comment.
 func (c *Asker) React(ctx context.Context, key string, commentID int64, content string) error {
 	if err := c.conn.CheckWrites("react", key, zap.Int64("comment", commentID), zap.String("to", content)); err != nil {
 		return err
@@ -57,7 +56,8 @@ func (c *Asker) react(ctx context.Context, key string, commentID int64, content 
 	return nil
 }
 
-// isCurrent reports whether our reaction is not older than the last edit of the comment. It removes an older reaction.
+// isCurrent reports whether our reaction is at least as new as the last edit of the comment. It removes an older
+// reaction.
 func (c *Asker) isCurrent(ctx context.Context, p api.Place, commentID int64, mine tracker.OwnReaction) (bool, error) {
 	raw, _, err := c.conn.Lane(gate.Reads).Issues.GetComment(ctx, p.Owner, p.Repo, commentID)
 	if err != nil {

@@ -43,7 +43,8 @@ type ReplyRequest struct {
 	Meant command.Name // misspelt: Answer.Meant
 }
 
-// repliedAttempts is the maximum number of attempts in a reply. The reply only counts earlier attempts.
+// repliedAttempts is the maximum number of attempts listed in a reply. For earlier attempts, the reply only gives their
+// number.
 const repliedAttempts = 3
 
 // replyPage is the data for pages/reply.md.
@@ -56,7 +57,7 @@ type replyPage struct {
 	Typed   string      // the misspelt command as code
 	Asked   pages.Asked // for why in state Blocked: the open question
 	Author  string      // author of the answered comment; empty if it was deleted
-	Said    string      // page of the answered comment
+	Said    string      // URL of the answered comment
 }
 
 // Reply answers a comment with a comment of at most 10 lines. It ignores a deleted comment or issue.

@@ -94,7 +94,7 @@ func (c *Claims) Claim(ctx context.Context, req Request) (Result, error) {
 		return c.withdraw(ctx, t, m, Result{Outcome: Lost, Winner: holderOf(holder)})
 	}
 	if req.Unblock && c.asksNewer(t, req) { // keep the labels, because they belong to the newer question
-		return Result{Outcome: NotEligible, Why: "a newer question waits for a person"}, nil
+		return Result{Outcome: NotEligible, Why: "a newer question is waiting for a person to answer"}, nil
 	}
 	why, err := c.ineligible(ctx, t, req)
 	if err != nil {
@@ -222,9 +222,9 @@ func (c *Claims) offerAgain(ctx context.Context, t tracker.Thread, m tracker.Mar
 	return c.labelsChanged(ctx, t, m)
 }
 
-// States of an issue that only Request.Unblock can end, for the claim that holds the issue.
+// Issue states that only Request.Unblock can end, and only for the claim that holds the issue.
 const (
-	waitsForHuman = "blocked: waits for a person"
+	waitsForHuman = "blocked: waiting for a person"
 	inReview      = "in review"
 )
 
@@ -254,7 +254,7 @@ func (c *Claims) ineligible(ctx context.Context, t tracker.Thread, req Request) 
 	ok = ok && t.IsOwnClaim(c.read.Fleet, holder, req.Nonce)
 	over := t.WasReleased(req.Nonce) || !ok &&
 		len(t.OwnComments(tracker.Marker{Kind: tracker.MarkClaim, Fleet: c.read.Fleet, Nonce: req.Nonce})) > 0
-	takesBack := req.Unblock && !over // even if its comment is missing, which is then written again
+	takesBack := req.Unblock && !over // even if its comment is missing; Claim then writes it again
 	if why := c.unclaimable(t.Issue); why != "" && (!takesBack || why != waitsForHuman && why != inReview) {
 		return why, nil
 	}
@@ -291,13 +291,13 @@ func (c *Claims) takenBack(ctx context.Context, t tracker.Thread, req Request) (
 	return c.claimRemoved(), nil
 }
 
-// claimRemoved returns the reason that a claim ends after a person removed its label.
+// claimRemoved returns the reason for ending a claim after a person removed its label.
 func (c *Claims) claimRemoved() string {
 	return "the label " + c.read.Labels.Claimed + " was removed during the claim"
 }
 
-// tookTaskLabel reports whether our account removed the task label in the last change to it, after all ended claims on
-// the issue had ended.
+// tookTaskLabel reports whether our account removed the task label in the last change to it, and all ended claims on
+// the issue ended earlier.
 func tookTaskLabel(t tracker.Thread, h tracker.LabelHistory) bool {
 	at := h.Last(h.Labels.Task)
 	if at < 0 || h.Events[at].GetEvent() != "unlabeled" || !h.ByUs(h.Events[at]) {

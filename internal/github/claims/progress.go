@@ -18,7 +18,7 @@ type ProgressPage struct {
 	Asked pages.Asked // the open question of a blocked task; otherwise zero
 }
 
-// claimComment is a claim comment by our account. The cache has its text after the last read or write.
+// claimComment is a claim comment by our account, with its text as of the last read or write.
 type claimComment struct {
 	api.Place
 	tracker.Comment
@@ -73,7 +73,7 @@ func (c *Claims) claimComment(ctx context.Context, key, nonce string) (claimComm
 	t.Adopt(c.read.Fleet, nonce)
 	found := t.OwnComments(tracker.Marker{Kind: tracker.MarkClaim, Fleet: c.read.Fleet, Nonce: nonce})
 	if len(found) == 0 {
-		return claimComment{}, &api.Error{Kind: api.KindNotFound, Message: "no claim comment of claim " + nonce +
+		return claimComment{}, &api.Error{Kind: api.KindNotFound, Message: "no claim comment for claim " + nonce +
 			" on " + key}
 	}
 	return claimComment{t.Place, found[0]}, nil

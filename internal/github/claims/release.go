@@ -27,22 +27,22 @@ type ReleaseRequest struct {
 	// LastSeen, for a reclaim, is the time that Stale returned. Release returns ErrAlive if the claim comment was
 	// edited later. Zero disables the check.
 	LastSeen time.Time
-	// Ended is "" or "merged". Merged means that the work was merged as PullRequest. The claim comment then names the
-	// merger, and Release does not write a second comment.
+	// Ended is "" or "merged". Merged means that the work was merged as PullRequest. The claim comment then shows who
+	// merged it, and Release does not write a second comment.
 	Ended       string
 	Won         bool   // the claim was won, so its comment counts even with an edited marker
 	PullRequest int    // existing pull request with the work, or 0
-	By          string // login of the merger, or "" if unknown
+	By          string // login of the person who merged the work, or "" if unknown
 	Taken       string // login of the person who takes over the issue, or ""; the comment then omits Why
 	Branch      string // branch with the work so far, if any
 	Kept        string // why newer work was not pushed, one line; empty if Branch has all work
-	Attempt     string // attempt that made the patch in Kept
+	Attempt     string // attempt that produced the patch in Kept
 }
 
 // ReleasePage is the data for pages/release.md.
 type ReleasePage struct {
 	ReleaseRequest
-	Page string // address of the branch
+	Page string // URL of the branch
 	Over bool   // the issue is closed
 }
 
@@ -163,11 +163,11 @@ func (c *Claims) Stale(ctx context.Context, key string) (h Holder, last time.Tim
 // has not written its comment or removed the task label.
 const halfClaimed = time.Minute
 
-// Free removes the claimed label from an open issue without a claim if our account added the label, and the time stale
-// has passed since then. If the issue still has the task label, this time is at most halfClaimed. Such a claimed label
-// remains if a claim was interrupted before its comment, or if the comment was deleted. Free adds the task label if our
-// account removed it. freed reports whether Free changed the issue. Otherwise, due is the time from which a later call
-// may change it, or zero if later calls must not change it.
+// Free removes the claimed label from an open issue without a claim, once stale has passed since our account added the
+// label. If the issue still has the task label, Free waits for at most halfClaimed. Such a claimed label is left over
+// if a claim was interrupted before it posted its comment, or if the comment was deleted. Free adds the task label if
+// our account removed it. freed reports whether Free changed the issue. Otherwise, due is the time from which a later
+// call may change it, or zero if later calls must not change it.
 func (c *Claims) Free(ctx context.Context, key string, stale time.Duration) (freed bool, due time.Time, err error) {
 	t, err := c.read.Thread(ctx, gate.Reads, key)
 	if err != nil {

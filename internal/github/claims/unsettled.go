@@ -11,7 +11,7 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// unsettledTries limits the number of successive claims during which the labels of an issue change. After that, the
+// unsettledTries is the maximum number of successive claims on an issue during which its labels change. After that, the
 // director leaves the issue to people. Without a limit, it could compete with another automation forever.
 const unsettledTries = 3
 

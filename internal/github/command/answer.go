@@ -7,7 +7,7 @@ import (
 // Answer is a comment by a person. Comments by bots and by directors, which begin with a marker, are not answers. The
 // owner of our token counts as a person.
 type Answer struct {
-	// CommentID and At together identify one text of a comment. An edit keeps the id and changes At.
+	// CommentID and At together identify one version of a comment: an edit keeps the id and changes At.
 	CommentID int64
 	By        string
 	At        time.Time // time of the last edit by GitHub's clock, in whole seconds, UTC
@@ -22,8 +22,8 @@ type Answer struct {
 	Problem string        // a sentence about an invalid argument; if set, the command is not carried out
 	// MayWrite means that the author has write access to the repository. Retake ignores other comments.
 	MayWrite bool
-	// Acknowledged means that our thumbs-up is not older than this text of the comment, so the director has carried out
-	// the text. A later edit is a new text.
+	// Acknowledged means that our thumbs-up is at least as new as this version of the comment, so the director has
+	// already acted on it. An edit creates a new version.
 	Acknowledged bool
 
 	Thumbs int // thumbs-up reactions of all accounts

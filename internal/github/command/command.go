@@ -39,7 +39,7 @@ const (
 	Start       = "/agent" // the first word of every command; the parser ignores case
 )
 
-// States in which commands work, for the list of commands.
+// Values of Row.Where, worded for the list of commands.
 const (
 	OnIdle    = "on an issue that is blocked, waiting or in review"
 	OnWaiting = "on an issue that is blocked or waiting"
@@ -57,12 +57,12 @@ type Row struct {
 	// argument parses the argument from the command's line. It returns the rest of the line, or a sentence about the
 	// problem.
 	argument func(a *Answer, line string) (rest, problem string)
-	// alone means that a mention with this command must end the line, because "@retake take care of this" is not a
+	// alone means that a mention must not continue after this command, because "@retake take care of this" is not a
 	// command.
 	alone bool
 }
 
-// All lists the commands in the order of the list for people.
+// All lists the commands in the order in which people see them.
 var All = []Row{
 	{Retry, "/agent retry <text>", "Retake starts another attempt with fresh budgets and passes your text " +
 		"to the agent.", OnIdle, nil, false},
@@ -72,8 +72,8 @@ var All = []Row{
 		Fresh, "/agent fresh <text>", "Like retry, but in a new checkout; Retake discards all changes so far.",
 		OnIdle, nil, true,
 	},
-	{Snooze, "/agent snooze 2h", "Retake waits for the given time, then tries again. The time can be from 1 minute " +
-		"to 30 days, such as `30m`, `2h` or `1d`.", OnWaiting, snoozeArgument, false},
+	{Snooze, "/agent snooze 2h", "Retake waits for the given time, from 1 minute to 30 days (such as `30m`, `2h` or " +
+		"`1d`), then tries again.", OnWaiting, snoozeArgument, false},
 	{
 		Budget, "/agent budget +2", "Retake continues with at most 2 more attempts. The number can be from 1 to 20.",
 		OnTask, budgetArgument, false,
@@ -81,18 +81,18 @@ var All = []Row{
 	{Fix, "/agent fix <text>", "Retake starts another attempt on the same branch and passes your text " +
 		"to the agent.", onPull, nil, false},
 	{
-		Take, "/agent take", "You take over: Retake stops and names the branch with the work so far.", OnTask,
+		Take, "/agent take", "You take over: Retake stops and tells you which branch has the work so far.", OnTask,
 		nil, true,
 	},
 	{Stop, "/agent stop", "Retake stops working on the issue.", OnTask, nil, true},
 	{
-		Why, "/agent why", "Retake replies with the task's state, the cause of a wait and the attempts so far.",
+		Why, "/agent why", "Retake replies with the task's state, the reason for any wait, and the attempts so far.",
 		anywhere, nil, false,
 	},
 	{Help, "/agent help", "Retake replies with this list.", anywhere, nil, false},
 }
 
-// For returns the commands with one of the given values of Where, such as OnIdle.
+// For returns the commands that have one of the given values of Where, such as OnIdle.
 func For(where ...string) []Row {
 	return slices.DeleteFunc(slices.Clone(All),
 		func(c Row) bool { return !slices.Contains(where, c.Where) })
@@ -124,7 +124,7 @@ var (
 	textLine  = regexp.MustCompile(`^ {0,3}\S`)
 )
 
-// readCommand finds the command of a comment. The command must be on the first line outside quotations and code blocks.
+// readCommand finds the command in a comment. The command must be on the first line outside quotations and code blocks.
 // self is our login, which people may mention instead of or before /agent.
 func (a *Answer) readCommand(text, self string) {
 	lines := strings.Split(text, "\n")
@@ -163,8 +163,7 @@ var newlines = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 // answerLimit is the maximum length of a comment's stored text, in characters.
 const answerLimit = 16_000
 
-// obey sets the fields for the command with the given name. line is the text after the name on the same line. below is
-// the text after that line.
+// obey sets the fields for the named command. line is the rest of the command's line, and below is the text after it.
 func (a *Answer) obey(name, line, below string, mentioned bool) {
 	row, known := RowOf(name)
 	switch {
@@ -235,7 +234,7 @@ func budgetArgument(a *Answer, line string) (rest, problem string) {
 }
 
 // FirstOwnLine returns the index of the first nonempty line outside quotations and code, or len(lines). As in Markdown,
-// a quotation continues until an empty line or a code fence, even on lines without a mark.
+// a quotation continues until an empty line or a code fence, even on lines that do not start with ">".
 func FirstOwnLine(lines []string) int {
 	quoted, fence := false, ""
 	for i, l := range lines {

@@ -53,20 +53,20 @@ type Request struct {
 // Delivered is the result of a delivery.
 type Delivered struct {
 	PullRequest int    // or 0
-	URL         string // address of the pull request, or else of the branch
-	Withdrawn   string // why people do not want the work, or empty; if set, Deliver did not change GitHub
+	URL         string // URL of the pull request, or else of the branch
+	Withdrawn   string // why the work is no longer wanted, or empty; if set, Deliver left GitHub unchanged
 }
 
 // DeliveredPage is the data of pages/delivered.md.
 type DeliveredPage struct {
 	Request
-	Shown int    // the pull request, or 0
-	Page  string // address of the branch
+	Shown int    // pull request number, or 0
+	Page  string // URL of the branch
 }
 
-// Deliver opens the pull request if Request.PullRequest is set, or finds an existing one by its head branch and updates
-// its text. It replaces the claimed label with the review label, and turns the claim comment into the report. It edits
-// the comment last, together with the removal of the claimed label, because the new marker ends the claim unless the
+// Deliver creates or updates the pull request if Request.PullRequest is set. It finds an existing one by its number or
+// head branch. It replaces the claimed label with the review label, and turns the claim comment into the report. The
+// comment is edited last, together with removing the claimed label, because its new marker ends the claim unless the
 // pull request is watched. After that, a repeated call only removes the claimed label.
 func (c *Deliveries) Deliver(ctx context.Context, req Request) (Delivered, error) {
 	if err := c.conn.CheckWrites("deliver", req.Key, zap.String("task", req.Nonce),

@@ -57,7 +57,7 @@ func (c *Deliveries) ownPullRequest(ctx context.Context, t tracker.Thread, req R
 }
 
 // wroteBody reports whether this claim wrote the text of a pull request, according to its marker. A person can delete
-// the marker, so that Retake no longer changes the text.
+// the marker to stop Retake from changing the text.
 func (c *Deliveries) wroteBody(t tracker.Thread, req Request, pr *gh.PullRequest) bool {
 	mark, marked := tracker.ReadMarker(pr.GetBody())
 	return marked && mark == c.deliveryMark(req) && strings.EqualFold(pr.GetUser().GetLogin(), t.Self)
@@ -96,8 +96,8 @@ func (c *Deliveries) createPullRequest(ctx context.Context, t tracker.Thread, re
 	return pr, api.Accepted(pr.GetNumber(), "the pull request for "+req.Branch, err)
 }
 
-// sendPullRequest creates a pull request through GraphQL, possibly together with other changes. If it returns nil
-// without an error, the caller must use REST.
+// sendPullRequest creates a pull request through GraphQL, possibly batched with other changes. If both results are nil,
+// the caller must use REST.
 func (c *Deliveries) sendPullRequest(ctx context.Context, t tracker.Thread, fresh *gh.NewPullRequest) (
 	*gh.PullRequest, error,
 ) {
@@ -127,8 +127,9 @@ func (c *Deliveries) sendPullRequest(ctx context.Context, t tracker.Thread, fres
 	return &gh.PullRequest{Number: &made.PullRequest.Number, HTMLURL: &made.PullRequest.URL}, nil
 }
 
-// updatePullRequest rewrites our text in an open pull request, and marks a draft as ready for review. A new reason
-// makes it a draft again. updatePullRequest leaves the title unchanged, and any text that lacks our marker.
+// updatePullRequest rewrites our text in an open pull request, and marks a draft as ready for review when the request
+// no longer asks for one. A new notice turns the pull request back into a draft. The title, and any text without our
+// marker, stay unchanged.
 func (c *Deliveries) updatePullRequest(ctx context.Context, t tracker.Thread, req Request, pr *gh.PullRequest) error {
 	if pr.GetState() != "open" || !c.wroteBody(t, req, pr) {
 		return nil
@@ -145,7 +146,7 @@ func (c *Deliveries) updatePullRequest(ctx context.Context, t tracker.Thread, re
 	if !tracker.SameText(body, pr.GetBody()) {
 		edited, _, err := c.conn.Lane(gate.Completion).PullRequests.Edit(ctx, t.Owner, t.Repo, pr.GetNumber(),
 			&gh.PullRequest{Body: &body})
-		if err = api.Accepted(edited.GetNumber(), "the text of the pull request of "+req.Branch, err); err != nil {
+		if err = api.Accepted(edited.GetNumber(), "the pull request text for "+req.Branch, err); err != nil {
 			return err
 		}
 	}
@@ -161,14 +162,13 @@ type PullRequestPage struct {
 	Issue int
 }
 
-// PullRequestBody returns the text of a pull request with its marker. GitHub may use it as the message of the merge
-// commit.
+// PullRequestBody returns the text of a pull request with its marker. GitHub may use it as the merge commit message.
 func (c *Deliveries) PullRequestBody(t tracker.Thread, req Request) (string, error) {
 	return tracker.WithMarker(c.deliveryMark(req), c.text.MessagePage("pullrequest", PullRequestPage{req, t.Number}))
 }
 
-// newNotice reports whether the notice that precedes the reference to the issue has a line that it lacked before. A
-// person who marked a draft as ready has read the earlier lines only.
+// newNotice reports whether the notice above the issue reference has a new line. A person who marked the draft as ready
+// has read only the earlier lines.
 func newNotice(before, now string) bool {
 	notice := func(body string) string { text, _, _ := strings.Cut(body, "Refs #"); return text }
 	for line := range strings.Lines(notice(now)) {
@@ -185,7 +185,8 @@ const (
 	draftMutation = `mutation($id: ID!) { convertPullRequestToDraft(input: {pullRequestId: $id}) { pullRequest { isDraft } } }`
 )
 
-// setDraft begins or ends the draft state. If the repository's plan does not support drafts, it does nothing.
+// setDraft converts a pull request to a draft, or marks it as ready for review. If the repository's plan does not
+// support drafts, it does nothing.
 func (c *Deliveries) setDraft(ctx context.Context, pr *gh.PullRequest, draft bool) error {
 	var answer struct {
 		Data map[string]*struct {

@@ -34,8 +34,8 @@ type PullRequest struct {
 	Head   string // SHA
 	Draft  bool
 
-	// Determined means that GitHub has checked whether the branch can be merged, which takes seconds after a push.
-	// Conflict means that it cannot.
+	// Determined means that GitHub has checked whether the branch can be merged, which takes a few seconds after a
+	// push. Conflict means that it cannot be merged.
 	Determined bool
 	Conflict   bool
 
@@ -47,7 +47,7 @@ type PullRequest struct {
 // FailedCheck is a check run or a commit status that failed.
 type FailedCheck struct{ Name, URL, Text string }
 
-// ChangeRequest is the latest review of a person with write access, if it requests changes.
+// ChangeRequest is the latest review by a person with write access, if it requests changes.
 type ChangeRequest struct {
 	ID   int64 // the review's ID
 	By   string
@@ -64,8 +64,8 @@ const (
 // badConclusions lists the conclusions of failed check runs. Cancelled and stale runs do not mean that the work is bad.
 var badConclusions = []string{"failure", "timed_out", "action_required", "startup_failure"}
 
-// PullRequest reads a pull request in the repository of an issue, with its checks and change requests. It uses at least
-// one request of the hourly limit, even if the pull request is unchanged. GitHub's answer contains the repository's
+// PullRequest reads a pull request in the repository of an issue, with its checks and change requests. Even for an
+// unchanged pull request, it uses at least one request of the hourly limit. GitHub's answer contains the repository's
 // counters, so its ETag changes with every push and issue.
 func (c *Deliveries) PullRequest(ctx context.Context, key string, number int) (PullRequest, error) {
 	p, err := api.ParseKey(key)
@@ -87,7 +87,7 @@ func (c *Deliveries) PullRequest(ctx context.Context, key string, number int) (P
 		return pr, nil
 	case raw.GetState() != "open":
 		pr.State = PullClosed
-		// A pull request does not name the person who closed it, but its issue does.
+		// GitHub reports who closed a pull request only on its issue.
 		about, _, err := c.conn.Lane(gate.Reads).Issues.Get(ctx, p.Owner, p.Repo, number)
 		pr.By = about.GetClosedBy().GetLogin()
 		return pr, api.Normalize(err)
@@ -197,11 +197,11 @@ func (c *Deliveries) unlessForbidden(err error, p api.Place, what string) error 
 	return nil
 }
 
-// opinions lists the states of a review that replace the state of the same person's earlier reviews. A review that only
-// comments does not replace them.
+// opinions lists the review states that override the same person's earlier reviews. A review that only comments does
+// not override them.
 var opinions = []string{"APPROVED", "CHANGES_REQUESTED", "DISMISSED"}
 
-// changeRequests returns the latest review of each person with write access if it requests changes.
+// changeRequests returns each person's latest review, if it requests changes and the person has write access.
 func (c *Deliveries) changeRequests(ctx context.Context, p api.Place) ([]ChangeRequest, error) {
 	latest := map[string]*gh.PullRequestReview{}
 	err := api.EachPage(func(page gh.ListOptions) (*gh.Response, error) {

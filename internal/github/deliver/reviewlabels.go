@@ -18,7 +18,7 @@ import (
 // toReview replaces the claimed label of a delivered issue with the review label, and returns the updated issue. If
 // GraphQL works, the same request edits the claim comment.
 func (c *Deliveries) toReview(ctx context.Context, t tracker.Thread, todo tracker.Bundle) (tracker.Thread, error) {
-	// An earlier call to replaceLabels may have been interrupted before its repair.
+	// An earlier replaceLabels call may have been interrupted before repairLabels ran.
 	if t.Issue.Has(c.read.Labels.Review) && !t.Issue.Has(c.read.Labels.Claimed) {
 		if err := c.repairLabels(ctx, t, nil); err != nil {
 			return t, err
@@ -48,14 +48,14 @@ func (c *Deliveries) finishReview(ctx context.Context, t tracker.Thread) error {
 }
 
 // replaceLabels replaces the claimed label with the review label in one REST request that sets all labels of the issue.
-// The request overwrites concurrent label changes, which repairLabels then restores. replaceLabels does nothing and
-// returns false if GraphQL works, or if the issue has another label of the director.
+// The request overwrites concurrent label changes, which repairLabels then restores. If GraphQL is available, or if the
+// issue has another of the director's labels, replaceLabels returns false without changing anything.
 func (c *Deliveries) replaceLabels(ctx context.Context, t tracker.Thread) (done bool, err error) {
 	if !c.write.RestAlone() || !t.Issue.Has(c.read.Labels.Claimed) {
 		return false, nil
 	}
 	if t.Issue, err = c.read.IssueAt(ctx, gate.Completion,
-		t.Place); err != nil { // a pull request may have been opened since
+		t.Place); err != nil { // opening the pull request takes time, so t may be stale
 		return false, err
 	}
 	if !t.Issue.Has(c.read.Labels.Claimed) || t.Issue.Has(c.read.Labels.Task) || t.Issue.Has(c.read.Labels.Blocked) ||
@@ -75,14 +75,14 @@ func (c *Deliveries) replaceLabels(ctx context.Context, t tracker.Thread) (done 
 		return strings.EqualFold(on.GetName(),
 			c.read.Labels.Review)
 	}) {
-		return false, api.Transient(fmt.Sprintf("the label %s was accepted for %s, but is not among its labels",
+		return false, api.Transient(fmt.Sprintf("GitHub accepted the label %s for %s, but the issue does not have it",
 			c.read.Labels.Review, t.Key()), nil)
 	}
 	return true, c.repairLabels(ctx, t, want)
 }
 
-// repairLabels restores the concurrent label changes that replaceLabels has overwritten. It finds them in GitHub's
-// events. to has the labels that replaceLabels wrote, or is nil if they are unknown because the director has restarted.
+// repairLabels restores the concurrent label changes that replaceLabels overwrote, which it finds in GitHub's events.
+// to lists the labels that replaceLabels wrote. It is nil if the director has restarted since and no longer knows them.
 func (c *Deliveries) repairLabels(ctx context.Context, t tracker.Thread, to []string) error {
 	h, err := c.read.LabelHistory(ctx, gate.Completion, t.Place)
 	if err != nil {
@@ -90,7 +90,7 @@ func (c *Deliveries) repairLabels(ctx context.Context, t tracker.Thread, to []st
 	}
 	if on, off := h.Last(c.read.Labels.Review), h.Last(c.read.Labels.Claimed); !h.At(on, "labeled") ||
 		!h.At(off, "unlabeled") {
-		return &api.Error{Kind: api.KindTransient, Message: "GitHub's events do not show yet how the labels of " +
+		return &api.Error{Kind: api.KindTransient, Message: "GitHub's events do not yet show how the labels of " +
 			t.Key() +
 			" were changed", Doubtful: true}
 	}
@@ -108,8 +108,7 @@ func (c *Deliveries) repairLabels(ctx context.Context, t tracker.Thread, to []st
 	return nil
 }
 
-// sameMoment is the maximum age of a change that replaceLabels can overwrite. It equals the longest wait of the
-// request.
+// sameMoment is the maximum age of a change that replaceLabels can overwrite, because its request never waits longer.
 const sameMoment = 10 * time.Minute
 
 // setAtOnce returns the labels that replaceLabels removed (on) or added (off) by accident. It derives the time of the

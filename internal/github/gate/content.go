@@ -22,8 +22,8 @@ const (
 	claimsPerMinute = 50
 )
 
-// strictFor is the time during which every change counts as content after GitHub's secondary limit has refused a write
-// that the gate had admitted.
+// strictFor is the period in which every change counts as content after GitHub's secondary limit refuses an admitted
+// write.
 const strictFor = hour
 
 // creating lists the requests that create content. For REST, these are the requests for which GitHub's description
@@ -70,8 +70,7 @@ var creatingMutation = func() *regexp.Regexp {
 // mutation matches the input of a mutation in a GraphQL request. Every mutation has exactly one input.
 var mutation = regexp.MustCompile(`\(\s*input\s*:`)
 
-// Mutations returns the number of changes in the text of a GraphQL request, and the number of changes that create
-// content.
+// Mutations returns how many changes a GraphQL request makes, and how many of them create content.
 func Mutations(text []byte) (changes, content int) {
 	return len(mutation.FindAll(text, -1)), len(creatingMutation.FindAll(text, -1))
 }

@@ -91,12 +91,12 @@ func TestPaceNamesTheLimit(t *testing.T) {
 		request Request
 		want    string
 	}{
-		{Request{Lane: Claim, Write: true}, "GitHub's pace of writes"},
+		{Request{Lane: Claim, Write: true}, "the required pause between writes to GitHub"},
 		{
 			Request{Lane: Completion, Write: true, Content: 1},
 			"GitHub's limit of 80 new comments and pull requests a minute",
 		},
-		{Request{Lane: Completion}, "GitHub's limit on requests a minute"},
+		{Request{Lane: Completion}, "GitHub's limit on requests per minute"},
 		{Request{Lane: Progress, Write: true}, ""},
 	} {
 		pause := 2 * time.Second

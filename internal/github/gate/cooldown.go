@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// Refused is the error of a request for a closed resource.
+// Refused is the error returned for a request to a closed resource.
 type Refused struct{ Cooldown }
 
 func (e *Refused) Error() string {
 	return fmt.Sprintf("gate: %s: closed until %s: %s", e.Resource, e.Until.UTC().Format(time.RFC3339), e.Why)
 }
 
-// close closes the resources of a limit. If GitHub does not specify a wait, the first wait is Options.Fallback, and
-// each consecutive limit doubles it. A limit in the answer to a request that was sent before the previous limit does
-// not double the wait again.
+// close closes the resources affected by a limit. If GitHub does not specify a wait, the first wait is
+// Options.Fallback, and each consecutive limit doubles it. The wait does not double again for a request that was sent
+// before the previous limit.
 func (g *Gate) close(r *Request, l Limit, sent time.Time) time.Time {
 	now := time.Now()
 	wait := l.Wait
@@ -28,7 +28,7 @@ func (g *Gate) close(r *Request, l Limit, sent time.Time) time.Time {
 	until := now.Add(wait)
 	if l.Secondary && r.Write {
 		g.strict = now.Add(strictFor)
-		l.Why += fmt.Sprintf("; until %s UTC Retake counts every change as new content", g.strict.UTC().Format("15:04"))
+		l.Why += fmt.Sprintf("; Retake counts every change as new content until %s UTC", g.strict.UTC().Format("15:04"))
 	}
 	resources := []string{Read, Write}
 	if l.Resource != "" {
@@ -68,8 +68,8 @@ func (g *Gate) Prime(c Cooldown) {
 	}
 }
 
-// Lift opens a resource on an operator's request. If GitHub does not specify a wait with the next limit, the gate
-// starts again with the first wait. Lift ignores unknown resources.
+// Lift reopens a resource on an operator's request. It also resets the backoff for limits without a specified wait.
+// Lift ignores unknown resources.
 func (g *Gate) Lift(resource string) {
 	g.locked(func() {
 		if _, shut := g.shut[resource]; shut {
@@ -119,7 +119,8 @@ type Pace struct {
 	Held        string // description of the limit that has delayed a request for heldAfter, or empty
 }
 
-// heldAfter is the wait after which Pace names the limit. It is longer than a few pauses between writes.
+// heldAfter is the minimum wait of a request before Pace reports the limit that delays it. It is longer than a
+// few pauses between writes.
 const heldAfter = 10 * time.Second
 
 // Pace returns the state of the gate without waiting.
@@ -151,11 +152,11 @@ func (g *Gate) held(now time.Time) string {
 	case g.contentWait(longest, now) > 0:
 		return fmt.Sprintf("GitHub's limit of %d new comments and pull requests a minute", contentPerMinute)
 	case g.minuteWait(longest, now) > 0:
-		return "GitHub's limit on requests a minute"
+		return "GitHub's limit on requests per minute"
 	case longest.Write:
-		return "GitHub's pace of writes"
+		return "the required pause between writes to GitHub"
 	}
-	return "a turn for its requests to GitHub (rate_limits.github.max_concurrent_requests)"
+	return "a free slot for requests to GitHub (rate_limits.github.max_concurrent_requests)"
 }
 
 // minuteWait returns how long GitHub's limit on points per minute delays r.

@@ -19,9 +19,9 @@
 // # Cooldowns
 //
 // A primary limit (5,000 requests an hour) belongs to the credential and closes reads and writes. A secondary limit
-// also closes both, although it usually concerns only writes, because GitHub may ban an integration that continues
-// while it is limited. The gate also counts new content itself. When its count approaches the hourly limit, it first
-// closes claims, then new content that is not an escalation, and all writes only after escalations have used the
+// also closes both, although it usually concerns only writes, because GitHub may ban an integration that keeps sending
+// requests while it is limited. The gate also counts new content itself. When its count approaches the hourly limit, it
+// first closes claims, then all new content except escalations. It closes all writes once escalations have used the
 // reserve. After three requests without an answer, or after one refusal of the whole account, the gate closes the whole
 // API and admits one request at a time as a probe (silence.go).
 //

@@ -77,8 +77,8 @@ func (g *Gate) InOneGo(ctx context.Context) context.Context {
 }
 
 // Enter waits until the gate admits a request. It returns *Refused if a needed resource is closed, or the context's
-// cause if the context ends. If it returns nil, the caller must call Leave exactly once. The exception is a part for
-// which Enter did not set Parts: another caller then sends the part, and calls Leave.
+// cause if the context ends. If it returns nil, the caller must call Leave exactly once, unless r is a part and Enter
+// did not set r.Parts. In that case, another caller sends the part and calls Leave.
 func (g *Gate) Enter(ctx context.Context, r *Request) (err error) {
 	r.decided = make(chan error, 1)
 	g.locked(func() {
@@ -190,7 +190,7 @@ func (g *Gate) Leave(r *Request, sent time.Time, res Result) (until time.Time) {
 	return until
 }
 
-// locked runs f while it holds the lock, and then calls OnCooldown without the lock for the cooldowns that f caused.
+// locked runs f with the lock held, then releases it and calls OnCooldown for the cooldowns that f caused.
 func (g *Gate) locked(f func()) {
 	g.mu.Lock()
 	f()
@@ -253,7 +253,7 @@ func (g *Gate) admit(r *Request, now time.Time) {
 	}
 }
 
-// blocked is the wait of a write that must wait until another write ends.
+// blocked means that a write must wait until another write ends.
 const blocked = -1
 
 // waitFor returns how long r must wait, or blocked. If hold is true, r must wait even if wait is 0, and less urgent
@@ -277,7 +277,7 @@ func (g *Gate) waitFor(r *Request, now time.Time) (wait time.Duration, hold bool
 	return 0, false
 }
 
-// budgetOf returns the window that counts the request's points, and the limit of this window.
+// budgetOf returns the window that counts the request's points, and the window's limit.
 func (g *Gate) budgetOf(r *Request) (*window, int) {
 	if r.GraphQL {
 		return &g.graphQL, graphQLPerMinute

@@ -18,7 +18,7 @@ func (r *Request) kind() kind {
 	return kind{r.Lane, r.Write, r.GraphQL, r.Part != nil, r.Changes, r.Content}
 }
 
-// lines holds the waiting requests by kind. An empty line is deleted.
+// lines holds the waiting requests by kind, without empty lines.
 type lines map[kind]*line
 
 func (l lines) add(r *Request) {

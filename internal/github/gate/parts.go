@@ -2,8 +2,8 @@ package gate
 
 import "time"
 
-// Limits on one request that consists of several parts. They keep the request short, because GitHub carries out its
-// changes one after the other, and aborts a request after ten seconds.
+// Limits on a request with several parts. GitHub applies its changes one after another and aborts a request after ten
+// seconds, so the request must stay short.
 const (
 	PartsMost   = 10
 	ChangesMost = 20

@@ -17,12 +17,12 @@ const (
 	Claims = "github.claims"
 )
 
-// reserved is a suffix of a resource's name. With the suffix, the resource is closed except for escalations. OnCooldown
-// is not called for such a resource, because GitHub's next answer contains the limit again.
+// reserved is the suffix of a resource name that closes the resource for all requests except escalations. OnCooldown is
+// not called for such a resource, because GitHub's next answer contains the limit again.
 const reserved = ".reserve"
 
-// CutReserved returns the resource's name without the suffix, and whether it is closed only to reserve requests for
-// escalations.
+// CutReserved removes the reserved suffix from a resource name. isReserve means that escalations may still use the
+// resource.
 func CutReserved(resource string) (name string, isReserve bool) {
 	return strings.CutSuffix(resource, reserved)
 }
@@ -46,14 +46,15 @@ const (
 )
 
 const (
-	// longestPacing is the longest wait for the limits on content. The gate refuses requests that would wait longer.
+	// longestPacing is the longest wait that the content limits may cause. The gate refuses requests that would wait
+	// longer.
 	longestPacing = minute
 	// backoffLimit is the longest wait after limits for which GitHub did not specify a wait.
 	backoffLimit = 30 * minute
 )
 
-// Lane is the class of a request. The gate admits requests by age, and each lane has a head start or a delay. So it
-// admits finished work before new claims, but never starves a lane.
+// Lane is the class of a request. The gate admits requests by age, adjusted by a head start or delay for each lane. It
+// thus admits finished work before new claims, but never starves a lane.
 type Lane int
 
 // The lanes, most urgent first.
@@ -66,9 +67,9 @@ const (
 	Lanes // number of lanes
 )
 
-// delays is added to the time at which a request began to wait. The delay of claims is longer than 40 workers need to
-// claim one issue each at the default pause between writes. With a shorter delay, claims that have waited for a long
-// time would overtake finished work.
+// delays lists each lane's delay, which is added to the time when a request began to wait. The delay of claims is
+// longer than 40 workers need to claim one issue each at the default pause between writes. With a shorter delay, claims
+// that have waited for a long time would overtake finished work.
 var delays = [Lanes]time.Duration{
 	Escalation: -hour, Completion: 0, Claim: 15 * minute, Reads: 15 * minute, Progress: 20 * minute,
 }
@@ -137,7 +138,7 @@ func (r *Request) cost() int {
 	return pointsOfRead
 }
 
-// Limit is a rate limit from an answer.
+// Limit is a rate limit that GitHub reported in an answer.
 type Limit struct {
 	Stated bool          // GitHub specified the duration; otherwise the gate backs off
 	Wait   time.Duration // from now; only if specified

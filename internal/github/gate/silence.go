@@ -13,12 +13,12 @@ const (
 	probeLimit = 15 // a minute
 )
 
-// silent is the beginning of a cooldown's reason if the API is closed because GitHub does not answer. It must not
-// change, because journals contain it.
+// silent is the prefix of a cooldown's reason while GitHub does not answer. It must not change, because journals
+// contain it.
 const silent = "GitHub does not answer: "
 
-// RefusesAll is the beginning of a cooldown's reason if the API is closed because GitHub refuses the whole account. It
-// must not change, because journals contain it, and because package recovery has a copy for the state machine.
+// RefusesAll is the prefix of a cooldown's reason while GitHub refuses the whole account. It must not change, because
+// journals contain it, and because package recovery has a copy for the state machine.
 const RefusesAll = "GitHub refuses every request of this account: "
 
 // silence counts the consecutive requests that GitHub did not answer. A refused account closes the API at once.
@@ -34,7 +34,7 @@ type silence struct {
 
 func (o *silence) down() bool { return o.failures >= DownAfter }
 
-// reason returns the reason of a cooldown.
+// reason returns the reason for closing the API.
 func (o *silence) reason() string {
 	if o.refused {
 		return RefusesAll + o.why
@@ -42,8 +42,8 @@ func (o *silence) reason() string {
 	return silent + o.why
 }
 
-// failed counts a failed request and returns the length of the pause, or 0 below DownAfter. It ignores a request that
-// was sent before the last pause began.
+// failed counts a failed request and returns the length of the pause, or 0 after fewer than DownAfter failures. It
+// ignores a request that was sent before the last pause began.
 func (o *silence) failed(now, sent time.Time, res Result) time.Duration {
 	if o.beforePause(sent) {
 		return 0
@@ -91,7 +91,7 @@ func (g *Gate) noteResult(r *Request, sent time.Time, res Result) {
 	}
 	switch {
 	case res.Unsent, res.GivenUp && !probe:
-	case res.GivenUp: // GitHub may or may not answer, so the next probe waits as well
+	case res.GivenUp: // GitHub may be up or down, so pause again before the next probe
 		pause = o.pause(now)
 	case res.Failure == "" && o.refused && o.beforePause(sent): // sent before GitHub refused the account
 	case res.Failure == "":

@@ -14,7 +14,7 @@ type passed struct {
 	n  int
 }
 
-// wait returns the time after which n more units fit into limit.
+// wait returns how long it takes until n more units fit within limit.
 func (w *window) wait(now time.Time, n, limit int) time.Duration {
 	w.forget(now)
 	over := w.used + n - limit

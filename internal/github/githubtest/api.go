@@ -127,7 +127,7 @@ func patchIssue(c *call) reply {
 	return ok(c.issue(c.on))
 }
 
-// timeline lists the types of events that GitHub's issue events API returns. It omits comments.
+// timeline lists the event types returned by GitHub's issue events API, which omits comments.
 var timeline = []string{
 	"renamed", "labeled", "unlabeled", "closed", "reopened", "merged", "ready_for_review", "convert_to_draft",
 	"review_dismissed",

@@ -16,12 +16,12 @@ import (
 	"github.com/vektah/gqlparser/v2/validator/rules"
 )
 
-// GraphQLPath is the path of GraphQL, next to APIPath as on a GitHub Enterprise Server.
+// GraphQLPath is the path of the GraphQL API, next to APIPath as on GitHub Enterprise Server.
 const GraphQLPath = "/api/graphql"
 
-// Mutation is the Method of a Fault that hits a single GraphQL mutation. The Path of the fault is "/" and the name of
-// the mutation. The server still runs the other mutations of the request. Status 404 produces an error of type
-// NOT_FOUND, and any other status FORBIDDEN. Body is the error message.
+// Mutation is the Method of a Fault that hits a single GraphQL mutation. The Path of the fault is "/" followed by the
+// name of the mutation. The server still runs the request's other mutations. Status 404 produces an error of type
+// NOT_FOUND, and any other status an error of type FORBIDDEN. Body is the error message.
 const Mutation = "MUTATION"
 
 //go:embed schema.graphql

@@ -30,7 +30,7 @@ func listPulls(c *call) reply {
 		if i.Pull == nil || state != "all" && state != i.state() || q.Get("base") != "" && q.Get("base") != i.Base {
 			continue
 		}
-		// A head without its owner is ignored, as GitHub does.
+		// Like GitHub, ignore a head without an owner.
 		if h := q.Get("head"); strings.Contains(h, ":") && h != c.repo.Owner.login+":"+i.Head {
 			continue
 		}

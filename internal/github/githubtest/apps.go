@@ -23,7 +23,7 @@ type App struct {
 	Key                *rsa.PublicKey
 }
 
-// tokenLife is the time for which a minted token is valid.
+// tokenLife is the lifetime of a minted token.
 const tokenLife = time.Hour
 
 // app is an App with the tokens that its installation has requested.
@@ -60,7 +60,7 @@ func (s *apps) Minted(slug string) (n int) {
 	return n
 }
 
-// installationOf finds the installation with a valid minted token, or nil. s.mu is held.
+// installationOf finds the installation that a valid minted token belongs to, or nil. s.mu is held.
 func (s *apps) installationOf(token string) *app {
 	at := slices.IndexFunc(s.apps, func(a *app) bool {
 		end, ok := a.tokens[token]
@@ -72,12 +72,12 @@ func (s *apps) installationOf(token string) *app {
 	return s.apps[at]
 }
 
-// isApps reports whether a path takes requests that an App signs with its key.
+// isApps reports whether requests for a path are signed with an App's key.
 func isApps(path string) bool {
 	return path == APIPath+"app" || strings.HasPrefix(path, APIPath+"app/")
 }
 
-// answerApp answers requests that an App signs with its key. s.mu is held.
+// answerApp answers requests that are signed with an App's key. s.mu is held.
 func (s *apps) answerApp(w http.ResponseWriter, r *http.Request) {
 	installed := s.installed(r)
 	if len(installed) == 0 {
@@ -127,7 +127,7 @@ func (s *apps) installed(r *http.Request) []*app {
 	})
 }
 
-// Webhook returns a request as GitHub posts it to a URL, signed with a secret.
+// Webhook returns the request that GitHub would post to a webhook URL, signed with a secret.
 func Webhook(ctx context.Context, url, event, delivery, body, secret string) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 	if err != nil {

@@ -9,12 +9,12 @@
 //
 // /_sim/requests and /_sim/events list requests and changes as JSON, and POST /_sim/faults injects a fault.
 //
-// Invariants: answers have the form of GitHub's OpenAPI description. Ids are counted and times come from Options.Now in
-// whole seconds, so the same calls produce the same answers. The server enforces the primary limit that the rate
-// headers state. It counts every request that arrives before the end of a limit as a violation.
+// Invariants: answers follow GitHub's OpenAPI description. Ids are sequential, and times come from Options.Now in whole
+// seconds, so the same calls produce the same answers. The server enforces the primary limit that the rate headers
+// state. It counts every request that arrives before the end of a limit as a violation.
 //
 // Pull requests follow their branches. With git, conflicts are real and a merge is a commit. Without git, branches are
-// only names with invented commits (Push, SetConflict). As on GitHub, the first request after a change does not show
+// only names with made-up commits (Push, SetConflict). As on GitHub, the first request after a change does not show
 // whether a pull request can be merged. Comments, reviews, pushes, merges and closing change a pull request's
 // updated_at, but checks do not. The package does not support forks, merges by rebase, pending reviews, teams, and the
 // suite and app of a check run.
@@ -25,5 +25,5 @@
 //
 // The package imports the standard library, gqlparser for GraphQL and goldmark for the pages. Of this module, it
 // imports only package gate, for the list of requests that create content. It does not share other code with the
-// client, so tests find deviations of the client from GitHub's description.
+// client, so tests detect where the client deviates from GitHub's description.
 package githubtest

@@ -45,8 +45,8 @@ func (s *Server) EditIssue(issueKey, actor, title, body string) {
 	s.with(issueKey, func(r *repo, i *issue) { s.editIssue(r, i, s.user(actor), title, body) })
 }
 
-// DeleteRevision deletes one text from the history of an issue's body. n is the index of the text. On GitHub, the
-// author of the text and people with write access can do this.
+// DeleteRevision deletes revision n from the history of an issue's body. On GitHub, the author of the revision and
+// people with write access can do this.
 func (s *Server) DeleteRevision(issueKey string, n int) {
 	s.with(issueKey, func(_ *repo, i *issue) { i.Edits[n].Deleted = s.now() })
 }
@@ -85,7 +85,7 @@ func (all connection) page(args map[string]any) object {
 	return object{"nodes": slices.Clone([]object(all[from:to])), "totalCount": len(all), "pageInfo": info}
 }
 
-// graphQLActor renders an account for GraphQL, where an App's login lacks REST's [bot] suffix.
+// graphQLActor renders an account for GraphQL, which omits the [bot] suffix that REST adds to an App's login.
 func graphQLActor(u *user) object {
 	kind := "User"
 	if u.bot {

@@ -59,7 +59,7 @@ func ServerError(status int) Fault {
 	return Fault{Status: status, Body: `{"message":"Server Error"}`}
 }
 
-// OnPush limits a fault to the pushes of git.
+// OnPush limits a fault to git pushes.
 func (f Fault) OnPush() Fault {
 	f.Git, f.Path = true, "git-receive-pack"
 	return f
@@ -79,7 +79,7 @@ type gate struct {
 	api       http.Handler
 	requests  []Request
 	count     int
-	throttled int // number of requests that secondary limits refused
+	throttled int // number of requests refused by secondary limits
 	faults    []*Fault
 }
 
@@ -106,7 +106,7 @@ func (s *gate) Repair() {
 	s.faults = nil
 }
 
-// fault returns the fault that hits a request and counts the hit, or nil. s.mu is held.
+// fault returns the fault that hits a request, or nil, and counts the hit. s.mu is held.
 func (s *gate) fault(git bool, method, path string) *Fault {
 	for i, f := range s.faults {
 		any := f.Method == "" && method != Mutation
@@ -146,7 +146,7 @@ type budget struct {
 	underWay int       // number of requests in progress
 }
 
-// budgetOf returns a budget by the name in caller, renewed if its hour is over. s.mu is held.
+// budgetOf returns the budget with the given name, and resets it if its hour is over. s.mu is held.
 func (s *gate) budgetOf(name string) *budget {
 	b := s.budgets[name]
 	if b == nil {
@@ -169,7 +169,8 @@ func (s *gate) rateHeaders(h http.Header, b *budget) {
 	h.Set("X-RateLimit-Resource", "core")
 }
 
-// noteLimit records how long the client must wait after an answer, by GitHub's documented rules. s.mu is held.
+// noteLimit records how long the client must wait after an answer, according to GitHub's documented rules. s.mu is
+// held.
 func (s *gate) noteLimit(b *budget, status int, h http.Header) {
 	limited := h.Get("Retry-After") != "" || h.Get("X-RateLimit-Remaining") == "0"
 	if status != http.StatusTooManyRequests && (status != http.StatusForbidden || !limited) {
@@ -303,7 +304,7 @@ func (s *gate) answer(out *recorder, r *http.Request, from caller, b *budget) {
 	s.api.ServeHTTP(out, r)
 	if out.conditional(r) {
 		s.mu.Lock()
-		b.Used-- // a 304 is free
+		b.Used-- // a 304 is not charged
 		s.mu.Unlock()
 	}
 }
@@ -344,7 +345,6 @@ func (t roundTripper) RoundTrip(req *http.Request) (resp *http.Response, err err
 	return out.response(req), nil
 }
 
-// writeJSON writes body as JSON.
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(status)

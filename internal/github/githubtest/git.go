@@ -106,7 +106,7 @@ func (s *store) commitOf(fullName, branch string) (string, bool) {
 		return "", false
 	}
 	dir, ref := s.bare(fullName), "refs/heads/"+branch
-	if filepath.IsLocal(branch) { // reading the file saves a process in nearly all cases
+	if filepath.IsLocal(branch) { // reading the file almost always avoids starting a process
 		if loose, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(ref))); err == nil {
 			return strings.TrimSpace(string(loose)), true
 		}
@@ -186,7 +186,8 @@ func (s *gate) runPack(w http.ResponseWriter, r *http.Request, name, service str
 // packLimit is the maximum size of a request, in bytes.
 const packLimit = 256 << 20
 
-// serve runs a git program in the repository. A program that fails cuts the connection, so that the client notices.
+// serve runs a git program in the repository. If the program cannot start or is killed, serve cuts the connection, so
+// that the client notices.
 func (s *gate) serve(r *http.Request, name string, in io.Reader, out io.Writer, args ...string) {
 	cmd := exec.CommandContext(r.Context(), "git", args...) // the client sets the pace, so there is no other time limit
 	cmd.Dir, cmd.Stdin, cmd.Stdout = s.bare(name), in, out
@@ -197,14 +198,15 @@ func (s *gate) serve(r *http.Request, name string, in io.Reader, out io.Writer, 
 	}
 }
 
-// exited reports whether the program exited without a signal. It has then sent its error to the client.
+// exited reports whether the program exited without being killed by a signal. In that case, it has already sent its
+// error to the client.
 func exited(err error) bool {
 	failed, ok := errors.AsType[*exec.ExitError](err)
 	return ok && failed.Exited()
 }
 
-// gitFault answers a request to which a fault applies. It sends the body as plain text, because git does not show other
-// types of bodies.
+// gitFault answers a request to which a fault applies. It sends the body as plain text, the only type that git
+// displays.
 func (s *gate) gitFault(w http.ResponseWriter, r *http.Request) bool {
 	s.mu.Lock()
 	f := s.fault(true, r.Method, r.URL.RequestURI())

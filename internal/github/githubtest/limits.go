@@ -68,7 +68,7 @@ func (s *gate) secondary(b *budget, r *http.Request) (which string) {
 		which = "concurrent requests"
 	}
 	if r.URL.Path == GraphQLPath {
-		count(&b.spent.graphQL, hour/60, points, graphQLPoints, "points of GraphQL")
+		count(&b.spent.graphQL, hour/60, points, graphQLPoints, "GraphQL points")
 	} else {
 		count(&b.spent.rest, hour/60, points, restPoints, "points")
 	}
@@ -101,8 +101,8 @@ func isQuery(r *http.Request) bool {
 	return ok && !strings.HasPrefix(strings.TrimSpace(query), "mutation")
 }
 
-// queryOf returns the text of a GraphQL request. It returns false for other requests. It restores the body, so that the
-// caller can read it again.
+// queryOf returns the text of a GraphQL request, or false for other requests. It restores the body so that the caller
+// can read it again.
 func queryOf(r *http.Request) (query string, ok bool) {
 	if r.URL.Path != GraphQLPath {
 		return "", false

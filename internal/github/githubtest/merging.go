@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// errNotMergeable is the error for a merge that is not allowed, because the pull request has conflicts, is a draft or
-// closed, or does not meet the requirements of Protection.
+// errNotMergeable is the error for a pull request that has conflicts, is a draft or closed, or does not meet the
+// requirements of Protection.
 var errNotMergeable = errors.New("Pull Request is not mergeable") //nolint:staticcheck // GitHub's own words
 
-// mayMerge is the set of values of mergeable_state that allow a merge. In state unstable, a check fails, but it is not
+// mayMerge is the set of mergeable_state values that allow a merge. State unstable means that a check fails, but is not
 // required.
 var mayMerge = map[string]bool{"clean": true, "unstable": true}
 
@@ -44,7 +44,7 @@ func (s *store) mergePull(r *repo, i *issue, u *user, m mergeRequest) (string, e
 	return sha, nil
 }
 
-// commitMerge creates the commit of a merge and moves the base branch to it.
+// commitMerge creates the commit for a merge and moves the base branch to it.
 func (s *store) commitMerge(r *repo, i *issue, u *user, m mergeRequest) (string, error) {
 	p, dir := i.Pull, s.bare(r.fullName())
 	title, message := fmt.Sprintf("Merge pull request #%d from %s/%s", i.Number, r.Owner.login, i.Head), i.Title

@@ -49,7 +49,7 @@ type issue struct {
 	Updated   time.Time    `json:"updated"`
 	ClosedAt  time.Time    `json:"closed_at,omitzero"`
 	Labels    []string     `json:"labels"`
-	Edits     []*edit      `json:"edits,omitempty"` // texts of the body, oldest first
+	Edits     []*edit      `json:"edits,omitempty"` // versions of the body, oldest first
 	Comments  []*comment   `json:"comments"`
 	Head      string       `json:"head,omitempty"` // branches of a pull request
 	Base      string       `json:"base,omitempty"`
@@ -146,8 +146,8 @@ type Event struct {
 	// opened closed reopened edited renamed labeled unlabeled commented comment_edited comment_deleted reacted
 	// unreacted merged synchronized reviewed review_dismissed ready_for_review convert_to_draft
 	Event string `json:"event"`
-	// the label, the id of a comment or review, the reaction and its comment id, or the SHA of merged and
-	// synchronized
+	// the label, the id of a comment or review, the reaction and its comment id, or the SHA (for merged and
+	// synchronized)
 	Detail string `json:"detail"`
 	From   string `json:"from,omitempty"` // the earlier title (for renamed)
 	To     string `json:"to,omitempty"`

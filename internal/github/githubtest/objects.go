@@ -20,7 +20,7 @@ func origin(r *http.Request) string {
 	return scheme + "://" + r.Host
 }
 
-// links makes the addresses in answers.
+// links builds the URLs in answers.
 type links struct{ web, api string }
 
 func linksOf(r *http.Request) links {
@@ -259,7 +259,7 @@ func (l links) pull(r *repo, i *issue) object {
 	return o
 }
 
-// addMerge adds the fields of the long form. Until the merge was tried, mergeable is null and mergeable_state is
+// addMerge adds the fields of the long form. Before the test merge has run, mergeable is null and mergeable_state is
 // unknown.
 func (l links) addMerge(o object, i *issue) {
 	inline := 0

@@ -96,7 +96,7 @@ type row struct {
 	URL, Author       string
 	Created           time.Time
 	Labels            []chip
-	Missing           []chip // labels of the repository that the issue lacks
+	Missing           []chip // repository labels that the issue does not have
 	Comments          int
 	Head, Base        string
 	IsPull            bool
@@ -116,7 +116,7 @@ type item struct {
 	At                     time.Time
 }
 
-// reactionView shows a reaction as a word, because some machines lack a font for emoji.
+// reactionView shows a reaction as a word, because some machines do not have an emoji font.
 type reactionView struct{ Content, Who string }
 
 type branch struct{ Name, SHA, Subject string }
@@ -222,10 +222,10 @@ func (s *site) branches(fullName string) []branch {
 	return all
 }
 
-// diffLimit is the longest diff that a page shows, in bytes.
+// diffLimit is the maximum length of a diff on a page, in bytes.
 const diffLimit = 64 << 10
 
-// diff returns the changes between the merge base of both commits and the second commit.
+// diff returns the changes in to since its merge base with from.
 func (s *site) diff(fullName, from, to string) string {
 	if s.opts.DataDir == "" || from == "" || to == "" {
 		return ""
@@ -283,7 +283,7 @@ func (s *site) issuePage(w http.ResponseWriter, r *http.Request) {
 var eventTexts = map[string]string{
 	"edited": "edited this", "labeled": "added", "unlabeled": "removed", "closed": "closed this",
 	"reopened": "reopened this", "merged": "merged this as", "synchronized": "pushed",
-	"ready_for_review": "marked this as ready for review", "convert_to_draft": "made this a draft",
+	"ready_for_review": "marked this as ready for review", "convert_to_draft": "marked this as a draft",
 	"review_dismissed": "dismissed a review", "renamed": "changed the title",
 }
 

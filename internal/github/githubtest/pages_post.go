@@ -78,8 +78,8 @@ func (s *site) postToIssue(w http.ResponseWriter, r *http.Request) {
 
 func unixLines(s string) string { return strings.ReplaceAll(s, "\r\n", "\n") }
 
-// actOnPull handles the buttons of a pull request's page. It returns a sentence for the user if the action is not
-// possible. s.mu is held.
+// actOnPull handles the buttons of a pull request's page. If the action is not possible, it returns an explanation for
+// the user. s.mu is held.
 func (s *site) actOnPull(r *repo, i *issue, u *user, do, body string) string {
 	said := strings.TrimSpace(body) != ""
 	switch {
@@ -103,7 +103,7 @@ func (s *site) actOnPull(r *repo, i *issue, u *user, do, body string) string {
 		s.setDraft(r, i, u, false)
 	case "reopen":
 		if _, there := s.tip(r, i.Head); !there || !i.Pull.MergedAt.IsZero() {
-			return "This pull request cannot be opened again: it was merged, or its branch is gone."
+			return "This pull request cannot be reopened: it was merged, or its branch was deleted."
 		}
 	case "merge", "squash":
 		if _, err := s.mergePull(r, i, u, mergeRequest{squash: do == "squash"}); err != nil {

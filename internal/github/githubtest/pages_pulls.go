@@ -38,7 +38,7 @@ var opinions = map[string]reviewLine{
 	stateApproved:  {Text: "approved these changes", Outcome: outcomeGood},
 	stateChanges:   {Text: "requested changes", Outcome: outcomeBad},
 	stateCommented: {Text: "reviewed", Outcome: outcomePending},
-	stateDismissed: {Text: "review was dismissed", Outcome: outcomePending},
+	stateDismissed: {Text: "left a review that was dismissed", Outcome: outcomePending},
 }
 
 // badge returns the state of an issue or pull request in one word.

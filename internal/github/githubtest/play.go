@@ -35,7 +35,7 @@ func (s *Server) Push(fullName, branch, sha string) string {
 	defer s.unlock()
 	r := s.find(fullName)
 	if r == nil || s.opts.DataDir != "" {
-		panic("githubtest: no repository without git " + fullName)
+		panic("githubtest: Push needs an existing repository without git: " + fullName)
 	}
 	if sha == "" {
 		sha = madeUp(r.Branches[branch], branch)
@@ -88,7 +88,7 @@ func (s *Server) Merge(issueKey, login string) (err error) {
 // Close closes an issue or a pull request.
 func (s *Server) Close(issueKey, login string) { s.SetState(issueKey, login, "closed") }
 
-// SetDraft makes a pull request a draft, or ready for review.
+// SetDraft converts a pull request to a draft, or marks it as ready for review.
 func (s *Server) SetDraft(issueKey, login string, draft bool) {
 	s.withPull(issueKey, func(r *repo, i *issue) {
 		s.setDraft(r, i, s.user(login), draft)
@@ -105,7 +105,7 @@ func (s *Server) MarkPending(issueKey string) {
 	s.withPull(issueKey, func(_ *repo, i *issue) { i.Pull.merge = mergeTest{} })
 }
 
-// Protect sets the requirements that a pull request of a repository must meet before a merge.
+// Protect sets the requirements that a repository's pull requests must meet before a merge.
 func (s *Server) Protect(fullName string, p Protection) {
 	s.mu.Lock()
 	defer s.unlock()
@@ -124,7 +124,7 @@ func (s *Server) AddCheckRule(name string, judge func(repo, branch, sha string) 
 // find returns the repository with that name, or nil. s.mu is held.
 func (s *store) find(fullName string) *repo { return s.repos[strings.ToLower(fullName)] }
 
-// Block marks an issue as blocked by another issue of the same repository. The relation is not in the state file.
+// Block marks an issue as blocked by another issue in the same repository. The relation is not in the state file.
 func (s *Server) Block(key, by string) {
 	s.relate(key, by, func(i, other *issue) { i.blockedBy = append(i.blockedBy, other) })
 }

@@ -25,7 +25,7 @@ type pullRequest struct {
 // Protection lists the requirements that a pull request must meet before a merge. The zero value does not require
 // anything.
 type Protection struct {
-	// number of people with write access who must approve; one request for changes blocks
+	// number of people with write access who must approve; a change request blocks the merge
 	Approvals int      `json:"approvals,omitempty"`
 	Checks    []string `json:"checks,omitempty"`     // names of check runs, or contexts of statuses, that must succeed
 	UpToDate  bool     `json:"up_to_date,omitempty"` // the head must contain the whole base branch
@@ -112,7 +112,7 @@ func (s *store) setDraft(r *repo, i *issue, u *user, draft bool) {
 }
 
 // merged records that a pull request was merged as the commit sha. If the base is the default branch, it also closes
-// the issues that the pull request names after a closing keyword. s.mu is held.
+// the issues named after a closing keyword in the pull request. s.mu is held.
 func (s *store) merged(r *repo, i *issue, u *user, sha string) {
 	p := i.Pull
 	p.MergedAt, p.MergedBy, p.MergeSHA = s.now(), u, sha

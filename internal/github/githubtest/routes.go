@@ -56,7 +56,7 @@ var (
 	forbidden = failed(http.StatusForbidden, "Must have admin rights to Repository.")
 )
 
-// failed returns an error in GitHub's form.
+// failed returns an error in GitHub's format.
 func failed(status int, message string, errs ...any) reply {
 	v := object{"message": message, "documentation_url": "https://docs.github.com/rest", "status": itoa(status)}
 	if len(errs) > 0 {
@@ -309,7 +309,7 @@ func (c *call) text(field string) (s string, ok bool) {
 	return s, ok
 }
 
-// field reads a string field of the body that may be absent.
+// field reads an optional string field of the body.
 func (c *call) field(name string) string {
 	s, _ := c.text(name)
 	return s

@@ -19,7 +19,7 @@ type Options struct {
 	Person    string           // login that acts on the pages, created on first use; default "octocat"
 	RateLimit int              // requests per hour and user; default 5000
 	Limits    bool             // enforce GitHub's secondary limits; see limits.go
-	Hour      time.Duration    // period of the hourly limits, and 60 times that of the others; default one hour
+	Hour      time.Duration    // period of the hourly limits (the others use 1/60 of it); default one hour
 	// StateFile keeps the state across restarts; see Open.
 	StateFile string
 	// StateLost is called if the server cannot write the state file. The default panics.
@@ -45,7 +45,7 @@ type store struct {
 	repos   map[string]*repo // by lower-case owner/name
 	events  []Event
 	late    int                // requests sent during a limit
-	budgets map[string]*budget // by the name in caller
+	budgets map[string]*budget // by caller.budget
 	rules   []checkRule
 	due     []dueHead // heads that the check rules have not processed
 	moved   bool      // a branch has moved since the state file was written
@@ -207,7 +207,7 @@ func (s *Server) CreateIssue(fullName, author, title, body string, labels ...str
 	return key(r, s.newIssue(r, s.user(author), title, body, labels))
 }
 
-// DefineLabels creates the labels that a repository lacks.
+// DefineLabels creates the given labels that are missing from a repository.
 func (s *Server) DefineLabels(fullName string, names ...string) {
 	s.mu.Lock()
 	defer s.unlock()
@@ -357,7 +357,7 @@ func (s *Server) Issues(fullName string) (all []Issue) {
 	return all
 }
 
-// Events returns the changes to an issue, oldest first, or to all issues for "".
+// Events returns the changes to an issue, oldest first, or to all issues if issueKey is empty.
 func (s *store) Events(issueKey string) []Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()

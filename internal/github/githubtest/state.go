@@ -153,7 +153,7 @@ func (s *store) load(data []byte) error {
 	return nil
 }
 
-// earlierPull restores a pull request from a state file that an older program wrote, which contains only the branches.
+// earlierPull restores a pull request from a state file written by an older version, which recorded only the branches.
 func (s *store) earlierPull(r *repo, i *issue) *pullRequest {
 	if s.opts.DataDir == "" {
 		r.makeBranches(i.Head, i.Base)
@@ -163,7 +163,7 @@ func (s *store) earlierPull(r *repo, i *issue) *pullRequest {
 	return &pullRequest{HeadSHA: cmp.Or(head, madeUp(i.Head)), BaseSHA: cmp.Or(base, madeUp(i.Base))}
 }
 
-// known replaces the users below v, which have only a login, with the known users.
+// known replaces the users in v, which have only a login, with the known users of the same login.
 func (s *store) known(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Slice:

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// rightsPerCall limits the permission lookups for unknown authors in one call of Answers or Comments, so that many
+	// rightsPerCall limits the permission lookups for unknown authors in one call to Answers or Comments, so that many
 	// comments cannot use up the hour's requests.
 	rightsPerCall = 20
 )
@@ -36,7 +36,7 @@ func (c *Inbox) Answers(ctx context.Context, key string) ([]command.Answer, erro
 		}
 		if !r.Trusted && !c.read.KnowsRight(t.Place, r.Author) {
 			if asked++; asked > rightsPerCall {
-				c.conn.Log.Warn("many people are commenting at once; reading some comments later",
+				c.conn.Log.Warn("many people are commenting at once; some comments will be read later",
 					zap.String("issue", t.Key()),
 					zap.Int64("comment", r.ID))
 				continue
@@ -108,9 +108,9 @@ type Unblock struct {
 	// more remove a label, so no permission lookup is necessary. Bots do not count, because their rules ignore the
 	// question.
 	//
-	// Our login counts as a person if the director has not removed the label since the question. In that case the owner
-	// of the token removed it. Only a claim with Unblock, a release and a delivery remove the label, and the director
-	// does not run them for a blocked task.
+	// Our login counts if it belongs to a person, because then the owner of the token must have removed the label. The
+	// director removes it only in a claim with Unblock, a release or a delivery, and it does not run these for a
+	// blocked task.
 	Person bool
 }
 

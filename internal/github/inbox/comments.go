@@ -40,9 +40,9 @@ type Comments struct {
 // are no changes, it sends one conditional request, which does not count against the hourly limit. If cursor is empty,
 // the list is empty, and the new cursor is GitHub's current time.
 //
-// Comments returns every text once, so it returns an edited comment again. If many people with unknown permissions give
-// commands at once, Comments looks up only rightsPerCall permissions. The cursor then stays before the first command
-// that needs another lookup.
+// Comments returns each version of a comment once, so an edited comment appears again. If many people with unknown
+// permissions give commands at once, Comments looks up only rightsPerCall permissions. The cursor then stays before the
+// first command that needs another lookup.
 func (c *Inbox) Comments(ctx context.Context, repo, cursor string) (Comments, error) {
 	p, err := api.ParseRepo(repo)
 	if err != nil {
@@ -63,7 +63,7 @@ func (c *Inbox) Comments(ctx context.Context, repo, cursor string) (Comments, er
 	if err != nil {
 		return Comments{}, err
 	}
-	all := map[int64]*gh.IssueComment{} // the later version of a comment on two pages wins
+	all := map[int64]*gh.IssueComment{} // if a comment is on two pages, the later version wins
 	upTo, err := readSince(from.at, func(since time.Time, page int) ([]*gh.IssueComment, error) {
 		raw, _, err := c.repoComments(ctx, p, since, page)
 		for _, r := range raw {
@@ -113,7 +113,7 @@ func (c *Inbox) hear(ctx context.Context, p api.Place, self string, next heard, 
 		if s.Command != command.None {
 			if !c.read.KnowsRight(p, r.Author) {
 				if asked++; asked > rightsPerCall {
-					c.conn.Log.Warn("many people are giving commands at once; reading the other commands later",
+					c.conn.Log.Warn("many people are using commands at once; the rest will be read later",
 						zap.String("repo", p.FullName()), zap.Int64("comment", r.ID))
 					out.Cursor = next.String()
 					return out, nil
@@ -139,9 +139,9 @@ func placeOfComment(p api.Place, raw *gh.IssueComment) (api.Place, bool) {
 	return p, err == nil && n > 0
 }
 
-// heard is a cursor. at is a whole second, and all earlier texts have been returned. keys identifies the texts of that
-// second that have been returned, because more texts may follow in the same second. A cursor is written as the time,
-// followed by the keys.
+// heard is a cursor. at is a whole second, and everything before it has been returned. keys identifies the comments
+// already returned for that second, because more may follow in it. A cursor is written as the time, followed by the
+// keys.
 type heard struct {
 	at   time.Time
 	keys []string
@@ -170,7 +170,7 @@ func (h heard) String() string {
 	return strings.Join(append([]string{api.Format(h.at)}, keys...), " ")
 }
 
-// heardKey returns a key for one text of a comment. The id and time are not enough, because a comment can be edited
+// heardKey returns a key for one version of a comment. The id and time are not enough, because a comment can be edited
 // twice in one second.
 func heardKey(r tracker.Comment) string {
 	sum := fnv.New64a()
@@ -182,13 +182,13 @@ func (h heard) has(r tracker.Comment) bool {
 	return r.Edited.Equal(h.at) && slices.Contains(h.keys, heardKey(r))
 }
 
-// add records a reported text. The caller must add texts oldest first.
+// add records a returned comment. The caller must add comments oldest first.
 func (h *heard) add(r tracker.Comment) {
 	h.reach(r.Edited)
 	h.keys = append(slices.Clip(h.keys), heardKey(r))
 }
 
-// reach advances the cursor to a later second, after all texts before that second were returned.
+// reach advances the cursor to a later second, once everything before that second has been returned.
 func (h *heard) reach(at time.Time) {
 	if at.After(h.at) {
 		h.at, h.keys = at, nil

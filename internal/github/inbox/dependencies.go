@@ -33,8 +33,8 @@ var (
 
 const referenceForm = `(?:[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+)?#[0-9]+|https?://[^\s/]+/[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+/(?:issues|pull)/[0-9]+`
 
-// references returns the keys of the issues that the text names as dependencies, in the order of their appearance. It
-// ignores code and quotations.
+// references returns the keys of the issues named in the text as dependencies, in order of appearance. It ignores code
+// and quotations.
 func references(in api.Place, host, text string) (keys []string) {
 	text = codeOrComment.ReplaceAllString(strings.ReplaceAll(text, "\r\n", "\n"), "")
 	lines := strings.Split(text, "\n")
@@ -62,7 +62,7 @@ func references(in api.Place, host, text string) (keys []string) {
 	return keys[:min(len(keys), mostReferences)]
 }
 
-// keyOf parses "#1", "owner/name#1" and the URL of a page on GitHub. It returns "" for other texts.
+// keyOf parses "#1", "owner/name#1" and the URL of an issue or pull request. It returns "" for other texts.
 func keyOf(in api.Place, host, ref string) string {
 	if _, path, ok := strings.Cut(ref, "://"); ok {
 		parts := strings.Split(path, "/") // host, owner, name, "issues" or "pull", number
@@ -98,8 +98,9 @@ type looked struct {
 var ErrLater error = api.Transient("its dependencies will be looked up later", nil)
 
 // openAt returns the open issues under a name, which is the key of an issue or of a list. If the cache does not have a
-// recent result, openAt decrements *left and calls ask, which sends a request. If at least half of the hour's requests
-// are used, openAt accepts older results and does not call ask, because the director's work needs the other requests.
+// recent result, openAt decrements *left and calls ask, which sends a request. Once half of the hour's requests have
+// been used, openAt accepts older results instead of calling ask, because the director's work needs the remaining
+// requests.
 func (c *Inbox) openAt(name string, left *int, ask func() ([]string, error)) ([]string, error) {
 	name = strings.ToLower(name)
 	scarce := c.conn.Scarce()
@@ -134,9 +135,9 @@ func (c *Inbox) knownClosed(key string) bool {
 }
 
 // Blockers returns the open issues that must be closed before work on an issue begins. They are GitHub's blocking
-// issues, open sub-issues, and issues that the text names after "blocked by" or "depends on" or in an unchecked item of
-// a task list. Issues that the credential cannot read do not block. Blockers does not send requests for an issue
-// without dependencies. It sends at most *left requests, and returns ErrLater if they are not enough.
+// issues, sub-issues, and issues named in the text after "blocked by" or "depends on", or in an unchecked task list
+// item. Issues that the credential cannot read do not block. Blockers does not send requests for an issue without
+// dependencies. It sends at most *left requests, and returns ErrLater if it would need more.
 func (c *Inbox) Blockers(ctx context.Context, i tracker.Issue, left *int) (keys []string, err error) {
 	p, err := api.ParseKey(i.Key)
 	if err != nil {

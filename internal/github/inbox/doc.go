@@ -1,4 +1,4 @@
-// Package inbox reads changes in repositories: issues, comments and dependencies. For a director that has lost its
-// journal, it also finds the director's tasks on GitHub. It does not write. Polls are conditional requests, and
-// unchanged answers do not count against the hourly limit.
+// Package inbox reads changes in repositories: issues, comments and dependencies. It also finds the tasks of a director
+// that has lost its journal. It does not change anything on GitHub. It polls with conditional requests, so unchanged
+// answers do not count against the hourly limit.
 package inbox

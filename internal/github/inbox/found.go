@@ -29,8 +29,8 @@ type Found struct {
 	// Attempt is the highest attempt number in the claim comment or the branch of its pull request, or 0.
 	Attempt int
 	// Question identifies the latest question of the claim, as in Escalation.Block, or is empty. Landed reports whether
-	// the blocked label shows the question, or was changed after AskedAt. Answered reports whether the blocked label
-	// was removed and we added the claimed label later, as we do after an answer.
+	// the blocked label is set, or was changed after AskedAt. Answered reports whether the blocked label was removed
+	// and we added the claimed label later, as we do after an answer.
 	Question string
 	AskedAt  time.Time
 	Landed   bool
@@ -44,17 +44,19 @@ type FoundPull struct {
 	Number            int
 	URL, Branch, Head string
 	// Change is the ID of the newest review that requested changes to an earlier head, or 0. The current head probably
-	// answers it.
+	// addresses it.
 	Change int64
 }
 
-// findPages is the maximum number of pages that FindTasks reads from each list. They contain the latest 1,000 entries.
+// findPages is the maximum number of pages that FindTasks reads from each list. It is enough for the latest 1,000
+// entries.
 const findPages = pollPages
 
-// FindTasks finds our claims in a repository. It reads the issues with our labels, including closed issues, the issues
-// of our pull requests, and the issues in the map also, which lists claims known from other sources, most likely first.
-// In addition to the lists, each issue costs two to five requests. FindTasks omits deleted issues. If it cannot read an
-// issue, it adds the error to unread and continues with the other issues.
+// FindTasks finds our claims in a repository. It reads the issues with our labels, which may be closed unless they have
+// only the review label, and the issues of our pull requests. It also reads the issues in the map called also, which
+// lists their claims known from other sources, most likely first. In addition to the lists, each issue costs two to
+// five requests. FindTasks omits deleted issues. If it cannot read an issue, it adds the error to unread and continues
+// with the other issues.
 func (c *Inbox) FindTasks(ctx context.Context, repo string,
 	also map[int][]string,
 ) (found []Found, unread map[int]error, err error) {
@@ -224,7 +226,7 @@ func (c *Inbox) find(ctx context.Context, i tracker.Issue, pulls map[string]*gh.
 		Number: pr.GetNumber(), URL: pr.GetHTMLURL(), Branch: pr.GetHead().GetRef(),
 		Head: pr.GetHead().GetSHA(),
 	}
-	if m := ownBranch.FindStringSubmatch(f.Pull.Branch); m != nil { // the branch names the first delivered attempt
+	if m := ownBranch.FindStringSubmatch(f.Pull.Branch); m != nil { // named after the first delivered attempt
 		first, _ := strconv.Atoi(m[2])
 		f.Attempt = max(f.Attempt, first)
 	}
@@ -234,7 +236,7 @@ func (c *Inbox) find(ctx context.Context, i tracker.Issue, pulls map[string]*gh.
 
 // claimOf returns the nonce of our claim that holds an issue. If the claim comment or its marker was edited or deleted,
 // claimOf returns the first known claim that has not ended. It also finds known claims in our questions and in the last
-// line of a comment without a marker. The known claims have ended if no label or question indicates a claim.
+// line of a comment without a marker. If no label or question indicates a claim, the known claims count as ended.
 func (c *Inbox) claimOf(t *tracker.Thread, f Found, known []string) (nonce string, others bool) {
 	holder, held := t.Holder()
 	switch {

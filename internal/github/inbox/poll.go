@@ -47,7 +47,7 @@ type Page struct {
 	// PullRequests maps the numbers of changed pull requests to the times of the changes. The next Poll may list one
 	// again, as with Issues.
 	PullRequests map[int]time.Time
-	Closed       []string // keys of the closed issues
+	Closed       []string // keys of the closed pull requests
 	Cursor       string   // for the next Poll; the caller must store it together with its decisions about Issues
 	Same         bool     // GitHub reports no change since the last identical request
 }
@@ -55,8 +55,8 @@ type Page struct {
 // Poll lists the changes since the cursor of an earlier Poll. If there are no changes, it sends one conditional
 // request, which does not count against the hourly limit.
 //
-// For the first Poll of a repository, cursor is empty. It lists only the open issues with the task, claimed or blocked
-// label, which takes one list per label. Its new cursor is shortly before GitHub's time at the first list.
+// For the first Poll of a repository, cursor is empty. This Poll lists only the open issues with the task, claimed or
+// blocked label, and needs one list per label. Its new cursor is shortly before GitHub's time at the first list.
 func (c *Inbox) Poll(ctx context.Context, repo, cursor string) (Page, error) {
 	p, err := api.ParseRepo(repo)
 	if err != nil {
@@ -123,14 +123,14 @@ func (c *Inbox) pollSince(ctx context.Context, p api.Place, since time.Time) (Pa
 
 var errSameSecond = errors.New("inbox: too many changes in one second")
 
-// readSince reads a list that is sorted by the time of the last change. It begins with the entries of the second in
-// since. The argument list reads a page. The argument what returns the id and time of an entry. The next read continues
-// at cursor.
+// readSince reads a list that is sorted by the time of the last change, starting with the entries that changed in the
+// second of since. The argument list reads a page, and the argument what returns an entry's id and time. The next read
+// continues at cursor.
 //
-// readSince requests the next page by time instead of page number. Otherwise it would miss entries: an entry that
-// changes between two requests moves to the end of the list, and later entries move forward to the previous page.
-// readSince uses page numbers only if the entries of one second fill a page. It then repeats the pages until they
-// contain only known entries. Unchanged pages do not count against the hourly limit.
+// readSince requests the next page by time rather than page number, because an entry that changes between requests
+// moves to the end of the list. Later entries then move forward to the previous page, and readSince would miss them. It
+// uses page numbers only if the entries of one second fill a page. It then rereads the pages until they contain only
+// known entries. Unchanged pages do not count against the hourly limit.
 func readSince[T any](since time.Time, list func(since time.Time, page int) ([]T, error),
 	what func(T) (int64, time.Time),
 ) (cursor time.Time, err error) {
@@ -205,7 +205,7 @@ func (c *Inbox) list(ctx context.Context, p api.Place, query url.Values, page in
 	}
 	raw, resp, err := c.read.ReadIssues(ctx, gate.Reads, fmt.Sprintf("repos/%s/%s/issues", p.Owner, p.Repo), query)
 	if err == nil && resp.StatusCode != http.StatusOK {
-		err = api.Transient("a list of issues with status "+resp.Status, nil)
+		err = api.Transient("list issues: unexpected status "+resp.Status, nil)
 	}
 	return raw, resp, err
 }

@@ -19,8 +19,8 @@ var ErrSignature = errors.New("github: webhook: the signature does not match the
 // Signed reports whether a webhook has a SHA-256 signature. It does not check the signature; see OpenWebhook.
 func Signed(h http.Header) bool { return strings.HasPrefix(h.Get(gh.SHA256SignatureHeader), "sha256=") }
 
-// OpenWebhook checks the signature of a webhook in constant time, and then reads it. It accepts only the HMAC with
-// SHA-256, not the older HMAC with SHA-1. It returns ErrSignature, an error about the content type, or an error from
+// OpenWebhook checks the signature of a webhook in constant time, and then parses the body. It accepts only
+// HMAC-SHA256, not the older HMAC-SHA1. It returns ErrSignature, an error about the content type, or an error from
 // ReadWebhook. https://docs.github.com/webhooks/using-webhooks/validating-webhook-deliveries
 func OpenWebhook(h http.Header, body []byte, secret string) (Notice, error) {
 	signature := h.Get(gh.SHA256SignatureHeader)
@@ -65,7 +65,7 @@ type commitOfHook struct {
 	HeadSHA string `json:"head_sha"`
 }
 
-// hooks maps the events that matter to the location of the change in their bodies.
+// hooks maps each event that matters to a function that finds the changed object in its body.
 // https://docs.github.com/webhooks/webhook-events-and-payloads
 var hooks = map[string]func(hook) (issue int, sha string){
 	"issues":                      func(h hook) (int, string) { return h.Issue.Number, "" },
@@ -78,9 +78,9 @@ var hooks = map[string]func(hook) (issue int, sha string){
 	"status":                      func(h hook) (int, string) { return 0, h.SHA },
 }
 
-// ReadWebhook reads the body of a webhook. event is the value of the X-GitHub-Event header. For an unknown event, it
-// returns a Notice that does not matter. It returns an error if the body is not a JSON object, or if a known event
-// lacks its repository, or its issue or commit.
+// ReadWebhook parses the body of a webhook. event is the value of the X-GitHub-Event header. For an unknown event, it
+// returns a Notice that does not matter. The body must be a JSON object. For a known event, it must identify a
+// repository and an issue or commit.
 func ReadWebhook(event string, body []byte) (Notice, error) {
 	var h hook
 	if err := json.Unmarshal(body, &h); err != nil {
@@ -93,7 +93,8 @@ func ReadWebhook(event string, body []byte) (Notice, error) {
 	}
 	n.Issue, n.SHA = read(h)
 	if n.Repo == "" || n.Issue < 1 && n.SHA == "" {
-		return Notice{}, fmt.Errorf("github: webhook %s: the body lacks the repository, or the issue or commit", event)
+		return Notice{}, fmt.Errorf("github: webhook %s: the body does not identify a repository and an issue or "+
+			"commit", event)
 	}
 	n.Matters = true
 	return n, nil

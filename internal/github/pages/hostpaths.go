@@ -59,8 +59,8 @@ func newHostPaths(dirs []HostPath) (all hostPaths) {
 	return all
 }
 
-// formOf returns a regular expression for a directory. A path with one name, such as /data, may also occur inside a URL
-// or another path, so the expression then matches only at the beginning of a path.
+// formOf returns a regular expression for a directory. A path with a single component, such as /data, might also occur
+// inside a URL or another path. Its expression therefore matches only at the beginning of a path.
 func formOf(dir string) *regexp.Regexp {
 	names := strings.Split(strings.TrimPrefix(dir, "/"), "/")
 	before := `()`
@@ -101,7 +101,7 @@ func (p hostPath) replace(match string) string {
 	return before + p.name + under + rest
 }
 
-// hideCut removes an incomplete path of the directory from the end of text that was truncated within the path.
+// hideCut removes a partial directory path from the end of text that was truncated inside the path.
 func (p hostPath) hideCut(text string) string {
 	for _, mark := range []string{"…", "..."} {
 		kept, isCut := strings.CutSuffix(text, mark)

@@ -19,8 +19,8 @@ type Cleaner struct {
 	message bool // the rendered text may become a commit message
 }
 
-// Clean removes escape sequences, secrets, invisible characters and directories of this machine. Callers must truncate
-// the text only afterwards, because Clean cannot recognize part of a secret.
+// Clean removes escape sequences, secrets, invisible characters and directories of this machine. Callers must not
+// truncate the text before they call Clean, because it cannot recognize part of a secret.
 func (r Cleaner) Clean(text string) string {
 	return r.mask(prose.Visible(prose.Printable(r.known.Mask(text))))
 }
@@ -45,8 +45,8 @@ func (r Cleaner) sentence(text string, limit int) string {
 	return strings.ToUpper(string(first)) + text[size:]
 }
 
-// prose renders untrusted text as paragraphs of Markdown. It keeps paragraphs, lists and code. The result has no side
-// effects and cannot change the text after it.
+// prose renders untrusted text as paragraphs of Markdown, without side effects on GitHub. It keeps paragraphs, lists
+// and code. The result cannot change the text after it.
 func (r Cleaner) prose(text string, limit int) string {
 	return prose.Blocks(r.Clean(text), limit, r.style())
 }
@@ -69,7 +69,7 @@ func (r Cleaner) cell(text string, limit int) string {
 // Code renders untrusted text as one inline code span.
 func (r Cleaner) Code(text string, limit int) string { return r.span(text, limit, r.style()) }
 
-// cellCode is like Code, for a cell of a table, where a bar ends the cell even inside code.
+// cellCode is like Code, for a cell of a table, where a vertical bar ends the cell even inside code.
 func (r Cleaner) cellCode(text string, limit int) string {
 	s := r.style()
 	s.Cell = true
@@ -126,7 +126,7 @@ type redactorOf struct {
 	messages *template.Template // templates for texts that may become a commit message
 }
 
-// Secrets returns a redactor that changes only secrets. It returns nil if c is nil.
+// Secrets returns a redactor that masks only secrets. It returns nil if c is nil.
 func (c *Text) Secrets() *redact.Redactor {
 	if c == nil {
 		return nil

@@ -67,7 +67,7 @@ func used(u UsageLine) string {
 	return strings.Join(parts, ", ")
 }
 
-// thousands writes 1234567 as 1,234,567.
+// thousands formats 1234567 as 1,234,567.
 func thousands(n int64) string {
 	digits := []byte(strconv.FormatInt(n, 10))
 	for at := len(digits) - 3; at > 0; at -= 3 {

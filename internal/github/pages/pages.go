@@ -15,21 +15,21 @@ import (
 //go:embed *.md
 var files embed.FS
 
-// commentPages holds the templates for all texts. They must pass untrusted text only to the functions of a Cleaner.
+// commentPages holds the templates for all texts. They must render untrusted text only through a Cleaner's functions.
 var commentPages = template.Must(template.New("").Funcs(plainFuncs).Funcs((&Text{}).pageFuncs(Cleaner{})).
 	ParseFS(files, "*.md"))
 
 // RowLimit is the maximum number of rows in a list or table of a page. The page omits the oldest rows.
 const RowLimit = 20
 
-// AttemptLimit is the maximum number of attempts in a table. The page only counts earlier attempts.
+// AttemptLimit is the maximum number of attempts in a table. For earlier attempts, the page shows only their number.
 const AttemptLimit = 5
 
 // Options configure a Text.
 type Options struct {
 	Fleet, TaskLabel, BlockedLabel string
 	Secrets                        []string     // values to mask, in addition to texts that the redactor recognizes
-	Known                          []leak.Value // values never shown in any encoding
+	Known                          []leak.Value // values to mask in any encoding
 	HostPaths                      []HostPath
 }
 

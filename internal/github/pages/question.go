@@ -9,11 +9,11 @@ import (
 // questionTitle is the beginning of the title line of a question. It must match pages/escalation.md.
 const questionTitle = "### Retake needs a human: "
 
-// Asked refers to one of our questions in another comment.
+// Asked is a link to one of our questions, for use in another comment.
 type Asked struct{ Title, URL string }
 
-// AskedIn returns the title and the address of the question in a comment. If a person removed the title line, the title
-// is a generic text.
+// AskedIn returns the title and the address of the question in a comment. If a person removed the title line, it uses a
+// generic title.
 func AskedIn(body, url string) Asked {
 	if body == "" {
 		return Asked{}
@@ -51,7 +51,7 @@ func QuestionOf(body string) string {
 	return strings.Join(lines, "\n")
 }
 
-// PageLink returns address if it is safe as the target of a Markdown link, or "".
+// PageLink returns address if it is a safe target for a Markdown link, and "" otherwise.
 func PageLink(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || strings.ContainsAny(address, " \t\n<>()\"") {
@@ -60,7 +60,7 @@ func PageLink(address string) string {
 	return address
 }
 
-// BranchURL returns the address of a branch's page, derived from the page of an issue in the same repository.
+// BranchURL derives the address of a branch's page from the address of an issue in the same repository.
 func BranchURL(issueURL, branch string) string {
 	repo, _, _ := strings.Cut(issueURL, "/issues/")
 	parts := strings.Split(branch, "/")

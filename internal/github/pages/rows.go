@@ -4,11 +4,11 @@ import (
 	"time"
 )
 
-// AttemptLine is one attempt in a table of a page.
+// AttemptLine is one row in a table of attempts.
 type AttemptLine struct {
 	Number int
 	Stage  string // stage at the end of the attempt
-	Reason string // one of the fixed list of reasons; "" if it succeeded or still runs
+	Reason string // from the fixed list of reasons; "" if the attempt succeeded or is still running
 	Cause  string // one line
 	Then   string // Retake's reaction
 	At     time.Time

@@ -21,7 +21,7 @@ func (r Cleaner) Title(text string) string {
 }
 
 // CommitSubject renders an issue's title as the first line of a commit message. The result is one line of plain text
-// with at most 100 characters. It cannot close issues, notify people, link pages, reveal secrets, or skip checks. A
+// with at most 100 characters. It cannot close issues, notify people, create links, reveal secrets, or skip checks. A
 // space splits the tokens that GitHub would interpret, such as mentions.
 func (c *Text) CommitSubject(title string, number int) string {
 	text := strings.Join(strings.Fields(c.Cleaner().Clean(title)), " ")

@@ -16,17 +16,17 @@ import (
 // Style describes the place where rendered text is used.
 type Style struct {
 	Cell bool // in a table, where a bar ends the cell
-	// The text may become a commit message, in which GitHub does not recognize code. So tokens in code are split as
+	// The text might become a commit message, in which GitHub does not recognize code, so tokens in code are split as
 	// well.
 	Message bool
-	Mask    func(string) string // applied to text with resolved escapes and entities; nil disables masking
+	Mask    func(string) string // applied to text after its escapes and entities are resolved; nil disables masking
 }
 
 // deepest is the maximum nesting of quotations and lists.
 const deepest = 5
 
-// The parsers read Markdown like GitHub, but do not recognize bare URLs, which writer.text handles. lines parses text
-// as one paragraph.
+// The parsers parse Markdown as GitHub does, except for bare URLs, which writer.text handles. lines parses text as one
+// paragraph.
 var (
 	inlineParsers = parser.WithInlineParsers(append(parser.DefaultInlineParsers(),
 		util.Prioritized(extension.NewStrikethroughParser(), 500))...)
@@ -69,7 +69,7 @@ func fitting(words string, limit int, write func(string) string) string {
 	return ""
 }
 
-// Clip cuts text to at most limit characters, including the "…" that it appends to a shortened text.
+// Clip cuts text to at most limit characters, including the "…" appended to shortened text.
 func Clip(text string, limit int) string {
 	if utf8.RuneCountInString(text) <= limit {
 		return text

@@ -28,7 +28,7 @@ type runKind int
 const (
 	asText runKind = iota // text with its escapes and entities resolved
 	asCode
-	asMark // Markdown's mark of emphasis, such as **
+	asMark // an emphasis marker, such as **
 )
 
 // inline writes the content of a paragraph.
@@ -75,7 +75,8 @@ func (d document) target(address []byte) []run {
 	return []run{{asText, " ("}, {asCode, d.resolved(address)}, {asText, ")"}}
 }
 
-// emphasis renders emphasized text. It omits the marks within other emphasis, or if GitHub could read them differently.
+// emphasis renders emphasized text. It omits the marks inside links and other emphasis, and anywhere that GitHub could
+// read them differently.
 func (d document) emphasis(n ast.Node, mark string, wanted bool) []run {
 	inner := d.runs(n, false)
 	if !wanted || len(inner) == 0 || inner[0].kind != asText || inner[len(inner)-1].kind != asText {
@@ -187,7 +188,7 @@ var (
 	commit  = regexp.MustCompile(`(?i)\b[0-9a-f]{7,64}\b`)
 )
 
-// text writes words. A word that contains a URL, a possible formula or the hash of a commit becomes code.
+// text writes words. A word that contains a URL, a possible formula or a commit hash becomes code.
 func (w *writer) text(words string) {
 	for _, word := range wordsAndBlanks.FindAllString(words, -1) {
 		if strings.TrimSpace(word) == "" {

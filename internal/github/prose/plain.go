@@ -3,19 +3,20 @@ package prose
 import "regexp"
 
 var (
-	// skipsChecks matches the words that make CI systems skip a commit, or the squashed commit of a pull request with
-	// such a title. Examples are [skip ci], [ci skip], [no ci] and [skip actions]. noCI matches ***NO_CI***.
+	// skipsChecks matches the words that make CI systems skip a commit, whether in its message or in the title of a
+	// squashed pull request. Examples are [skip ci], [ci skip], [no ci] and [skip actions]. noCI matches ***NO_CI***.
 	skipsChecks = regexp.MustCompile(`(?i)\[\s*((?:skip|no)[\s:_-]+[\w-]+|[\w-]+[\s:_-]+skip)\s*\]`)
 	noCI        = regexp.MustCompile(`(?i)\b(no_)(ci)\b`)
-	// trailer matches the keys of trailers at the end of a commit message, which name people or skip checks.
+	// trailer matches the keys of commit message trailers that name people, skip checks or instruct tools.
 	trailer = regexp.MustCompile(
 		`(?i)\b((?:[a-z]+-)+by|skip-checks|cc|change-id|release-as|depends-on|changelog)[ \t]*:`)
-	// release matches words that tell release programs to raise the major version, or to replace commit messages.
+	// release matches words that make release tools bump the major version or replace commit messages.
 	release = regexp.MustCompile(`(?i)\b(breaking)([ -]change)|\b((?:begin|end)_)(commit_override|nested_commit)`)
 	// chatCommand matches commands that bots read at the start of a line, such as /approve and bors r+.
 	chatCommand = regexp.MustCompile(`(?im)^([ \t]*)(?:(/)([a-z][\w-]*(?:[ \t]|$))|(bors)([ \t]+\S))`)
 	web         = regexp.MustCompile(`(?i)\bhttps?://`)
-	// together matches tokens that GitHub reads in plain text, such as mentions, references, URLs and HTML comments.
+	// together matches tokens that GitHub recognizes even in plain text, such as mentions, references, URLs and HTML
+	// comments.
 	together = regexp.MustCompile(
 		`(?i)(@)([a-z0-9_-])|(#)([0-9])|(\bGH-)([0-9])|(\b[a-z][a-z0-9+.-]*:)(//)|(\bwww\.)(\S)|(<!)([->])`)
 )
@@ -28,7 +29,7 @@ func Plain(text, gap string) string {
 		"$2$4$6$8${10}${12}")
 }
 
-// instructsNobody disables the instructions in a text for programs that read commits.
+// instructsNobody disables a text's instructions to programs that read commits.
 func instructsNobody(text, gap string) string {
 	text = skipsChecks.ReplaceAllString(text, "($1)")
 	text = noCI.ReplaceAllString(text, "${1}"+gap+"${2}")

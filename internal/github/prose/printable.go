@@ -7,7 +7,7 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// Printable returns text as valid UTF-8, without control characters and characters that change its direction.
+// Printable returns text as valid UTF-8, without control characters or characters that change its direction.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.In(r, unicode.Bidi_Control) || r == '\u2028' || r == '\u2029' {

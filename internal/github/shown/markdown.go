@@ -25,7 +25,8 @@ const longestCaption = 60
 var parser = goldmark.New(goldmark.WithExtensions(extension.GFM)).Parser()
 
 var (
-	// A comment, an instruction or a declaration, up to the closing mark or the end of the text.
+	// A comment, a processing instruction, a CDATA section or a declaration, up to its closing delimiter or the end of
+	// the text.
 	unseenHTML = regexp.MustCompile(
 		`(?s)<!--.*?(?:-->|\z)|<\?.*?(?:\?>|\z)|<!\[CDATA\[.*?(?:\]\]>|\z)|<![A-Za-z].*?(?:>|\z)`)
 	tag = regexp.MustCompile(
@@ -72,7 +73,7 @@ func (d *document) cut(from, to int) {
 	}
 }
 
-// without returns the source without the parts that were cut, and the number of these parts.
+// without returns the source with all cut parts removed, and the number of removed parts.
 func (d *document) without() (rest string, parts int) {
 	slices.SortFunc(d.cuts, func(a, b span) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) })
 	var b strings.Builder
@@ -126,7 +127,7 @@ func (d *document) visit(n ast.Node) {
 	}
 }
 
-// linesOf returns the range of a block in the source, or -1 twice if it has no lines.
+// linesOf returns the range of a block in the source, or -1, -1 if it has no lines.
 func linesOf(n ast.Node) (from, to int) {
 	lines := n.Lines()
 	if lines == nil || lines.Len() == 0 {
@@ -159,7 +160,7 @@ func (d *document) html(from, to int) {
 	}
 }
 
-// definition cuts the definition of a link. If a link or an image uses the definition, it cuts only the title.
+// definition cuts the definition of a link. If a link or an image uses the definition, only its title is cut.
 func (d *document) definition(n *ast.LinkReferenceDefinition) {
 	from, to := linesOf(n)
 	label, used := util.ToLinkReference(n.Label), false
@@ -181,8 +182,8 @@ func (d *document) definition(n *ast.LinkReferenceDefinition) {
 	d.quoted(from, to, n.Title)
 }
 
-// title cuts the title of a link or image, because browsers show a title only while the pointer is over it. If the link
-// refers to a definition, the title is a part of the definition, so title does nothing.
+// title cuts the title of a link or image, because browsers show it only on hover. It does nothing for a reference
+// link, whose title is part of the definition.
 func (d *document) title(n ast.Node, title []byte, r *ast.ReferenceLink) {
 	if r != nil || len(title) == 0 {
 		return

@@ -46,9 +46,9 @@ func (i Issue) Named(label string) (all []string) {
 	return all
 }
 
-// Issue reads one issue. For an issue that was deleted, or transferred to another repository or number, it returns a
-// not_found *api.Error with Status 404, 410 or 301 and, if known, MovedTo. It follows a renamed repository. The request
-// has priority over claims, because a claimed task or a person waits for the answer.
+// Issue reads one issue. For an issue that was deleted or transferred, it returns a not_found *api.Error with Status
+// 404, 410 or 301 and, if known, MovedTo. It follows repository renames. The request has priority over claims, because
+// a claimed task or a person is waiting for the answer.
 func (c *Reader) Issue(ctx context.Context, key string) (Issue, error) {
 	p, err := api.ParseKey(key)
 	if err != nil {
@@ -57,7 +57,7 @@ func (c *Reader) Issue(ctx context.Context, key string) (Issue, error) {
 	return c.IssueAt(ctx, gate.Completion, p)
 }
 
-// IssueAt is like Issue, for a parsed key and in the given lane.
+// IssueAt is like Issue, but takes a parsed key and a lane.
 func (c *Reader) IssueAt(ctx context.Context, l gate.Lane, p api.Place) (Issue, error) {
 	raw, err := c.RawIssue(ctx, l, p)
 	if err = c.missing(p, err); err != nil {
@@ -104,7 +104,7 @@ func PlaceOf(raw *gh.Issue) (api.Place, error) {
 	_, name, ok := strings.Cut(raw.GetRepositoryURL(), "/repos/")
 	p, err := api.ParseRepo(name)
 	if !ok || err != nil || raw.GetNumber() < 1 {
-		return api.Place{}, api.Transient("the answer is not an issue", nil)
+		return api.Place{}, api.Transient("the response is not an issue", nil)
 	}
 	p.Number = raw.GetNumber()
 	return p, nil
@@ -130,9 +130,9 @@ func (c *Reader) ToIssue(p api.Place, raw *RawIssue) Issue {
 	return i
 }
 
-// missing interprets the error of a request for an issue. GitHub also answers 404 if the credential may not read the
-// issue, or if a replica is outdated. So missing makes a 404 transient until GitHub has repeated it often enough. The
-// answers for deleted and transferred issues, 410 and 301, count at once.
+// missing interprets an error from reading an issue. It treats a 404 as transient until GitHub has repeated it often
+// enough, because GitHub also answers 404 if the credential cannot read the issue or a replica is outdated. The answers
+// for deleted and transferred issues, 410 and 301, count at once.
 func (c *Reader) missing(p api.Place, err error) error {
 	e := api.Detail(err)
 	if e.Kind != api.KindNotFound || e.Status != http.StatusNotFound {

@@ -16,7 +16,7 @@ import (
 type LabelHistory struct {
 	Labels Labels
 	Former formerLabels
-	offers map[string]bool // labels that offered work earlier, in lower case
+	offers map[string]bool // former task labels, in lower case
 	Self   string
 	Events []*gh.IssueEvent
 }
@@ -69,7 +69,7 @@ func (h LabelHistory) Last(label string) int {
 	return max(h.Lastly("labeled", label), h.Lastly("unlabeled", label))
 }
 
-// Lastly returns the index of the last event for a label of the given type, "labeled" or "unlabeled", or -1.
+// Lastly returns the index of a label's last event of the given type, "labeled" or "unlabeled", or -1.
 func (h LabelHistory) Lastly(event, label string) int {
 	for i, e := range slices.Backward(h.Events) {
 		if h.is(e, event, label) {
@@ -126,9 +126,9 @@ func (h LabelHistory) IsOurs(e *gh.IssueEvent) bool {
 	return name != "" && (former || h.Labels.names(name) || h.offers[strings.ToLower(name)])
 }
 
-// PutBack reports whether the director itself, instead of the token's owner, added the task label in the event with
-// index at. Such an event offers the work again, but does not approve the issue's text. The director either removes
-// another of our labels right after it, or a claim of the director removed the task label right before it.
+// PutBack reports whether the director itself, rather than the token's owner, added the task label in event at. Such an
+// event offers the work again, but does not approve the issue's text. The director either removes another of our labels
+// right after it, or removed the task label for a claim right before it.
 func (h LabelHistory) PutBack(at int) bool {
 	if !h.ByUs(h.Events[at]) {
 		return false

@@ -16,7 +16,7 @@ import (
 	"retake/internal/github/gate"
 )
 
-// labelPages is the maximum number of pages of labels to read from a repository. They hold 2,000 labels.
+// labelPages is the maximum number of label pages to read from a repository. They hold 2,000 labels.
 const labelPages = 20
 
 // LabelSpec is a label that we create.
@@ -24,14 +24,14 @@ type LabelSpec struct{ name, color, description string }
 
 func (l Labels) specs() []LabelSpec {
 	return []LabelSpec{
-		{l.Task, "0e8a16", "Work for Retake: add this label to an issue that Retake should work on"},
+		{l.Task, "0e8a16", "Add this label to an issue to have Retake work on it"},
 		{l.Claimed, "fbca04", "Retake is working on this"},
 		{l.Blocked, "d93f0b", "Retake has stopped and needs a human: see its question"},
 		{l.Review, "1d76db", "Retake has finished: ready for review"},
 	}
 }
 
-// EnsureLabels creates the labels that a repository lacks and reads them back. If writes are disabled and a label is
+// EnsureLabels creates the missing labels in a repository and reads them back. If writes are disabled and a label is
 // missing, it returns ErrWritesDisabled.
 func (c *Writer) EnsureLabels(ctx context.Context, repo string) error {
 	p, err := api.ParseRepo(repo)
@@ -54,13 +54,14 @@ func (c *Writer) EnsureLabels(ctx context.Context, repo string) error {
 		}
 	}
 	if missing, err = c.MissingLabels(ctx, p); err == nil && len(missing) > 0 {
-		err = api.Permanent("%s still lacks the labels %s: create them by hand, or grant the token issues:write", repo,
+		err = api.Permanent("%s is still missing the labels %s: create them by hand, or grant the token issues:write",
+			repo,
 			strings.Join(Names(missing), ", "))
 	}
 	return err
 }
 
-// MissingLabels lists our labels that the repository lacks.
+// MissingLabels lists our labels that are missing from the repository.
 func (c *Writer) MissingLabels(ctx context.Context, p api.Place) ([]LabelSpec, error) {
 	missing := c.read.Labels.specs()
 	opts := &gh.ListOptions{PerPage: api.PageSize}
@@ -116,7 +117,7 @@ func (c *Writer) AddLabel(ctx context.Context, l gate.Lane, t Thread, label stri
 	_, err := c.conn.Do(ctx, l, http.MethodPost, path, map[string][]string{"labels": {label}}, &now)
 	if err == nil && !slices.ContainsFunc(now,
 		func(on gh.Label) bool { return strings.EqualFold(on.GetName(), label) }) {
-		err = api.Transient(fmt.Sprintf("the label %s was accepted for %s, but is not among its labels", label,
+		err = api.Transient(fmt.Sprintf("GitHub accepted the label %s for %s, but does not list it", label,
 			t.Key()),
 			nil)
 	}
@@ -134,7 +135,7 @@ func (c *Writer) DropLabel(ctx context.Context, l gate.Lane, t Thread, label str
 }
 
 // RemoveLabel removes a label and returns the issue with its remaining labels. It returns nil if another client has
-// already removed the label (404). It does not use go-github's method, because that method does not return them.
+// already removed the label (404). It does not use go-github's method, which does not return the remaining labels.
 func (c *Writer) RemoveLabel(ctx context.Context, l gate.Lane, t Thread, name string) (*Issue, error) {
 	path := fmt.Sprintf("repos/%s/%s/issues/%d/labels/%s", t.Owner, t.Repo, t.Number, url.PathEscape(name))
 	var left []gh.Label

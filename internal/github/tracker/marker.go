@@ -13,7 +13,7 @@ import (
 	"retake/internal/github/api"
 )
 
-// Kinds of markers. A marker is the first line of a comment by the director. GitHub's pages do not show it:
+// Kinds of markers. A marker is the first line of a comment by the director, and is invisible on GitHub's pages:
 //
 //	<!-- retake:claim v1 {"fleet":"default","nonce":"k3v9qx2m","run":"run_20261121-095900Z"} -->
 const (
@@ -39,15 +39,15 @@ const (
 	EndedMerged    = "merged"
 )
 
-// Marker is the content of a marker line. The fields allow only a few characters, so a value cannot end the HTML
-// comment.
+// Marker is the content of a marker line. Its fields accept only a restricted set of characters, so a value cannot end
+// the HTML comment.
 type Marker struct {
 	Kind    string `json:"-"`
 	Fleet   string `json:"fleet"`
 	Nonce   string `json:"nonce,omitempty"`   // nonce of the claim that the comment belongs to
 	Run     string `json:"run,omitempty"`     // claim: the director's run
 	Attempt string `json:"attempt,omitempty"` // blocked, reminder: the attempt that asks; after n answers with ".n"
-	Ended   string `json:"ended,omitempty"`   // end of a claim, or empty
+	Ended   string `json:"ended,omitempty"`   // claim: how it ended, or empty
 	Since   int64  `json:"since,omitempty"`   // incident: when it began, Unix seconds
 	Comment int64  `json:"comment,omitempty"` // reply: id of the comment that it answers
 	Edit    int64  `json:"edit,omitempty"`    // reply: time of that comment's last edit, Unix seconds
@@ -59,7 +59,8 @@ var (
 	idText     = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,80}$`)
 )
 
-// markerRules has a check for each kind of marker. It does not cover fleet and nonce, which valid checks.
+// markerRules has a check for each kind of marker except replies. valid checks replies, and the fleet and nonce of the
+// other kinds.
 var markerRules = map[string]func(Marker) bool{
 	MarkClaim: func(m Marker) bool {
 		ended := m.Ended == "" || m.Ended == EndedDelivered || m.Ended == EndedMerged
@@ -96,7 +97,7 @@ func (m Marker) valid() bool {
 // malformed nonce.
 func (m Marker) Line() (string, error) {
 	if !m.valid() {
-		return "", api.Permanent("marker %s of fleet %q, nonce %q, run %q, attempt %q: invalid characters",
+		return "", api.Permanent("invalid marker %s of fleet %q: nonce %q, run %q, attempt %q",
 			m.Kind, m.Fleet, m.Nonce, m.Run, m.Attempt)
 	}
 	data, err := json.Marshal(m)
@@ -130,8 +131,7 @@ func ReadMarker(body string) (Marker, bool) {
 	return m, m.valid()
 }
 
-// trusts reports whether a marker by this author may count. It must be our account, or an author with a trusted
-// association.
+// trusts reports whether a marker by this author counts. The author must be our account, or have a trusted association.
 func (c *Reader) trusts(self, author, association string) bool {
 	return self != "" && strings.EqualFold(author, self) ||
 		slices.ContainsFunc(c.trusted, func(a string) bool { return strings.EqualFold(a, association) })

@@ -28,7 +28,7 @@ type Bundle struct {
 // graphQLRest is the time for which the Writer uses only REST after GraphQL has failed.
 const graphQLRest = 10 * time.Minute
 
-// labelsWanted selects the labels of an issue in the answer to a mutation. An issue has at most 100.
+// labelsWanted selects an issue's labels in a mutation's result. An issue has at most 100.
 const labelsWanted = `labelable { labels(first: 100) { nodes { name } } }`
 
 // issueMutations are the mutations of a Bundle, in the order of execution.
@@ -48,8 +48,8 @@ type labelableAnswer struct {
 
 // Mutate makes changes through GraphQL, and returns the issue with the changes that succeeded. One request may contain
 // the changes to several issues. Callers then make the missing changes through REST, so a refused or partial request
-// only costs time. After GraphQL has failed, Mutate does not send requests for graphQLRest. An error means that the
-// result is unknown.
+// only costs time. After a GraphQL failure, Mutate does not send requests until graphQLRest has passed. An error means
+// that the result is unknown.
 func (c *Writer) Mutate(ctx context.Context, l gate.Lane, t Thread, todo Bundle) (Thread, error) {
 	if c.RestAlone() {
 		return t, nil
@@ -87,11 +87,11 @@ func (c *Writer) Send(ctx context.Context, l gate.Lane, t Thread, mutations []ap
 			return nil, api.Transient("a change to "+t.Key()+": "+prose.Clip(prose.Printable(e.Message),
 				api.MessageLimit), nil)
 		}
-		c.conn.Log.Info("GraphQL change refused; using REST", zap.String("issue", t.Key()),
+		c.conn.Log.Info("GraphQL mutation refused; using REST", zap.String("issue", t.Key()),
 			zap.String("reason", prose.Clip(prose.Printable(e.Type+": "+e.Message), api.MessageLimit)))
 	}
 	if len(answer.Data) == 0 {
-		c.AvoidGraphQL(t, "the answer contains no results")
+		c.AvoidGraphQL(t, "the response contains no results")
 	}
 	return answer.Data, nil
 }
@@ -126,8 +126,8 @@ func (c *Writer) mutations(ctx context.Context, l gate.Lane, t Thread, todo Bund
 	return all, body, err
 }
 
-// mutationInput returns the input of each mutation with a change, and the whole text of the comment. It is empty if an
-// id is unknown.
+// mutationInput returns the input of each mutation that todo needs, and the whole text of the comment. Both are empty
+// if an id is unknown.
 func (c *Writer) mutationInput(ctx context.Context, l gate.Lane, t Thread,
 	todo Bundle,
 ) (input map[string]map[string]any, body string, err error) {

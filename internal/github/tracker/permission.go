@@ -13,15 +13,15 @@ import (
 	"retake/internal/github/gate"
 )
 
-// Lifetimes of a cached answer about a person's rights, with and without write access. A change to the rights takes
-// effect after at most this time.
+// Lifetimes of cached answers about a person's rights, with and without write access. A change to the rights takes
+// effect within this time.
 const (
 	rightKept   = 5 * time.Minute
 	noRightKept = time.Minute
 )
 
 // Limits for the authors of markers. One read of an issue looks up the rights of at most markersPerCall authors, and
-// the next read continues with the rest. A negative answer is cached for noMarkerKept. That is safe because a
+// the next read continues with the rest. A negative answer is cached for noMarkerKept, which is safe because a
 // director's account has write access before its first claim.
 const (
 	markersPerCall = 20
@@ -34,7 +34,7 @@ type right struct {
 	asked         time.Time
 }
 
-// stands reports whether the answer is recent enough to decide about commands from people.
+// stands reports whether the answer is recent enough to authorize commands from people.
 func (r right) stands() bool {
 	kept := noRightKept
 	if r.write {
@@ -45,8 +45,8 @@ func (r right) stands() bool {
 
 func rightKey(p api.Place, login string) string { return strings.ToLower(p.FullName() + " " + login) }
 
-// KnowsRight reports whether the cache has a recent answer about a login, so that MayWrite and MayTriage do not send a
-// request.
+// KnowsRight reports whether the cache has a recent answer about a login, in which case MayWrite and MayTriage do not
+// send a request.
 func (c *Reader) KnowsRight(p api.Place, login string) bool {
 	r, ok := c.rights.Get(rightKey(p, login))
 	return ok && r.stands()
@@ -56,20 +56,20 @@ func (c *Reader) KnowsRight(p api.Place, login string) bool {
 // custom role as its base role.
 var writers = map[string]bool{"write": true, "maintain": true, "admin": true}
 
-// MayWrite reports whether a login may write to a repository. It caches GitHub's answers for minutes.
+// MayWrite reports whether a login may write to a repository. It caches GitHub's answers for a few minutes.
 func (c *Reader) MayWrite(ctx context.Context, p api.Place, login string) (bool, error) {
 	r, err := c.right(ctx, p, login)
 	return r.write, err
 }
 
-// MayTriage reports whether a login may label the issues of a repository. It caches GitHub's answers for minutes.
+// MayTriage reports whether a login may label the issues of a repository. It caches GitHub's answers for a few minutes.
 func (c *Reader) MayTriage(ctx context.Context, p api.Place, login string) (bool, error) {
 	r, err := c.right(ctx, p, login)
 	return r.triage, err
 }
 
-// mayMark is like MayWrite, for the author of a marker. left is the number of requests that it may still send. If left
-// is 0, mayMark returns a transient error. When the caller retries, it continues with the cached answers.
+// mayMark is like MayWrite, but for the author of a marker. left is the number of requests that it may still send. If
+// left is 0, mayMark returns a transient error, and a later call continues with the cached answers.
 func (c *Reader) mayMark(ctx context.Context, p api.Place, login string, left *int) (bool, error) {
 	r, known := c.rights.Get(rightKey(p, login))
 	if known && (r.stands() || !r.write && time.Since(r.asked) < noMarkerKept) {
@@ -78,7 +78,8 @@ func (c *Reader) mayMark(ctx context.Context, p api.Place, login string, left *i
 	if *left == 0 {
 		return false, &api.Error{
 			Kind: api.KindTransient, Doubtful: true,
-			Message: "many people wrote comments that look like claims: Retake checks a few permissions at a time",
+			Message: "many people wrote comments that look like claims: Retake checks their permissions a few at a " +
+				"time",
 		}
 	}
 	*left--
@@ -94,8 +95,8 @@ func (c *Reader) right(ctx context.Context, p api.Place, login string) (right, e
 	err = api.Normalize(err)
 	switch {
 	case api.StatusOf(err) == http.StatusForbidden && api.KindOf(err) == api.KindPermanent:
-		return right{}, api.Permanent("the token cannot read the collaborators' permissions in %s: give it write "+
-			"access, or answer by removing the label", p.FullName())
+		return right{}, api.Permanent("the token cannot read collaborator permissions in %s: give it write access, "+
+			"or answer questions by removing the blocked label", p.FullName())
 	case err != nil && !api.IsGone(err):
 		return right{}, err
 	}

@@ -42,5 +42,5 @@ func (c *Reader) ReadIssues(ctx context.Context, l gate.Lane, path string,
 	return raw, resp, err
 }
 
-// EventsLag is the longest time between a change to an issue and its appearance in GitHub's list of events.
+// EventsLag is the maximum delay before a change to an issue appears in GitHub's list of events.
 const EventsLag = time.Minute

@@ -13,18 +13,18 @@ import (
 	"retake/internal/github/gate"
 )
 
-// reactionPages is the maximum number of pages of reactions to read from a comment. They hold 500 reactions. If our
-// reaction comes later in the list, we add it again, and GitHub returns the existing reaction.
+// reactionPages is the maximum number of reaction pages to read for a comment. They hold 500 reactions. If our reaction
+// comes later in the list, we add it again, and GitHub returns the existing reaction.
 const reactionPages = 5
 
-// OwnReaction is a reaction by our account. go-github does not support its time.
+// OwnReaction is a reaction by our account. It adds the time, which go-github does not support.
 type OwnReaction struct {
 	gh.Reaction
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// OlderThan reports whether the comment was edited after we reacted, so the reaction refers to another text. A reaction
-// without a time refers to the current text.
+// OlderThan reports whether the comment was edited after we reacted, so the reaction refers to an earlier text. A
+// reaction without a time refers to the current text.
 func (r OwnReaction) OlderThan(edit time.Time) bool {
 	return !r.CreatedAt.IsZero() && r.CreatedAt.Before(edit)
 }

@@ -15,11 +15,11 @@ import (
 	"retake/internal/github/prose"
 )
 
-// threadPages is the maximum number of pages of comments to read from an issue. They hold 5,000 comments.
+// threadPages is the maximum number of comment pages to read from an issue. They hold 5,000 comments.
 const threadPages = 50
 
-// Comment is one comment of an issue. Mark is set only if the marker counts, that is, if we or a trusted author
-// with write access wrote the comment.
+// Comment is one comment on an issue. Mark is set only if the marker counts, that is, if we or a trusted author with
+// write access wrote the comment.
 type Comment struct {
 	ID         int64
 	node       string // id in GraphQL
@@ -33,7 +33,7 @@ type Comment struct {
 	Mark       *Marker
 }
 
-// Thread is an issue with its comments, in the order of their ids.
+// Thread is an issue with its comments, ordered by id.
 type Thread struct {
 	api.Place
 	Issue    Issue
@@ -50,7 +50,7 @@ func (c *Reader) Thread(ctx context.Context, l gate.Lane, key string) (Thread, e
 	return t, err
 }
 
-// ThreadComments reads the comments of an issue, without the issue.
+// ThreadComments is like Thread, but does not read the issue itself.
 func (c *Reader) ThreadComments(ctx context.Context, l gate.Lane, key string) (t Thread, err error) {
 	if t.Place, err = api.ParseKey(key); err != nil {
 		return Thread{}, err
@@ -148,8 +148,8 @@ func (t Thread) Questions(fleet string) []Comment {
 }
 
 // lastRelease returns the latest comment with a release marker, or a comment with id 0. If a claim has several release
-// markers, only the first counts. Two directors may reclaim a claim at the same time, and the second release must not
-// end a claim that began between the two.
+// markers, only the first counts. Two directors can reclaim a claim at the same time, and the second release must not
+// end a claim that began in between.
 func (t Thread) lastRelease() (last Comment) {
 	released := map[string]bool{}
 	for _, r := range t.Comments {
@@ -176,8 +176,7 @@ func (t Thread) ClaimedSince(id int64) bool {
 	})
 }
 
-// Holder returns the claim that holds the issue. It has the lowest id of the claims after the latest release that have
-// not ended.
+// Holder returns the claim that holds the issue, which is the earliest active claim after the latest release.
 func (t Thread) Holder() (Comment, bool) {
 	after := t.lastRelease().ID
 	for _, r := range t.Comments {
@@ -268,7 +267,7 @@ func (c *Writer) Post(ctx context.Context, l gate.Lane, t Thread, m Marker, text
 	return made.GetID(), api.Accepted(made.GetID(), "the comment for "+t.Key(), err)
 }
 
-// ReadBack reads a new comment. It returns nil if the comment exists, or if a person has already deleted it, because
+// ReadBack checks that a new comment exists. It also returns nil if a person has already deleted the comment, because
 // the director must not write it again.
 func (c *Writer) ReadBack(ctx context.Context, l gate.Lane, t Thread, id int64) error {
 	_, _, err := c.conn.Lane(l).Issues.GetComment(ctx, t.Owner, t.Repo, id)
@@ -286,7 +285,7 @@ func (c *Writer) Edit(ctx context.Context, l gate.Lane, p api.Place, r Comment, 
 		return body, err
 	}
 	edited, _, err := c.conn.Lane(l).Issues.EditComment(ctx, p.Owner, p.Repo, r.ID, &gh.IssueComment{Body: &body})
-	return body, api.Accepted(edited.GetID(), "the comment's new text for "+p.Key(), err)
+	return body, api.Accepted(edited.GetID(), "the comment edit for "+p.Key(), err)
 }
 
 // Remove deletes our comment. It succeeds if the comment no longer exists.
@@ -295,7 +294,7 @@ func (c *Writer) Remove(ctx context.Context, l gate.Lane, t Thread, r Comment) e
 	return api.UnlessGone(err)
 }
 
-// WithMarker prepends a marker to text and cuts the result to GitHub's limit for comments.
+// WithMarker prepends a marker to text and cuts the result to commentLimit.
 func WithMarker(m Marker, text string) (string, error) {
 	head, err := m.Line()
 	if err != nil {

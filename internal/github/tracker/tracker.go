@@ -11,7 +11,7 @@ import (
 // Labels holds the names of the four labels that show an issue's state. The package ignores case, as GitHub does.
 type Labels struct{ Task, Claimed, Blocked, Review string }
 
-// Reader reads issues, their comments and the history of their labels. It also checks authors' rights.
+// Reader reads issues, their comments and their label histories. It also checks authors' rights.
 type Reader struct {
 	conn    *api.Conn
 	Fleet   string
@@ -20,7 +20,7 @@ type Reader struct {
 	rights  api.Memory[right]     // by repository and login
 	lost    api.Memory[api.Doubt] // issues for which GitHub answered "not found"
 	former  atomic.Pointer[formerLabels]
-	offers  atomic.Pointer[map[string]bool] // labels that offered work earlier
+	offers  atomic.Pointer[map[string]bool] // former task labels
 }
 
 // Writer changes the labels of issues and writes our comments.

@@ -2,7 +2,7 @@
 // server-sent events.
 "use strict";
 
-// The browser sends the session's cookie to every port of this host. Only this origin has the key.
+// The browser sends the session's cookie to every port of this host, but only this origin has the key.
 const keyName = "retake-page-key";
 function headers(more) {
   const key = localStorage.getItem(keyName);
@@ -59,7 +59,7 @@ document.addEventListener("submit", async (e) => {
   } catch { say("The director did not answer. It may or may not have carried out the command: try again."); }
 });
 
-// Follows server-sent events like an EventSource, which cannot send the key. A handler that returns true ends it.
+// Follows server-sent events like an EventSource, which cannot send the key. If a handler returns true, it stops.
 async function follow(path, on) {
   const { signal } = running;
   while (!signal.aborted) {
@@ -114,7 +114,7 @@ function live(part) {
   });
 }
 
-// Output is always text.
+// Shows output as text, never as HTML.
 function output(pre) {
   const most = 2000;
   let first, heading;
@@ -138,7 +138,7 @@ function output(pre) {
   });
 }
 
-// The worker logs JSON. Show the message, and the whole line when the pointer is over it.
+// The worker logs JSON. Show its message and main fields; the whole line appears on hover.
 function plain(text) {
   const own = "retake-worker: ";
   if (!text.startsWith(own + "{")) return text;
@@ -156,7 +156,7 @@ function add(pre, name, text, title) {
   pre.append(line);
 }
 
-// Elapsed times and countdowns.
+// Formats elapsed times and countdowns.
 function span(seconds) {
   const s = Math.max(0, Math.round(seconds)), two = (a, u, b, v) => `${a} ${u} ${b} ${v}`;
   if (s >= 172800) return two(Math.floor(s / 86400), "d", Math.floor(s % 86400 / 3600), "h");
@@ -184,7 +184,7 @@ document.addEventListener("keydown", (e) => {
   cards[Math.min(Math.max(at + step, 0), cards.length - 1)].focus();
 });
 
-// Pointing at a state of the machine, or focusing it, shows its arrows.
+// Pointing at a state of the machine, or focusing it, highlights its transitions.
 function pointed(node) {
   const drawing = node.closest(".machine");
   const show = () => {

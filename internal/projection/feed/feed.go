@@ -1,8 +1,8 @@
 // Package feed reads journals and passes their batches, decoded and in order, to a consumer.
 //
-// Every reader of batches uses Batches: a director that restarts, the projections that a director fills from its
-// journal, and the commands that read a journal without a director. Several goroutines decode batches, but Batches
-// calls take only on the caller's goroutine. A projection therefore does not need a lock.
+// Every reader of batches uses Batches: a restarting director, the projections that a director fills from its journal,
+// and the commands that read a journal without a director. Several goroutines decode batches, but Batches calls take
+// only on the caller's goroutine, so a projection does not need a lock.
 package feed
 
 import (
@@ -17,7 +17,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// Source is a journal that can be read completely, both its archived and its live part.
+// Source reads a whole journal, both its archived and its live part.
 type Source interface {
 	Begin(ctx context.Context) (bus.Head, error)
 	Records(ctx context.Context, after bus.Head, fn func(chain.Record) error) (bus.Head, error)
@@ -34,7 +34,7 @@ var ErrUndecoded = errors.New("feed: decode batch")
 // Read passes encoded batches to fn. It returns after the last batch, when fn fails, or when ctx is done.
 type Read func(ctx context.Context, fn func(seq uint64, data []byte) error) error
 
-// Take uses the records of the batch at a sequence.
+// Take processes the records of the batch at seq.
 type Take func(seq uint64, records []fsm.Record) error
 
 // Journal calls take for each batch of a journal.
@@ -103,7 +103,7 @@ func (l *lane) run(ctx context.Context) {
 // Batches calls take for each batch of read, in order, on the caller's goroutine. At the same time, it reads and
 // decodes a limited number of later batches:
 //
-//	read ──parcels, in turn──▶ a lane for each processor ──in the same turn──▶ take, on the caller's goroutine
+//	read ──parcels, in turn──▶ a lane for each processor ──in the same order──▶ take, on the caller's goroutine
 //
 // If read fails, Batches first passes on all earlier batches. If take or decoding fails, Batches returns at once.
 func Batches(ctx context.Context, read Read, take Take) error {

@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// Record holds the circumstances of one failure. The zero value is empty. Only Redact changes a Record.
+// Record holds the circumstances of one failure. The zero value is empty. Only UnmarshalJSON and Redact change a
+// Record.
 type Record struct{ of content }
 
 // content is the JSON form of a record.

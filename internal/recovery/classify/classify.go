@@ -32,10 +32,10 @@ type Classifier struct {
 	steps, stepsInCode, stepsInCommands []step
 }
 
-// New returns a classifier with the built-in rules and with extra documents in the format of rules.toml. Later
-// documents take precedence. A rule replaces an earlier rule with the same id. New checks every rule. With extra
-// documents, it also checks that each example gets its rule's reason. For the built-in rules alone, a test does this.
-// The error wraps ErrRules and reports all faults at once.
+// New returns a classifier with the built-in rules and any extra documents in the format of rules.toml. Later documents
+// take precedence, and a rule replaces an earlier rule with the same id. New checks every rule. With extra documents,
+// it also checks that each example gets its rule's reason; for the built-in rules alone, a test checks this. The error
+// wraps ErrRules and reports all faults at once.
 func New(extra ...[]byte) (*Classifier, error) {
 	files := []*ruleFile{parseRules("built-in", embeddedRules), parseRules("providers", embeddedProviders)}
 	for i, data := range extra {
@@ -93,8 +93,8 @@ func errorsOf(files []*ruleFile) error {
 	return errors.Join(errs...)
 }
 
-// checkExamples classifies every rule's examples. It records a fault at the rule that has the example. If that rule is
-// built in and an extra document's rule decides, it records the fault at the extra rule, which can be changed.
+// checkExamples classifies every rule's examples. It records a fault at the rule with the example. If that rule is
+// built in and an extra rule decides, the fault goes to the extra rule, because only that rule can be changed.
 func (c *Classifier) checkExamples(builtIn []*ruleFile) {
 	for i := range c.rules {
 		r := &c.rules[i]
@@ -117,15 +117,15 @@ func (c *Classifier) checkExamples(builtIn []*ruleFile) {
 					}
 				}
 			}
-			at.fault(key, "%s: rule %q: example %q is read as %s by %s, want %s; narrow the rule that matches "+
-				"too much, or replace the other rule by its id",
+			at.fault(key, "%s: rule %q: example %q is classified as %s by %s, want %s; narrow the rule that matches "+
+				"too much, or replace the other rule by reusing its id",
 				r.doc.name, r.ID, ex, f.Reason, by, want)
 		}
 	}
 }
 
-// Classify returns the finding for the evidence. The evidence may contain any bytes; the cost is linear in their
-// number. The order of precedence is: the runtime's knowledge, the agent's question, structured evidence, text by root
+// Classify returns the finding for the evidence. The evidence may contain any bytes, and the cost is linear in its
+// size. The order of precedence is the runtime's knowledge, the agent's question, structured evidence, text by root
 // cause, and the worker's assertion.
 func (c *Classifier) Classify(e recovery.Evidence) recovery.Finding {
 	q := &classification{c: c, e: clean(e)}
@@ -136,7 +136,7 @@ func (c *Classifier) Classify(e recovery.Evidence) recovery.Finding {
 	return q.finish(f)
 }
 
-// clean returns e with texts that plaintext.Clean has cleaned, and with known phrases translated to English.
+// clean returns e with its texts cleaned by plaintext.Clean, and with known phrases translated to English.
 func clean(e recovery.Evidence) recovery.Evidence {
 	for _, text := range []*string{&e.Message, &e.Stdout, &e.Stderr} {
 		*text = translate().english(plaintext.Clean(*text))
@@ -158,7 +158,7 @@ func (q *classification) finish(f recovery.Finding) recovery.Finding {
 	return f
 }
 
-// wait returns the wait stated by the agent's error event, or else by the texts or headers.
+// wait returns the wait time stated in the agent's error event, or else in the texts or headers.
 func (q *classification) wait(r recovery.Reason) time.Duration {
 	e, fail := q.e, q.failure()
 	e.Message, e.Stdout, e.Stderr = "", "", fail.Message+fail.Details
@@ -174,7 +174,7 @@ func (q *classification) wait(r recovery.Reason) time.Duration {
 	return retryafter.Read(e, r)
 }
 
-// decide returns reason, rule, confidence and an unprocessed cause for cleaned evidence.
+// decide returns the reason, rule, confidence and raw cause for cleaned evidence.
 func (c *Classifier) decide(e recovery.Evidence) recovery.Finding {
 	f, _ := (&classification{c: c, e: e}).decide()
 	return f
@@ -187,11 +187,11 @@ type classification struct {
 	ends   *[3]agent.Tail    // tails of message, stdout and stderr
 	logs   [3]loglines.Lines // lines of the same texts with their levels
 	agent  agent.Outcome     // result of the agent's events in the tails
-	quoted agent.Failure     // last JSON error that the tails quote
+	quoted agent.Failure     // last JSON error quoted in the tails
 	read   *reading
 }
 
-// tails returns message, stdout and stderr, without the text that an agent's events quote.
+// tails returns the tails of message, stdout and stderr, without text quoted in an agent's events.
 func (q *classification) tails() *[3]agent.Tail {
 	if q.ends == nil {
 		q.ends = &[3]agent.Tail{}
@@ -204,7 +204,7 @@ func (q *classification) tails() *[3]agent.Tail {
 	return q.ends
 }
 
-// text returns the lines of the texts, with all occurrences of literals.
+// text returns the lines of message, stdout and stderr, with all occurrences of the rules' literals.
 func (q *classification) text() *reading {
 	if q.read == nil {
 		q.read = q.c.read(&q.e, q.tails(), &q.logs)
@@ -212,8 +212,9 @@ func (q *classification) text() *reading {
 	return q.read
 }
 
-// keepQuoted keeps the last error that text i quotes in JSON. It only reads the output of agents, which contains their
-// provider's answers. In the output of checks, such answers come from the tested program.
+// keepQuoted keeps the last error that is quoted as JSON in text i. It reads only the output of agents and of unknown
+// stages, because such an error in the output of a check comes from the program under test rather than the agent's
+// provider.
 func (q *classification) keepQuoted(i int) {
 	if q.e.Stage != "CODE" && q.e.Stage != "" {
 		return
@@ -226,7 +227,7 @@ func (q *classification) keepQuoted(i int) {
 	}
 }
 
-// failure returns the agent's last error event, or the last error that its output quotes, or the zero value.
+// failure returns the agent's last error event, or else the last error quoted in its output, or the zero value.
 func (q *classification) failure() agent.Failure {
 	q.tails()
 	if f := q.agent.FinalFailure(); f != nil {
@@ -238,8 +239,8 @@ func (q *classification) failure() agent.Failure {
 	return q.quoted
 }
 
-// tested reports whether a test runner printed a verdict in an unknown stage. Provider errors in the output are then
-// test data.
+// tested reports whether the stage is unknown and a test runner printed a verdict. If so, provider errors in the output
+// are test data.
 func (q *classification) tested() bool {
 	if q.e.Stage != "" {
 		return false
@@ -248,8 +249,8 @@ func (q *classification) tested() bool {
 	return ok
 }
 
-// quote returns the message of the agent's error event, or else the last line that a program wrote, or the worker's
-// message.
+// quote returns the message of the agent's error event, or else the last informative line of stderr, stdout or the
+// worker's message, in this order.
 func (q *classification) quote() string {
 	if s := q.failure().Message; s != "" {
 		return s
@@ -263,8 +264,8 @@ func (q *classification) quote() string {
 	return ""
 }
 
-// usageHead matches the start of a program's usage text. Programs print it after a wrong call. Programs that use cobra
-// print it after any failure.
+// usageHead matches the start of a program's usage text. Programs print it when called incorrectly. Programs that use
+// cobra print it after any failure.
 var usageHead = regexp.MustCompile(`(?i)^(?:usage|flags|options|global flags|available commands|commands):`)
 
 // lastTold returns the last informative line. It skips usage text, stack frames and parting words.
@@ -291,7 +292,7 @@ func lastTold(lines []string) string {
 	return last
 }
 
-// parting matches the lines with which tar and Node.js end every error.
+// parting matches the lines that tar and Node.js print after every error.
 var parting = regexp.MustCompile(`^(?:tar: (?:Error is not recoverable: exiting now|` +
 	`Exiting with failure status due to previous errors)|Node\.js v\d+\.\d+\.\d+)$`)
 
@@ -303,7 +304,7 @@ func beginsUsage(line string) bool {
 		strings.IndexByte(line[:min(len(line), len(longestHead))], ':') > 0 && usageHead.MatchString(line)
 }
 
-// decide returns the finding of the first step with an answer, and the step.
+// decide returns the finding of the first step with an answer, together with that step.
 func (q *classification) decide() (recovery.Finding, *step) {
 	order := q.c.stepsOf(q.e.Stage)
 	for i := range order {

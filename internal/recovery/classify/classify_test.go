@@ -317,7 +317,7 @@ func TestNewClassifierRefuses(t *testing.T) {
 		{"not RE2", good + "match='(?=x)'\n", "match"},
 		{
 			"an example that the rule does not match", strings.Replace(good, "examples=['zzz']", "examples=['yyy']", 1),
-			"is read as unknown",
+			"is classified as unknown",
 		},
 		{
 			"an example that a stronger rule takes",

@@ -14,7 +14,7 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// signalCodes maps a signal to the exit code by which a shell reports it.
+// signalCodes maps each signal to the exit code with which a shell reports it.
 var signalCodes = []struct {
 	signal string
 	code   int
@@ -77,8 +77,8 @@ func (q *classification) byExit(wrapper bool) (recovery.Finding, bool) {
 	return recovery.Finding{}, false
 }
 
-// tooLarge reports whether the text says that the prompt is too large. Wrappers refuse such a prompt with the same exit
-// code as a missing prompt.
+// tooLarge reports whether the text says that the prompt is too large. Wrappers exit with the same code for such a
+// prompt as for a missing one.
 func (q *classification) tooLarge() bool {
 	f := q.c.decide(recovery.Evidence{Message: q.e.Message, Stdout: q.e.Stdout, Stderr: q.e.Stderr})
 	return f.Reason == recovery.ContextOverflow && f.Confidence >= 0.5
@@ -97,8 +97,8 @@ func (q *classification) commandFailed() bool {
 	return failed && slices.Contains(commandStages, q.e.Stage)
 }
 
-// readable returns the reasons that text may indicate, or nil for all. If a user's command crashes, the agent has not
-// crashed.
+// readable returns the reasons that text may indicate, or nil for all. For a user's command, it excludes AgentCrash,
+// because a crash of the command is not a crash of the agent.
 func (q *classification) readable() []recovery.Reason {
 	if !q.commandFailed() {
 		return nil
@@ -106,7 +106,7 @@ func (q *classification) readable() []recovery.Reason {
 	return ofCommands
 }
 
-// ofCommands lists all reasons except AgentCrash, and "" for lines that state a status.
+// ofCommands lists all reasons except AgentCrash, plus "" for lines that state a status.
 var ofCommands = func() []recovery.Reason {
 	all := []recovery.Reason{""}
 	for _, about := range recovery.Reasons {
@@ -117,8 +117,8 @@ var ofCommands = func() []recovery.Reason {
 	return all
 }()
 
-// check treats the failure of a user's command as a failed check. The last line is the cause. Exit code 1 without
-// output does not count here, because tests often fail like that.
+// check treats the failure of a user's command as a failed check, with the last line as its cause. It skips exit code 1
+// without output, because tests often fail that way.
 func (q *classification) check() (recovery.Finding, bool) {
 	quote := q.quote()
 	silent := quote == "" && q.e.ExitCode != nil
@@ -131,19 +131,21 @@ func (q *classification) check() (recovery.Finding, bool) {
 	case code == codeKilled && (quote == "" || silent || shellKilled.MatchString(quote)):
 		f.Reason = recovery.OOMKilled
 	case code == codeKilled && q.testsRan():
-		f.Reason, f.Cause = recovery.TestsFailed, quote+" (SIGKILL ended the tests; memory ran out, or a test sent it)"
+		f.Reason, f.Cause = recovery.TestsFailed, quote+" (the tests were killed by SIGKILL: memory ran out, or a "+
+			"test sent it)"
 	case code == codeKilled:
 		f.Reason, f.Cause = recovery.Unknown, quote+" (killed by SIGKILL: memory ran out, or another program sent it)"
 	case code == codeTerminated:
-		f.Reason, f.Cause = recovery.Unknown, quote+" (ended by SIGTERM, from a deadline or another program)"
+		f.Reason, f.Cause = recovery.Unknown, quote+" (terminated by SIGTERM: a deadline passed, or another program "+
+			"sent it)"
 	case slices.Contains(codesOfCrashes, code):
 		f.Reason = recovery.TestsFailed
 	}
 	return f, q.commandFailed() && !likeTests
 }
 
-// Confidence in findings that rest only on an exit code, or only on a failed command's last line. TestCalibration
-// checks them.
+// Confidence in findings that are based only on an exit code, or only on the last line of a failed command.
+// TestCalibration checks these values.
 const (
 	confidenceOfExit  = 0.7
 	confidenceOfCheck = 0.3
@@ -169,7 +171,7 @@ var (
 		`(?:returned|exit code|exit status|status):? 13[2-69]\b`)
 )
 
-// crashedChild finds the crash of a program that a check ran. That program is under test, so an unchanged attempt would
+// crashedChild finds the crash of a program run by a check. That program is under test, so an unchanged attempt would
 // crash again.
 func (q *classification) crashedChild() (recovery.Finding, bool) {
 	if q.e.Stage != "VALIDATE" || !q.commandFailed() {
@@ -211,7 +213,8 @@ func (q *classification) verdict() (recovery.Finding, bool) {
 // gateCodes maps the documented exit codes of checks to reasons.
 var gateCodes = map[int]recovery.Reason{90: recovery.ScopeViolation, 91: recovery.ContractViolation}
 
-// gate reads the reason that a failed check states, as a JSON object in its last line or by a documented exit code.
+// gate returns the reason that a failed check states, either in a JSON object on its last line or with a documented
+// exit code.
 func (q *classification) gate() (recovery.Finding, bool) {
 	if !q.commandFailed() {
 		return recovery.Finding{}, false
@@ -245,7 +248,8 @@ func (q *classification) gate() (recovery.Finding, bool) {
 	return recovery.Finding{}, false
 }
 
-// answer reads the answer of an agent that reports success: the model may have refused the work, or asked a question.
+// answer classifies the answer of an agent that reported success, because the model may have refused the work or asked
+// a question.
 func (q *classification) answer() (recovery.Finding, bool) {
 	if q.failure(); q.agent.Answer == "" {
 		return recovery.Finding{}, false
@@ -255,13 +259,13 @@ func (q *classification) answer() (recovery.Finding, bool) {
 	return f, f.Reason == recovery.PolicyViolation || f.Reason == recovery.NeedsHuman
 }
 
-// hung reports whether the program was ended by force, without an exit code or a signal.
+// hung reports whether the program was forcibly ended, without an exit code or a signal.
 func (q *classification) hung() bool {
 	return q.e.Unended && q.e.ExitCode == nil && q.e.Signal == ""
 }
 
-// withoutEvidence handles the remaining cases: a failed check without output, a success without changes, a killed
-// command.
+// withoutEvidence handles the remaining cases, such as a failed check without output, success without changes, or a
+// killed command.
 func (q *classification) withoutEvidence() (recovery.Finding, bool) {
 	e, quote := q.e, q.quote()
 	switch {
@@ -275,8 +279,8 @@ func (q *classification) withoutEvidence() (recovery.Finding, bool) {
 			Rule: "exit.0", Confidence: 0.4,
 		}, true
 	case e.ExitCode != nil && *e.ExitCode == 1 && e.Stage == "VALIDATE" && strings.TrimSpace(e.Stdout+e.Stderr) == "":
-		return recovery.Finding{Reason: recovery.TestsFailed, Cause: "a check of stage VALIDATE ended with exit code " +
-			"1 and no output", Rule: "silent.check", Confidence: 0.4}, true
+		return recovery.Finding{Reason: recovery.TestsFailed, Cause: "a VALIDATE check ended with exit code 1 and no " +
+			"output", Rule: "silent.check", Confidence: 0.4}, true
 	case q.hung():
 		return recovery.Finding{Reason: recovery.Timeout, Cause: quote, Rule: "unended", Confidence: 0.4}, true
 	case q.text().frames > 1: // an exception with a message that does not match any rule

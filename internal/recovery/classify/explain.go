@@ -13,7 +13,7 @@ type Considered struct {
 	Rule   string          `json:"rule"`
 	Reason recovery.Reason `json:"reason"`
 	Line   string          `json:"line"` // the line that the rule would quote
-	Lost   string          `json:"lost"` // why it lost; empty if it decides
+	Lost   string          `json:"lost"` // why it lost; empty if it won
 }
 
 // Also is an alternative to a finding: another reason with nearly the same confidence.
@@ -95,8 +95,8 @@ func whyLost(best, m match, first bool) string {
 	case m.line == best.line:
 		return fmt.Sprintf("rule %s matches earlier on the same line", best.rule.ID)
 	case first:
-		return "an earlier line is nearer to the cause"
+		return "a match on an earlier line is closer to the cause"
 	default:
-		return "a later line is nearer to the end"
+		return "a match on a later line is closer to the end of the output"
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// expression is a valid regular expression. It is compiled at its first use, because most rules are never used and all
-// compiled rules take 10 MB. It is safe for concurrent use.
+// expression is a valid regular expression. It is compiled on first use, because most rules are never used and
+// compiling them all would take 10 MB of memory. It is safe for concurrent use.
 type expression struct {
 	text   string
 	groups int

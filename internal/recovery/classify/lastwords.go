@@ -23,7 +23,7 @@ func HintsAtLimit(text string) bool {
 	return slices.ContainsFunc(limitHints, func(h string) bool { return strings.Contains(text, h) })
 }
 
-// maxLastLines is the maximum number of lines at the end of an output that StatedLimit examines.
+// maxLastLines is the maximum number of trailing lines that HintsAtLimit and StatedLimit examine.
 const maxLastLines = 8
 
 func lastLines(text string) []string {
@@ -63,8 +63,8 @@ var (
 	statusLine = regexp.MustCompile(`(?i)^\W*(?:http )?[45]\d\d\b`)
 )
 
-// StatedLimit returns the line at the end of a program's output that states a rate limit or a quota. It skips sentences
-// about limits in code, and lists of errors.
+// StatedLimit returns the line at the end of a program's output that states a rate limit or a quota. It skips lists of
+// errors, and sentences about code that handles limits.
 func (c *Classifier) StatedLimit(text string) (line string, ok bool) {
 	lines := lastLines(plaintext.Clean(text))
 	for i, line := range slices.Backward(lines) {
@@ -83,8 +83,7 @@ func (c *Classifier) StatedLimit(text string) (line string, ok bool) {
 	return "", false
 }
 
-// statesLimit reports whether the rules read a line as a limit, and whether the line begins like a message about a
-// limit.
+// statesLimit reports whether the rules classify a line as a limit and the line begins like a message about one.
 func (c *Classifier) statesLimit(line string) bool {
 	f := c.decide(recovery.Evidence{Stage: "CODE", ExitCode: new(0), Stderr: line})
 	if f.Reason != recovery.RateLimited && f.Reason != recovery.QuotaExhausted {

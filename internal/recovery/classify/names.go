@@ -9,8 +9,8 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// inName reports whether the literal ending at the offset end is part of the name of a file, of a test, or of a package
-// with its version.
+// inName reports whether the literal ending at end is part of a file name, a test name, or a package name with its
+// version.
 func inName(line string, end int) bool {
 	from, to := end, end
 	for from > 0 && end-from < maxNameLength && inToken(line[from-1]) {
@@ -24,7 +24,7 @@ func inName(line string, end int) bool {
 
 const maxNameLength = 120
 
-// inToken reports whether b can be part of a path, a test's name, or a package with its version.
+// inToken reports whether b can be part of a path, a test name, or a package name with its version.
 func inToken(b byte) bool {
 	return plaintext.IsLetter(b) || plaintext.IsDigit(b) || strings.IndexByte("_./@=+-:$", b) >= 0
 }
@@ -36,7 +36,7 @@ var codeEndings = []string{
 	"vue", "svelte", "dart", "cs", "fs", "hs", "ml", "t", "bats", "gz", "whl", "gem", "jar",
 }
 
-// isName reports whether a token is a name. rest is the remaining line, which may begin with a version.
+// isName reports whether a token is a name. rest is the remainder of the line, which may begin with a version.
 func isName(token, rest string) bool {
 	if len(rest) > 2 && rest[0] == ' ' && rest[1] == 'v' && plaintext.IsDigit(rest[2]) || endsInVersion(token) {
 		return true
@@ -71,13 +71,13 @@ func endsInVersion(token string) bool {
 		strings.IndexByte(version, ':') < 0
 }
 
-// ofNames are the reasons that have rules searching for names.
+// ofNames lists the reasons whose rules search for names.
 var ofNames = []recovery.Reason{
 	recovery.BuildFailed, recovery.LintFailed, recovery.TestsFailed, recovery.ToolNotFound, recovery.InvalidConfig,
 }
 
-// inNames reports whether every literal of r on a line is inside a name. A literal of r ends at the offset end. For
-// rules about names, inNames returns false.
+// inNames reports whether every literal of r on a line is inside a name. One of these literals ends at the offset end.
+// For rules that search for names, inNames returns false.
 func (r *rule) inNames(line string, end int) bool {
 	if tiers[r.tier].first || slices.Contains(ofNames, r.Reason) || !inName(line, end) {
 		return false
@@ -103,10 +103,10 @@ func (r *rule) inNames(line string, end int) bool {
 	return true
 }
 
-// mentioned lists the reasons that have words in common with names of settings, such as limits and deadlines.
+// mentioned lists the reasons whose rules share words with names of settings, such as limits and deadlines.
 var mentioned = []recovery.Reason{recovery.RateLimited, recovery.Timeout}
 
-// failureWords match a line that states a failure.
+// failureWords matches a line that states a failure.
 var failureWords = regexp.MustCompile(`(?i)error|fail|fatal|refus|reject|exceed|denied|cannot|can't|could not|` +
 	`unable|time[ds][ _-]?out|exception|panic|kill|expired|reached|abort|cancel|too |\b(?:429|403|408|504)\b|signal|` +
 	`throttl|you(?:'ve| have) hit|limited|slow down|exhausted|no (?:output|response)|not respond|not complete|` +

@@ -34,13 +34,13 @@ type need struct {
 
 func (n *need) isNothing() bool { return len(n.words)+len(n.all)+len(n.any) == 0 }
 
-// Limits on the words of patterns. If a part of an expression has more words than maxSpelled, it stays an expression.
+// Limits on the words of patterns. A part of an expression with more than maxSpelled words remains an expression.
 const (
 	maxSpelled = 50        // words for one part of an expression
-	maxWords   = 1<<16 - 1 // words in all rules; more are an error
+	maxWords   = 1<<16 - 1 // words in all rules; exceeding it is an error
 )
 
-// patternOf splits an expression into words, and alternatives that need their regular expression.
+// patternOf splits an expression into words, and alternatives that still need a regular expression.
 func patternOf(whole *expression, words *vocabulary) *pattern {
 	p := &pattern{whole: whole}
 	exprs := alternatives(whole.text)
@@ -78,7 +78,7 @@ func beginnings(expr string) []string {
 	return []string{expr}
 }
 
-// groupEnd returns the end of the group at the start of expr.
+// groupEnd returns the index of the parenthesis that closes the group in which expr begins.
 func groupEnd(expr string) int {
 	depth := 0
 	for i := 0; i < len(expr); i++ {
@@ -240,7 +240,7 @@ func spellLiteral(runes []rune, fold bool) spelling {
 	return s
 }
 
-// spellClass spells out a class of a few characters.
+// spellClass spells out a small character class.
 func spellClass(ranges []rune) spelling {
 	s := spelling{ok: true, sure: true}
 	has := func(r rune) bool {
@@ -310,7 +310,7 @@ func (v *vocabulary) needOf(re *syntax.Regexp) need {
 	return need{}
 }
 
-// flat appends the elements of a sequence, including nested groups.
+// flat appends the elements of a sequence to all, and descends into nested groups.
 func flat(all []*syntax.Regexp, re *syntax.Regexp) []*syntax.Regexp {
 	switch re.Op {
 	case syntax.OpCapture, syntax.OpConcat:

@@ -15,7 +15,7 @@ import (
 //go:embed providers.toml
 var embeddedProviders []byte
 
-// providerError is one [[provider_error]] of providers.toml, which explains the fields.
+// providerError is one [[provider_error]] table of providers.toml, where the fields are explained.
 type providerError struct {
 	ID       string          `toml:"id"`
 	Provider string          `toml:"provider"`
@@ -70,7 +70,7 @@ func (c *Classifier) providerError(f *agent.Failure) (best *rule) {
 	return best
 }
 
-// check records the faults of p, from which r was made.
+// check records faults in p, from which r was made.
 func (p *providerError) check(r *rule) {
 	if p.ID == "" || p.Provider == "" || p.Source == "" || len(p.Examples) == 0 {
 		r.fault("id", "id, provider, source and examples are required")
@@ -89,7 +89,7 @@ func (p *providerError) check(r *rule) {
 	}
 }
 
-// checkNames records malformed names of errors.
+// checkNames records malformed error names.
 func (r *rule) checkNames(key string, names []string) {
 	for i, n := range names {
 		if n == "" || strings.ContainsAny(n, "\n\r") {
@@ -109,8 +109,8 @@ func (f *ruleFile) providerRules() []rule {
 	return out
 }
 
-// rule converts p to a rule for text. If p refers to a status, the rule belongs to the tier of statuses, and its reason
-// is set when all files are merged.
+// rule converts p to a rule for text. If p refers to a status, the rule belongs to the status tier, and its reason is
+// set after all files have been merged.
 func (p *providerError) rule(f *ruleFile, i int) rule {
 	r := rule{
 		ID: p.ID, Reason: p.Reason, Tier: tierFailure, Any: p.Says, Unless: p.Unless, Why: p.Source,
@@ -130,11 +130,11 @@ func (p *providerError) rule(f *ruleFile, i int) rule {
 	return r
 }
 
-// plainWord matches a name that could be an ordinary word in a sentence, or a number.
+// plainWord matches a number, or a name that could be an ordinary word in a sentence.
 var plainWord = regexp.MustCompile(`^(?:[A-Z]?[a-z]+|[A-Z]+|[0-9]+)$`)
 
-// nameExpression returns an expression that matches a line with one of the names as a whole. If there are phrases, one
-// of them must precede or follow the name. A name that is a plain word must be a field's value.
+// nameExpression returns an expression that matches a line containing one of the names as a whole. If says is not
+// empty, one of its phrases must precede or follow the name. A name that is a plain word must be the value of a field.
 func nameExpression(names, says []string) string {
 	var plain, marked []string
 	for _, n := range names {
@@ -146,7 +146,7 @@ func nameExpression(names, says []string) string {
 	}
 	var ways []string
 	if len(marked) > 0 {
-		// but not part of a module's path
+		// but not as part of a module path
 		ways = append(ways, `(?:^|[^\w.-])(?:\w+\.)*(?:`+strings.Join(marked, "|")+`)(?:[^\w.-]|\.\W|\.?$)`)
 	}
 	if len(plain) > 0 {
@@ -165,7 +165,7 @@ func nameExpression(names, says []string) string {
 	return "(?i)" + name + ".*" + words + "|" + words + ".*" + name
 }
 
-// like copies the reason of a status to each rule that refers to the status.
+// like copies each status's reason to the rules that refer to it.
 func (c *Classifier) like() {
 	for i := range c.rules {
 		r := &c.rules[i]
@@ -174,14 +174,14 @@ func (c *Classifier) like() {
 		}
 		row, ok := c.statusOf(r.answer.Like)
 		if !ok {
-			r.fault("like", "no [[status]] row for %d, want an existing one", r.answer.Like)
+			r.fault("like", "no [[status]] row for %d, want the code of an existing row", r.answer.Like)
 			continue
 		}
 		r.Reason = row.Reason
 	}
 }
 
-// noWait reports whether the classifier must ignore a wait stated in this rule's error.
+// noWait reports whether the classifier must ignore the wait stated in an error that matches this rule.
 func (c *Classifier) noWait(ruleID string) bool {
 	id := strings.TrimPrefix(ruleID, "event/")
 	for i := range c.rules {

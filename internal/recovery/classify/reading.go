@@ -12,21 +12,21 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// maxPlaces is the maximum number of lines to match against one rule's expression. Together with MaxLine, it bounds an
-// expression's cost for any text. The lines are the first ones in tiers where the first match decides, and the last
-// ones in all other tiers.
+// maxPlaces is the maximum number of lines to match against one rule's expression. Together with MaxLine, it bounds the
+// cost of an expression on any text. In tiers where the first match decides, these are the first lines; in all others,
+// the last.
 const maxPlaces = 8
 
-// place is an occurrence of a rule's literal: the line, and the end of the literal in it.
+// place is an occurrence of a rule's literal: the line, and the offset at which the literal ends.
 type place struct {
 	rule      uint16
 	line, end int32
 }
 
-// places holds all occurrences in text order, by the tier of their rule.
+// places holds all occurrences in text order, grouped by their rule's tier.
 type places [len(tiers)][]place
 
-// reading is one text, searched once for all literals.
+// reading holds the lines of all texts, searched once for all literals.
 type reading struct {
 	c       *Classifier
 	e       *recovery.Evidence
@@ -60,7 +60,7 @@ func (c *Classifier) read(e *recovery.Evidence, tails *[3]agent.Tail, logs *[3]l
 	return rd
 }
 
-// add searches one text.
+// add appends the lines of one text and searches them.
 func (rd *reading) add(tail *agent.Tail, logs *loglines.Lines) {
 	c, n := rd.c, len(rd.lines)
 	for i, line := range tail.Lines {
@@ -132,7 +132,7 @@ func (rd *reading) keep(n int) {
 }
 
 // transfers reports whether a line states that a transfer failed. Package managers only warn about a failed transfer,
-// and their error names only its consequence.
+// and their error messages state only the consequence.
 func transfers(line string) bool {
 	return strings.Contains(line, "ould not transfer ") || strings.Contains(line, "ransfer failed for ") ||
 		strings.Contains(line, "ailed to fetch http")
@@ -167,7 +167,7 @@ func frame(line string) bool {
 // Wrappers advise manual intervention after any failure.
 func (c *Classifier) advises(line string) bool {
 	if strings.Contains(line, "manual intervention") || strings.Contains(line, "Manual intervention") ||
-		line == "Connection closed" { // how sftp's errors end
+		line == "Connection closed" { // the last line of an sftp error
 		return true
 	}
 	line = strings.TrimPrefix(strings.TrimLeft(line, " \t"), "---> ") // .NET's inner exception
@@ -176,7 +176,7 @@ func (c *Classifier) advises(line string) bool {
 	}) && !transfers(line)
 }
 
-// describesOption reports whether a line is part of a program's help, which can mention any error.
+// describesOption reports whether a line is part of a program's help text, which can mention any error.
 func describesOption(line string) bool {
 	t := strings.TrimLeft(line, " \t")
 	return len(t) < len(line) && strings.HasPrefix(t, "-") && !strings.HasPrefix(t, "- ") && strings.Contains(t, "  ")
@@ -220,8 +220,8 @@ func (rd *reading) all(t *tierRow) (ms []match) {
 	return ms
 }
 
-// each calls found for every match within a tier, until found returns false. It starts nearest to the root cause.
-// Within a line, it follows the order of the rules. It tries at most maxPlaces places per rule.
+// each calls found for every match within a tier, nearest to the root cause first, until found returns false. Within a
+// line, it follows the order of the rules. It tries at most maxPlaces places per rule.
 func (rd *reading) each(t *tierRow, in *places, only []recovery.Reason, found func(match) bool) {
 	all := in[t.index()]
 	clear(rd.tried)
@@ -270,7 +270,7 @@ func (rd *reading) sight(p place) *sight {
 	return s
 }
 
-// window returns the line. If it is long, it returns the part around the literal that ends at end.
+// window returns the line or, if the line is long, only the part around the literal that ends at end.
 func window(line string, end int) string {
 	if len(line) <= plaintext.MaxLine {
 		return line
@@ -278,7 +278,7 @@ func window(line string, end int) string {
 	return line[max(0, end-plaintext.MaxLine/2):min(len(line), end+plaintext.MaxLine/2)]
 }
 
-// jsonField matches a field of a multi-line JSON document. Its text is the useful quote.
+// jsonField matches a field of a multi-line JSON document. Only the field's value is worth quoting.
 var jsonField = regexp.MustCompile(`^"[\w.-]+": "([^"\\]+)",?$`)
 
 // quote returns the text worth quoting for an occurrence.

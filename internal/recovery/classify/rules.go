@@ -15,7 +15,7 @@ import (
 //go:embed rules.toml
 var embeddedRules []byte
 
-// ErrRules is wrapped by every error about a file of rules.
+// ErrRules is wrapped by every error about a rule file.
 var ErrRules = errors.New("recovery: rules")
 
 // evidenceTier is the distance of a rule's lines from the root cause. Rule files call it band.
@@ -34,7 +34,7 @@ const (
 
 type tierRow struct {
 	name       evidenceTier
-	first      bool // the first line counts, not the last
+	first      bool // the first matching line decides, not the last
 	confidence float64
 }
 
@@ -46,7 +46,7 @@ func (t *tierRow) index() int {
 // isVague reports whether the tier's lines only describe the event in general words.
 func (t *tierRow) isVague() bool { return t.name == tierProse || t.name == tierGuess }
 
-// tiers lists the tiers, strongest first. The confidence is an estimate of the share of matches that name the root
+// tiers lists the tiers, strongest first. The confidence estimates the share of a tier's matches that show the root
 // cause.
 var tiers = [...]tierRow{
 	{tierCheck, true, 0.9},
@@ -68,7 +68,7 @@ func tierOf(name evidenceTier) *tierRow {
 	return nil
 }
 
-// rule is one [[rule]] of rules.toml, which explains the fields.
+// rule is one [[rule]] table of rules.toml, where the fields are explained.
 type rule struct {
 	ID       string          `toml:"id"`
 	Reason   recovery.Reason `toml:"reason"`
@@ -101,8 +101,8 @@ type statusRow struct {
 	Refine []recovery.Reason `toml:"refine"`
 }
 
-// exitRow maps an exit code to a reason, for lack of other evidence. Tool is a prefix of the program's name. Each of a
-// wrapper's codes has only one meaning, so it decides before text does.
+// exitRow maps an exit code to a reason, which applies if there is no better evidence. Tool is a prefix of the
+// program's name. A wrapper's exit codes each have only one meaning, so they take precedence over text.
 type exitRow struct {
 	Code    int             `toml:"code"`
 	Tool    string          `toml:"tool"`
@@ -141,7 +141,7 @@ func parseRules(name string, data []byte) *ruleFile {
 	for i := range f.Rules {
 		r := &f.Rules[i]
 		if slices.Contains(ids, r.ID) {
-			r.fault("id", "%q is used twice, want a different id for one of them", r.ID)
+			r.fault("id", "%q is used twice, want a unique id for each rule", r.ID)
 		}
 		ids = append(ids, r.ID)
 		r.compile()
@@ -180,16 +180,16 @@ func (r *rule) fault(key, format string, args ...any) {
 	r.doc.file.Fault(r.path+"."+key, format, args...)
 }
 
-// readGit adds plain texts of package gitwords to the rule.
+// readGit adds to the rule the plain texts of the gitwords meanings listed in its git key.
 func (r *rule) readGit() {
 	for i, name := range r.Git {
 		at := tomlfile.Element("git", i)
 		j := slices.IndexFunc(gitwords.Rows, func(w gitwords.Row) bool { return string(w.Meaning) == name })
 		switch {
 		case j < 0 || len(gitwords.Rows[j].Plain) == 0:
-			r.fault(at, "%q: want a meaning with plain texts", name)
+			r.fault(at, "%q: want a gitwords meaning with plain texts", name)
 		case gitwords.Rows[j].Reason != string(r.Reason) || r.Match != "":
-			r.fault(at, "%q has the reason %s, want the same reason here and no match", name, gitwords.Rows[j].Reason)
+			r.fault(at, "%q has reason %s, want the same reason here and no match key", name, gitwords.Rows[j].Reason)
 		default:
 			r.Any = append(r.Any, gitwords.Rows[j].Plain...)
 		}
@@ -222,7 +222,7 @@ func (f *ruleFile) checkLiterals(path string, literals []string) {
 	}
 }
 
-// check records the faults of a [[rule]].
+// check records faults in a [[rule]].
 func (r *rule) check() {
 	if r.ID == "" || r.Why == "" || len(r.Examples) == 0 {
 		r.fault("id", "id, why and examples are required")
@@ -232,7 +232,7 @@ func (r *rule) check() {
 	case tierOf(r.Tier) == nil:
 		r.fault("band", "unknown band %q, want check, runner, failure, status, crash, prose or guess", r.Tier)
 	case r.Tier == tierStatus && known:
-		r.fault("reason", "a rule of band status cannot have a reason")
+		r.fault("reason", "a rule in band status cannot have a reason")
 	case r.Tier != tierStatus && !known:
 		r.fault("reason", "unknown reason %q, want one listed in docs/specs/error-handling.md", r.Reason)
 	}
@@ -241,7 +241,7 @@ func (r *rule) check() {
 	}
 	r.doc.checkLiterals(r.path+".any", r.Any)
 	if r.Tier == tierStatus && (r.Match == "" || r.re != nil && r.re.groups != 1) {
-		r.fault("match", "a rule of band status needs exactly one group")
+		r.fault("match", "a rule in band status needs a match with exactly one group")
 	}
 }
 

@@ -101,7 +101,7 @@ func (s *sight) matches(r *rule) (recovery.Reason, bool) {
 	return s.status(r.pattern)
 }
 
-// status reads the HTTP status that a line states.
+// status returns the reason for the HTTP status stated on the line.
 func (s *sight) status(p *pattern) (recovery.Reason, bool) {
 	if !threeDigits(s.line) {
 		return "", false
@@ -111,7 +111,7 @@ func (s *sight) status(p *pattern) (recovery.Reason, bool) {
 	if s.odd {
 		ways = []way{{re: p.whole}}
 	}
-	var first []int // the match, and its group
+	var first []int // offsets of the match and its group
 	for i := range ways {
 		w := &ways[i]
 		if !s.odd && !s.meets(&w.need) {

@@ -32,14 +32,14 @@ func (c *Classifier) stepsOf(stage string) []step {
 	return c.steps
 }
 
-// commandStages run the user's commands.
+// commandStages lists the stages that run the user's commands.
 var commandStages = []string{"START", "CONTEXT_LOAD", "VALIDATE", "DONE"}
 
 // vagueSteps are skipped for a user's own command, because incidental output and tracebacks are not evidence there.
 var vagueSteps = []string{"text crash", "retries and advice", "text guess", "lines below error level"}
 
-// stepsForCommands returns the steps for stages that run the user's commands. Without more specific evidence, the step
-// check reports that the command itself failed.
+// stepsForCommands returns the steps for stages that run the user's commands. Without more specific evidence, the
+// "check" step reports that the command itself failed.
 func stepsForCommands() []step {
 	all := slices.DeleteFunc(stepsFor(tiers[:]), func(s step) bool { return slices.Contains(vagueSteps, s.name) })
 	all = slices.Insert(all, len(all)-1, step{name: "check", judge: (*classification).check})
@@ -52,7 +52,7 @@ func stepsForCommands() []step {
 }
 
 // stepsFor returns the steps for tiers in the given order. Structured evidence precedes all tiers. Exit codes precede
-// the tier of crashes, announced retries precede general words, and the worker's assertion precedes guesses.
+// the crash tier, announced retries precede general words, and the worker's assertion precedes guesses.
 func stepsFor(order []tierRow) []step {
 	all := []step{
 		{name: "known", judge: (*classification).known},
@@ -201,8 +201,8 @@ var waitedFor = []recovery.Reason{
 	recovery.NetworkTransient, recovery.NetworkPermanent,
 }
 
-// deadline reads the output of a worker after its deadline. Only the worker knows that the deadline ended the work
-// instead of an earlier failure. While an agent works, the text may show the resource that it was waiting for.
+// deadline classifies a failure that the worker attributes to a deadline. Only the worker knows whether the deadline or
+// an earlier failure ended the work. While an agent works, the text may show the resource that it was waiting for.
 func (q *classification) deadline() (recovery.Finding, bool) {
 	if r, _ := recovery.ReasonOf(q.e.Assertion.ErrorType); r != recovery.Timeout {
 		return recovery.Finding{}, false
@@ -220,8 +220,8 @@ func (q *classification) deadline() (recovery.Finding, bool) {
 	return recovery.Finding{Reason: recovery.Timeout, Cause: q.e.Message, Rule: "deadline", Confidence: 0.8}, true
 }
 
-// missingProgram searches the text for a missing program if the exit code is 127. It precedes other errors, because
-// they are usually consequences.
+// missingProgram searches the text for a missing program if the exit code is 127. This step precedes other errors,
+// because they usually result from the missing program.
 func (q *classification) missingProgram() (recovery.Finding, bool) {
 	if q.e.ExitCode == nil || *q.e.ExitCode != 127 {
 		return recovery.Finding{}, false
@@ -255,7 +255,7 @@ func (q *classification) readTier(b *tierRow) (recovery.Finding, bool) {
 
 const ruleConfigFile = "config.file"
 
-// settingsPlace matches the name of a configuration file in the checkout, followed by a line number.
+// settingsPlace matches the name of a configuration file in the checkout, followed by a line number or a colon.
 var settingsPlace = regexp.MustCompile(`(?:^|[\s"'(:=])[\w-][\w./-]*\.(?:ya?ml|json|toml|tf|hcl|ini|cfg|xml|cue)\b` +
 	`["']?(?:[:(]\d+|,? (?:on )?line \d+|: )`)
 
@@ -264,7 +264,7 @@ func (rd *reading) names(line int) bool {
 	return slices.ContainsFunc(rd.lines[line:min(line+3, len(rd.lines))], settingsPlace.MatchString)
 }
 
-// transport lists the reasons that rule out an answer from a provider.
+// transport lists the reasons that mean that no provider answered.
 var transport = []recovery.Reason{recovery.NetworkPermanent, recovery.NetworkTransient}
 
 // answered lists texts that prove that the provider answered.
@@ -294,8 +294,8 @@ func (rd *reading) quotedCause(claim match) match {
 	return claim
 }
 
-// fetched replaces a package manager's summary with the failure that its announced retries state. For a user's command,
-// retries count only here, because the tested program may also announce retries.
+// fetched replaces a package manager's summary with the failure stated in its retry messages. For a user's command,
+// retry messages count only here, because they may also come from the tested program.
 func (q *classification) fetched(summary match) match {
 	rd := q.text()
 	for _, in := range []*places{&rd.chatter, &rd.retried} {
@@ -310,12 +310,12 @@ func (q *classification) fetched(summary match) match {
 	none := func(line string) bool { return strings.HasSuffix(line, "(from versions: none)") }
 	if slices.ContainsFunc(rd.lines, ofIndex) && slices.ContainsFunc(rd.lines, none) {
 		summary.reason = recovery.Unknown // pip does not state the reason
-		summary.quote += " (the package index does not answer, refuses, or lacks the package)"
+		summary.quote += " (the package index does not respond, refuses the request, or does not have the package)"
 	}
 	return summary
 }
 
-// chatter reads lines that only announce retries, warn or advise, if there is no better evidence. If the program was
+// chatter searches lines that only announce retries, warn or advise, for lack of better evidence. If the program was
 // killed, it ignores general words in such lines.
 func (q *classification) chatter(order []tierRow) (recovery.Finding, bool) {
 	for _, b := range order {
@@ -329,8 +329,8 @@ func (q *classification) chatter(order []tierRow) (recovery.Finding, bool) {
 	return recovery.Finding{}, false
 }
 
-// advice reads lines below error level, starting with announced retries. If there are error lines, only the announced
-// retries count, because they explain why the program gave up.
+// advice searches lines below error level, starting with announced retries. If there are error lines, only the
+// announced retries count, because they explain why the program gave up.
 func (q *classification) advice(order []tierRow) (recovery.Finding, bool) {
 	rd := q.text()
 	if slices.Contains(rd.levels, loglines.Error) {

@@ -19,7 +19,7 @@ type translations struct {
 
 type translation struct{ said, english string }
 
-// keyLength is the number of bytes of a key.
+// keyLength is the length of a key in bytes.
 const keyLength = 6
 
 // translate is the built-in table.
@@ -64,7 +64,7 @@ var folded = func() (to [256]byte) {
 	return to
 }()
 
-// english returns the text with all known phrases translated to English. The cost is linear in the text.
+// english returns the text with all known phrases translated to English. Its cost is linear in the length of the text.
 func (t *translations) english(text string) string {
 	var out strings.Builder
 	done, key := 0, uint64(0)

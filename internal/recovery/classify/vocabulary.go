@@ -8,11 +8,12 @@ type vocabulary struct {
 	ids   map[string]uint16
 	next  []link // the previous word with the same hash, for each word
 	// The index plus 1 of the last word with a given hash of its first bytes, or 0. Many words start the same way, such
-	// as "not found" and "not allowed", so long words have a separate table, with a hash of more bytes.
+	// as "not found" and "not allowed", so long words have a separate table that hashes more bytes.
 	short, long [1 << hashBits]uint16
 }
 
-// link holds cheap checks before a word comparison, because most candidates differ.
+// link is one entry in the list of words with the same hash. Its length and last byte rule out most candidates without
+// a word comparison.
 type link struct {
 	next   uint16 // index of the previous word plus 1, or 0
 	length uint8  // length of the word, at most 255
@@ -21,7 +22,7 @@ type link struct {
 
 const (
 	shortestWord = 3 // in bytes; shorter words are too common
-	longWord     = 6 // longer words are hashed by their first longWord bytes
+	longWord     = 6 // words of at least this length are hashed by their first longWord bytes
 	hashBits     = 14
 
 	shortMask = 1<<(8*shortestWord) - 1
@@ -29,7 +30,7 @@ const (
 	padding   = 8 // number of bytes that find may read past a line
 )
 
-// idsOf returns the ids of words. It adds unknown words.
+// idsOf returns the ids of words, and adds unknown words to the vocabulary.
 func (v *vocabulary) idsOf(words []string) []uint16 {
 	ids := make([]uint16, 0, len(words))
 	for _, w := range words {

@@ -4,6 +4,6 @@
 //
 //	clean text ──unbox, unwrap──▶ lines ──unquote──▶ lines ──parse──▶ messages, each with its level
 //
-// Each row in forms.go describes one format of log lines. Invariants: the cost is linear in the text, and plain text
-// passes unchanged. Imports: the standard library and package plaintext.
+// Each row in forms.go describes one format of log lines. Invariants: the cost is linear in the length of the text, and
+// plain text passes through unchanged. Imports: the standard library and package plaintext.
 package loglines

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Times, as loggers print them; see also times.go.
+// Times as printed by loggers; see also times.go.
 const (
 	clock = `\d\d:\d\d:\d\d(?:[.,]\d{1,9})?`
 	zone  = `(?: ?(?:Z|UTC|GMT|CES?T|[+-]\d\d:?\d\d))?`
@@ -36,7 +36,7 @@ func (f form) foundBy(find func(string) ([]int, bool)) form {
 	return f
 }
 
-// behindTime lists the formats of the text that may stand between a time and the message. The first match wins.
+// behindTime lists formats of the text that can appear between a time and the message. The first match wins.
 var behindTime = []form{
 	row("Python's logging", `[ ,]?-[ ]+[\w.:/-]+ - LEVEL - `, mayDash),
 	row("Python's logging without a name", `[ ,]?-[ ]+LEVEL - `, mayDash),
@@ -87,7 +87,7 @@ func (f *form) match(s string) []int {
 }
 
 // Parse removes a logger's prefix from a line, and returns the level. If the logger quoted a multi-line message, the
-// result contains line feeds. If the line lacks a logger's prefix, ok is false and message is the line.
+// result contains line feeds. Without a logger's prefix, ok is false and message is the line.
 func Parse(line string) (message string, level Level, ok bool) {
 	if line == "" {
 		return line, None, false
@@ -109,7 +109,7 @@ func Parse(line string) (message string, level Level, ok bool) {
 	return line, None, false
 }
 
-// parseTimed reads a line that may begin with a time.
+// parseTimed parses a line that may begin with a time.
 func parseTimed(line string) (string, Level, bool) {
 	for _, f := range []*form{&serilog, &syslog5424} {
 		if at := f.match(line); at != nil {
@@ -165,7 +165,7 @@ func cutAt(s string, at []int) (message string, level Level) {
 	return message, level
 }
 
-// parseLetter reads a line that may start with a level's letter, a level's name or a month.
+// parseLetter parses a line that may start with a level letter, a level name or a month.
 func parseLetter(line string) (string, Level, bool) {
 	switch {
 	case len(line) < 10:

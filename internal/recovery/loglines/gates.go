@@ -61,7 +61,8 @@ func mayPlain(line string) bool {
 	return beginsLevel(line)
 }
 
-// beginsLevel reports whether a level can begin with the first three letters of a text. It treats the long s as s.
+// beginsLevel reports whether a text can begin with a level, judging by its first three letters. It treats the long s
+// as s.
 func beginsLevel(s string) bool {
 	if len(s) < 3 {
 		return false

@@ -11,7 +11,7 @@ type jsonState struct {
 	escaped  bool
 }
 
-// begin returns the position of JSON or a JSON field in s, or -1.
+// begin returns the position where JSON or a JSON field begins in s, or -1.
 func begin(s string) int {
 	if bare := strings.TrimLeft(s, " "); strings.HasPrefix(bare, `"`) && strings.Contains(bare, `": `) {
 		return len(s) - len(bare)
@@ -22,7 +22,7 @@ func begin(s string) int {
 	return strings.Index(s, `{\"`)
 }
 
-// read continues with s. JSON begins at a brace followed by a quotation mark.
+// read advances the state past s. If all brackets and strings are closed, it starts where begin finds JSON.
 func (j *jsonState) read(s string) {
 	i := 0
 	if j.depth == 0 && !j.inString {

@@ -7,7 +7,7 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// Level is the severity that the program gave to a line.
+// Level is the severity that a program assigned to a line.
 type Level uint8
 
 // The levels. A line below Error is only advisory.
@@ -20,11 +20,12 @@ const (
 	Error
 )
 
-// Advises reports whether a line of this level describes an intermediate event instead of the reason for giving up.
+// Advises reports whether a line of this level describes an intermediate event rather than the reason why the program
+// gave up.
 func (l Level) Advises() bool { return None < l && l < Error }
 
-// levelWords are the level names of syslog and of loggers for Python, Java, Go, Rust and JavaScript, as a regular
-// expression.
+// levelWords is a regular expression for the level names of syslog and of loggers for Python, Java, Go, Rust and
+// JavaScript.
 const levelWords = `(?i:trace|silly|finest|finer|fine|debu?g?|dbg|verb(?:ose)?|info?|information|notice|warn(?:ing)?|wrn|erro?r?|fatal?|ftl|crit(?:ical)?|d?panic|severe|emerg(?:ency)?|alert|fail)`
 
 // isLevel reports whether levelWords matches the whole word.
@@ -38,7 +39,7 @@ func isLevel(word string) bool {
 	return levelOf(word) != None
 }
 
-// findLevel finds a level between blanks, tabs and bars, which most loggers write after a time.
+// findLevel finds a level delimited by blanks, tabs or bars, as most loggers write it after a time.
 func findLevel(rest string) (at []int, ok bool) {
 	begin := len(rest) - len(skip(rest, " \t|"))
 	end := begin

@@ -13,8 +13,8 @@ var listed = byFirst([]string{
 	"go: downloading ", "go: added ", "go: found ", "go: upgraded ", "ii  ", "create mode ", "delete mode ",
 })
 
-// listing matches other lines that only list names. The first column holds the bytes with which such a line can start.
-// A version must contain a dot.
+// listing matches other lines that only list names. The first column holds the bytes that such a line can start with. A
+// version must contain a dot.
 var listing = []struct {
 	first string
 	re    *regexp.Regexp
@@ -62,7 +62,7 @@ func byFirst(parts []string) (by [256][]string) {
 	return by
 }
 
-// longestListing is the length up to which a line is matched against expressions.
+// longestListing is the maximum length of a line to match against expressions.
 const longestListing = 160
 
 // Lists reports whether a line only lists names. A name can sound like a failure, but is not evidence of one.

@@ -7,11 +7,11 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// Lines are the lines of a text, and the level of each.
+// Lines holds the lines of a text and their levels.
 type Lines struct {
 	Text   string
 	Lines  []string // of Text
-	levels []Level  // may be shorter than Lines; the remaining lines lack a level
+	levels []Level  // may be shorter than Lines; the remaining lines do not state a level
 	Logged bool     // at least one line has a logger's prefix
 }
 
@@ -23,7 +23,7 @@ func (l *Lines) Level(n int) Level {
 	return None
 }
 
-// Read reads a clean text. It uses crossing to detect words that a terminal has cut at the end of a line.
+// Read restores the lines of a clean text. It uses crossing to detect words that a terminal cut at the end of a line.
 func Read(text string, crossing Crossing) Lines {
 	if text == "" {
 		return Lines{}
@@ -71,7 +71,7 @@ func (r *reader) line(lines []string, n int) {
 	}
 }
 
-// add adds a line with its level.
+// add appends a line and its level.
 func (r *reader) add(line string, level Level) {
 	if level != None {
 		for len(r.levels) < len(r.lines) {
@@ -82,7 +82,7 @@ func (r *reader) add(line string, level Level) {
 	r.lines = append(r.lines, line)
 }
 
-// quoted adds the lines of a text, which may be quoted repeatedly.
+// quoted adds the lines of a quoted text, which may itself contain quoted text.
 func (r *reader) quoted(text string, level Level, quotes int) {
 	for line := range strings.SplitSeq(strings.TrimSuffix(plaintext.WithoutControl(text), "\n"), "\n") {
 		message, own, logged := Parse(line)
@@ -130,13 +130,13 @@ func dedent(lines []string) []string {
 	return out
 }
 
-// frames are the characters that a frame's sides and edges are drawn with.
+// Characters used to draw the sides and edges of frames.
 const (
 	sides = "│┃║▌▎▏┆┊╎╏"
 	edges = "╭╮╰╯┌┐└┘╔╗╚╝├┤┠┨─━═╴╶╌┄┈"
 )
 
-// unbox removes frames, and reports the lines that were in a frame.
+// unbox removes frames, and reports for each line whether it was in a frame.
 func unbox(lines []string) ([]string, []bool) {
 	boxed := make([]bool, len(lines))
 	var out []string

@@ -19,7 +19,7 @@ var (
 	}
 )
 
-// parseJSON reads one object that states a level and a message.
+// parseJSON parses one object that states a level and a message.
 func parseJSON(line string) (string, Level, bool) {
 	if !strings.Contains(line, "level") && !strings.Contains(line, `"lvl"`) && !strings.Contains(line, `"severity"`) {
 		return line, None, false
@@ -77,8 +77,8 @@ func joined(message, err string) string {
 	return strings.TrimRight(message, " :\n") + ": " + err
 }
 
-// withRest adds a logger's other fields on a separate line. If they contain objects, they stay JSON, because an object
-// may be a provider's error.
+// withRest adds a logger's other fields on a separate line. If any of them is an object, the line is JSON, because an
+// object may be a provider's error.
 func withRest(message string, fields map[string]any) string {
 	for _, k := range slices.Concat(levelKeys, placeKeys) {
 		delete(fields, k)
@@ -91,7 +91,7 @@ func withRest(message string, fields map[string]any) string {
 			nested = true
 		default:
 			pair := fmt.Sprintf("%s=%v", k, v)
-			pairs = append(pairs, strings.TrimPrefix(pair, "=")) // words after the pairs lack a key
+			pairs = append(pairs, strings.TrimPrefix(pair, "=")) // words after the pairs are stored under an empty key
 		}
 	}
 	if nested {
@@ -104,7 +104,7 @@ func withRest(message string, fields map[string]any) string {
 	return strings.TrimSuffix(message, "\n") + "\n" + strings.Join(pairs, " ")
 }
 
-// parseLogfmt reads key-value pairs that state a level and a message.
+// parseLogfmt parses key-value pairs that state a level and a message.
 func parseLogfmt(line string) (string, Level, bool) {
 	if !strings.Contains(line, "level=") && !strings.Contains(line, "lvl=") {
 		return line, None, false

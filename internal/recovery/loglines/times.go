@@ -6,7 +6,7 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// About half of all lines begin with a time, so times are read without regular expressions.
+// About half of all lines begin with a time, so times are parsed without regular expressions.
 
 // timeEnd returns the end of a line's time, `\[?stamp\]?:?`, or 0.
 func timeEnd(line string) int {
@@ -31,7 +31,7 @@ func clockEnd(line string) int {
 	return c.i
 }
 
-// timeCursor reads the parts of a time. Every method either advances and returns true, or does not move the cursor.
+// timeCursor parses the parts of a time. A method that returns false leaves the cursor in place.
 type timeCursor struct {
 	s string
 	i int
@@ -48,7 +48,7 @@ func (c *timeCursor) byte(some string) bool {
 	return false
 }
 
-// digits advances past one digit or more.
+// digits advances past one or more digits.
 func (c *timeCursor) digits() bool {
 	begin := c.i
 	for c.i < len(c.s) && plaintext.IsDigit(c.s[c.i]) {
@@ -93,7 +93,7 @@ func (c *timeCursor) shape(shape string) bool {
 	return true
 }
 
-// stamp reads a date, a clock and a zone.
+// stamp advances past a date, a clock and an optional time zone.
 func (c *timeCursor) stamp() bool {
 	start := c.i
 	for _, date := range [...]string{"0000-00-00T", "00.00.0000 ", "00.Aaa.0000 "} {
@@ -106,7 +106,7 @@ func (c *timeCursor) stamp() bool {
 	return false
 }
 
-// clock reads hours, minutes and seconds.
+// clock advances past hours, minutes and seconds, which may have a fraction.
 func (c *timeCursor) clock() bool {
 	if !c.shape("00:00:00") {
 		return false
@@ -123,7 +123,7 @@ func (c *timeCursor) clock() bool {
 	return true
 }
 
-// zone reads an optional time zone.
+// zone advances past an optional time zone.
 func (c *timeCursor) zone() {
 	start := c.i
 	if c.i < len(c.s) && c.s[c.i] == ' ' {

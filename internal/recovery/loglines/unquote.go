@@ -11,8 +11,8 @@ import (
 // maxQuotes is the maximum depth of nested quotations to expand.
 const maxQuotes = 4
 
-// unquote returns the text of JSON strings in a line. The line may be a string, an object with texts in its fields, or
-// words followed by a string. Otherwise, ok is false.
+// unquote returns the text of JSON strings in a line. The line may be a string, an object with string fields, or words
+// followed by a string. Otherwise, ok is false.
 func unquote(line string) (text string, ok bool) {
 	if first := strings.TrimLeft(line, " "); first == "" || ' ' < first[0] && first[0] < utf8.RuneSelf &&
 		first[0] != '"' && strings.IndexByte(line, '\\') < 0 {
@@ -39,7 +39,8 @@ func unquote(line string) (text string, ok bool) {
 	return "", false
 }
 
-// fieldsText returns the multi-line texts of an object without a type or an error.
+// fieldsText returns the string fields of an object if at least one of them has multiple lines. It skips objects with a
+// type, an error or an event.
 func fieldsText(line string) (text string, ok bool) {
 	if !strings.Contains(line, `\n`) || strings.Contains(line, `"type"`) || strings.Contains(line, `"error"`) ||
 		strings.Contains(line, `"event"`) {

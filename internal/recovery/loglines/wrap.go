@@ -22,7 +22,7 @@ const (
 type Crossing func(left, between, right string) int
 
 // unwrap joins lines that were wrapped at some width. boxed marks lines that were in a frame. A line counts as wrapped
-// if the next line's first word would not have fitted on it and the two lines form a continuous text. Lists are not
+// if the next line's first word would not have fit on it and the two lines read as continuous text. Lists are not
 // joined.
 func unwrap(lines []string, boxed []bool, crossing Crossing) []string {
 	out := lines[:0:0]
@@ -132,7 +132,7 @@ func (s *segment) judge(boxed bool) bool {
 	return true
 }
 
-// full reports whether line i lacked room for the first word of the next line.
+// full reports whether line i was too full for the first word of the next line.
 func (s *segment) full(i int) bool {
 	next := strings.TrimLeft(s.lines[i+1], " ")
 	word, _, _ := strings.Cut(next, " ")
@@ -186,7 +186,7 @@ func (s *segment) glue(i int, next string) string {
 	return " "
 }
 
-// longWord is the length from which a word is likely to be an address, a path or JSON.
+// longWord is the length above which a word is likely to be an address, a path or JSON.
 const longWord = 24
 
 func plainWord(s string) bool {
@@ -197,9 +197,9 @@ func bothDigits(last, first string) bool {
 	return unicode.IsDigit(rune(last[len(last)-1])) && unicode.IsDigit(rune(first[0]))
 }
 
-// phrases counts the known phrases that begin in line and end in next. cut is their number if the lines are joined
-// without a blank, and whole is their number with a blank. least is the minimum number of a phrase's characters on each
-// side.
+// phrases counts the known phrases that begin in line and end in next. cut is the count if the lines are joined without
+// a blank, and whole is the count with a blank. least is the minimum number of characters that a phrase must have in
+// each line.
 func (s *segment) phrases(line, next string, least int) (cut, whole int) {
 	const near = 48
 	left, right := line[max(0, len(line)-near):], next[:min(len(next), near)]
@@ -226,7 +226,7 @@ var smallWords = []string{
 	"could", "will", "please",
 }
 
-// bondOf compares a full line with the next line. Open is the JSON state at the end of the line.
+// bondOf compares a full line with the next line. open is the JSON state at the end of line.
 func (s *segment) bondOf(line, next string, open jsonState) bond {
 	bare := strings.TrimLeft(next, " ")
 	indented := len(bare) < len(next)
@@ -275,13 +275,14 @@ func (s *segment) bondOf(line, next string, open jsonState) bond {
 	return unclear
 }
 
-// label matches a name at the start of a line, or within a sentence.
+// label matches one or two words followed by a colon at the start of a line. They can be a label, or part of a
+// sentence.
 var label = regexp.MustCompile(`^[A-Za-z][\w.-]*(?: [a-z]+)?(?:\[\d+\])?: `)
 
 // isPlace reports whether a line begins with a position in a file (a.go:7:2: x, a.cs(7,2)), or with the name of a field
 // ("a": x, a=x).
 func isPlace(line string) bool {
-	name, file, letter := 0, 0, false // lengths of the longest prefixes allowed as a name and as a file
+	name, file, letter := 0, 0, false // lengths of the longest prefixes that are valid as a name and as a file path
 	for ; file < len(line); file++ {
 		c := line[file]
 		if !plaintext.IsWord(c) && c != '.' && c != '/' && c != '\\' && c != '-' {

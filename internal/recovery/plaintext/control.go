@@ -2,10 +2,10 @@ package plaintext
 
 import "strings"
 
-// WithoutControl returns valid UTF-8 text as a terminal would display it. It drops text that a carriage return or
-// backspaces overwrite, and replaces a cursor movement with a blank or a line feed. It removes control characters and
-// control sequences (CSI, OSC, DCS and others, with ESC or as C1, complete or truncated). It does not change text
-// without control characters.
+// WithoutControl returns valid UTF-8 text as a terminal would display it. It drops text overwritten after a carriage
+// return or erased by backspaces, and replaces a cursor movement with a blank or a line feed. It removes control
+// characters and control sequences (CSI, OSC, DCS and others, introduced by ESC or C1, complete or truncated). It does
+// not change text without control characters.
 func WithoutControl(s string) string {
 	first := cleanUpTo(s)
 	if first == len(s) {
@@ -21,7 +21,7 @@ func WithoutControl(s string) string {
 			i++
 		case c == 0x1b:
 			i += p.escape(s[i:])
-		case c == 0xc2 && i+1 < len(s) && s[i+1] < 0xa0: // C1 is one character instead of ESC and a letter
+		case c == 0xc2 && i+1 < len(s) && s[i+1] < 0xa0: // a C1 character replaces ESC and a letter
 			i += p.sequence(s[i+1]-0x40, s[i+2:]) + 2
 		default:
 			p.control(c)
@@ -97,7 +97,7 @@ var suspect = func() (is [256]bool) {
 	return is
 }()
 
-// page is the text so far, and the start of the cursor's row.
+// page holds the text so far, and the start of the cursor's row.
 type page struct {
 	out      []byte
 	row      int
@@ -127,7 +127,7 @@ func (p *page) control(c byte) {
 		p.returned = true
 	case c == '\b':
 		n := len(p.out)
-		for n > p.row && p.out[n-1]&0xc0 == 0x80 { // the character's other bytes
+		for n > p.row && p.out[n-1]&0xc0 == 0x80 { // the character's continuation bytes
 			n--
 		}
 		p.out = p.out[:max(p.row, n-1)]
@@ -151,8 +151,8 @@ func (p *page) escape(s string) int {
 	return p.sequence(s[1], s[2:]) + 2
 }
 
-// sequence applies the control sequence that starts with ESC and kind and continues in s. It returns the length of the
-// rest in s.
+// sequence applies the control sequence that starts with ESC and kind and continues in s. It returns the number of
+// bytes consumed from s.
 func (p *page) sequence(kind byte, s string) int {
 	switch kind {
 	case '[':
@@ -165,7 +165,7 @@ func (p *page) sequence(kind byte, s string) int {
 	return 0
 }
 
-// csi applies a sequence of parameters and a final byte. It returns its length in s.
+// csi applies a CSI sequence with its parameters and final byte in s, and returns its length in s.
 func (p *page) csi(s string) int {
 	n := 0
 	for n < len(s) && s[n] >= ' ' && s[n] < '@' {

@@ -2,7 +2,7 @@ package plaintext
 
 import "strings"
 
-// errorWords mark lines with error messages.
+// errorWords lists words that indicate an error message.
 var errorWords = []string{
 	"error", "fail", "panic", "fatal", "exception", "traceback", "denied", "refused", "not found", "undefined",
 	"cannot", "killed", "conflict",
@@ -46,7 +46,7 @@ func told(output string) (lines []string) {
 
 // telling returns the index of the most useful line, which the excerpt must show.
 func telling(lines []string, cause string) int {
-	const leastShared = 10 // in bytes; shorter lines occur in many texts by chance
+	const leastShared = 10 // in bytes; shorter lines often match by chance
 	best, shared := -1, leastShared-1
 	cause = strings.TrimSuffix(cause, mark)
 	for i, l := range lines {
@@ -72,7 +72,7 @@ func telling(lines []string, cause string) int {
 	return len(lines) - 1
 }
 
-// shown returns a line. If it is long, shown cuts it to the part around the cause.
+// shown returns a line or, if the line is long, only the part around the cause.
 func shown(line, cause string) string {
 	if len(line) <= maxExcerptLine {
 		return line

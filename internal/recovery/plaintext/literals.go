@@ -29,7 +29,7 @@ func NewLiterals(sets [][]string) *Literals {
 		for _, lit := range set {
 			for i := 0; i < len(lit); i++ {
 				if l.class[lit[i]] == 0 {
-					l.class[lit[i]] = uint8(l.width) // at most 230 bytes are in use: lower case has no A-Z
+					l.class[lit[i]] = uint8(l.width) // at most 230 columns: literals do not contain A-Z
 					l.width++
 				}
 			}
@@ -132,8 +132,8 @@ func (t *trie) arrange() {
 	t.next = next
 }
 
-// Scan calls found for every occurrence, with its owner and end offset, in order of the ends. If several literals have
-// the same end, the longest comes first.
+// Scan calls found for every occurrence, with its owner and end offset, in order of the end offsets. If several
+// literals have the same end, the longest comes first.
 func (l *Literals) Scan(text string, found func(owner, end int)) {
 	part := len(text) / lanes
 	if part < shortestPart*l.long {
@@ -189,7 +189,7 @@ func (l *Literals) scan(text string, from, behind int, found func(owner, end int
 }
 
 // Each step depends on the previous one, so a single pass would leave the processor idle most of the time. Scan
-// therefore reads a long text in several lanes at once, each with a part of the text.
+// therefore divides a long text among several lanes, and advances all lanes together.
 const (
 	lanes        = 4
 	hitsOfLane   = 32 // initial capacity

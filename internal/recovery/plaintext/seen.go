@@ -5,7 +5,7 @@ import (
 	"unicode"
 )
 
-// Invisible characters that change the characters next to them.
+// Joiners, and the parts of a tag-based flag.
 const (
 	nonJoiner, joiner = '\u200c', '\u200d'
 	blackFlag         = '\U0001F3F4'
@@ -109,8 +109,8 @@ func belongs(in []rune, i int) int {
 
 func isSelector(r rune) bool { return r >= '\ufe00' && r <= '\ufe0f' || r >= 0xE0100 && r <= 0xE01EF }
 
-// takesSelector reports whether a variation selector can change a character. The two emoji selectors change symbols and
-// digits. The other selectors change ideographs and mathematical signs.
+// takesSelector reports whether the variation selector r can change the preceding character. The two emoji selectors
+// change symbols and digits. The other selectors change ideographs and mathematical signs.
 func takesSelector(r, before rune) bool {
 	switch {
 	case r == '\ufe0e' || r == '\ufe0f':
@@ -151,7 +151,7 @@ func pictures(r rune) bool {
 		r == 0x2049 || r == 0x3030 || r == 0x303D
 }
 
-// joins reports whether a letter belongs to a script with joiners.
+// joins reports whether a letter belongs to a script that uses joiners.
 func joins(r rune) bool {
 	return unicode.In(r, unicode.Arabic, unicode.Syriac, unicode.Nko, unicode.Mongolian, unicode.Devanagari,
 		unicode.Bengali, unicode.Gurmukhi, unicode.Gujarati, unicode.Oriya,

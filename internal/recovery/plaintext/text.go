@@ -12,7 +12,7 @@ const (
 	MaxCause = 300       // in bytes; fits on one line of an issue comment
 )
 
-// Clean returns the newest maxText bytes of s as valid UTF-8 without terminal control.
+// Clean returns the newest maxText bytes of s as valid UTF-8, without terminal control characters and sequences.
 func Clean(s string) string {
 	if len(s) > maxText {
 		s = s[len(s)-maxText:]

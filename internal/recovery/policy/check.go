@@ -54,7 +54,7 @@ func (f Fault) String() string {
 func (p *Policy) Check() []Fault {
 	faults := p.check(false)
 	for i := range faults {
-		faults[i].Line = 0 // lines do not apply, because the document is not available
+		faults[i].Line = 0 // line numbers are meaningless without the document
 	}
 	return faults
 }
@@ -62,7 +62,7 @@ func (p *Policy) Check() []Fault {
 // check checks each row. If the document was refused, it skips checks that depend on other rows.
 func (p *Policy) check(refused bool) (faults []Fault) {
 	if p.empty {
-		faults = append(faults, Fault{Kind: NoEffect, Text: "nothing in it"})
+		faults = append(faults, Fault{Kind: NoEffect, Text: "the document is empty"})
 	}
 	if p.backoffLine > 0 && !refused {
 		checkBackoff(p.backoff, "[backoff] ", func(kind FaultKind, text string) {
@@ -126,7 +126,7 @@ func (r *Row) checkTimes(say func(FaultKind, string)) {
 	}
 }
 
-// mostNamed is the maximum number of rows that a fault names.
+// mostNamed is the maximum number of row names in a fault.
 const mostNamed = 3
 
 // shadow returns the reason why row i never applies.
@@ -140,12 +140,12 @@ func (p *Policy) shadow(i int) string {
 		names[k] = r.id
 	}
 	if len(names) == 0 {
-		return "it names no reason"
+		return "it does not cover any reason"
 	}
 	if n := len(names); n > mostNamed {
 		names = append(names[:mostNamed], strconv.Itoa(n-mostNamed)+" others")
 	}
-	return "all its reasons are decided by " + strings.Join(names, ", ")
+	return "all its reasons are handled by " + strings.Join(names, ", ")
 }
 
 // by returns the rows that together decide all reasons of row i, or nil if row i decides at least one.
@@ -188,7 +188,7 @@ func (r *Row) checkLadder(say func(FaultKind, string)) {
 			before := &r.Ladder[k]
 			ends := !before.Action.Again() && before.Action != recovery.Skip && before.Times != 0
 			if (before.Times < 0 || ends) && implies(g.When, before.When) {
-				why := " has no end"
+				why := " never ends"
 				if ends {
 					why = " ends the task"
 				}
@@ -199,7 +199,7 @@ func (r *Row) checkLadder(say func(FaultKind, string)) {
 	}
 }
 
-// implies reports whether a contains every condition of b. Then b is true whenever a is.
+// implies reports whether a contains every condition of b. If so, b holds whenever a holds.
 func implies(a, b []Condition) bool {
 	return !slices.ContainsFunc(b, func(c Condition) bool { return !slices.Contains(a, c) })
 }

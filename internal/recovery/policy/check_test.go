@@ -27,8 +27,8 @@ var checkExplainsCases = []struct {
 [[row]]
 on = "unknown"
 ladder = [{ action = "retry", times = "unlimited" }, { action = "replan" }, { action = "skip", when = ["has_alternative"] }]`, []string{
-		"own.unknown: unreachable: step 2 (replan) comes after step 1 (retry), which has no end",
-		"own.unknown: unreachable: step 3 (skip) comes after step 1 (retry), which has no end",
+		"own.unknown: unreachable: step 2 (replan) comes after step 1 (retry), which never ends",
+		"own.unknown: unreachable: step 3 (skip) comes after step 1 (retry), which never ends",
 	}},
 	{"an unlimited step under a condition", `base = "director"
 [[row]]
@@ -81,7 +81,7 @@ reasons = ["timeout", "unknown"]
 on = "timeout"
 [[row]]
 on = "unknown"`, []string{
-		"own.mine: unreachable: all its reasons are decided by own.timeout, own.unknown",
+		"own.mine: unreachable: all its reasons are handled by own.timeout, own.unknown",
 	}},
 	{"an operator's word removes its reasons from the base's rows", `base = "director"
 [[row]]
@@ -89,7 +89,7 @@ on = "mine"
 reasons = ["timeout", "unknown"]
 [[row]]
 on = "*"`, []string{
-		"own.*: unreachable: all its reasons are decided by director.rate_limited, director.quota_exhausted, " +
+		"own.*: unreachable: all its reasons are handled by director.rate_limited, director.quota_exhausted, " +
 			"director.overloaded, 28 others",
 	}},
 	{"settings that nothing reads", `base = "director"

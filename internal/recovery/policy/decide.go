@@ -114,7 +114,7 @@ func (r *Row) grant(v *recovery.Verdict, g *Rung, at ladderPosition) {
 	v.Why = at.describe(v.Reason, r, g)
 }
 
-// bound applies the guards, and lets the run continue after errors if the policy permits that.
+// bound applies the guards, and lets the run continue after errors if the policy permits it.
 func (p *Policy) bound(v *recovery.Verdict, s *state, facts DecisionInput) {
 	if v.Action.Again() || v.Action == recovery.Skip {
 		if guard, to, why := p.veto(v, s, facts); guard != "" {
@@ -206,10 +206,10 @@ func (w Wait) Unstated() (first, most time.Duration) {
 	return min(first, most), most
 }
 
-// firstUnstated is the default first wait if the error does not state one. Providers commonly limit requests per minute
+// firstUnstated is the default first wait if the error does not state one. Providers' limits commonly apply to a minute
 // or longer.
 const firstUnstated = time.Minute
 
-// longestUnstated is the default longest wait if the error does not state one. Providers commonly limit requests per
-// hour or shorter, such as GitHub's primary limit.
+// longestUnstated is the default maximum wait if the error does not state one. Providers' limits commonly apply to an
+// hour or less, such as GitHub's primary limit.
 const longestUnstated = time.Hour

@@ -17,7 +17,7 @@ var presets embed.FS
 // Presets lists the names of the built-in policies. The first is the default.
 var Presets = []string{"director", "reviewcat", "gdd", "cortex", "prp", "dispatch"}
 
-// ErrDocument is wrapped by every error about a policy's document.
+// ErrDocument is wrapped by every error about a policy document.
 var ErrDocument = errors.New("recovery: policy")
 
 // Preset returns a built-in policy.
@@ -38,9 +38,9 @@ func Preset(name string) (*Policy, error) {
 }
 
 // Parse reads a policy from a document in the format of presets/director.toml, which explains it. It takes missing
-// values from the base: the preset named by the key base, or else the argument. The policy's name is the file's name
-// without directory and extension. The error wraps ErrDocument and reports all faults together. It is a Refusal, or a
-// TOML syntax error.
+// values from the preset named by the document's base key, or else from the argument base. The policy's name is the
+// file's name without directory and extension. The error wraps ErrDocument and reports all faults together. It is a
+// Refusal, or a TOML syntax error.
 func Parse(file string, base *Policy, data []byte) (*Policy, error) {
 	p, faults, err := parsePolicy(file, base, data)
 	if err != nil {
@@ -52,7 +52,7 @@ func Parse(file string, base *Policy, data []byte) (*Policy, error) {
 	return p, nil
 }
 
-// Refusal lists every reason for which a document was refused.
+// Refusal lists every reason for refusing a document.
 type Refusal []Fault
 
 // Error returns one line per fault.
@@ -170,7 +170,7 @@ func parsePolicy(file string, base *Policy, data []byte) (*Policy, []Fault, erro
 	p.name, p.rows, p.callers, p.index = q.name, q.rows, q.callers, q.index
 	for i, about := range recovery.Reasons {
 		if p.index[0][i] < 0 && d.Err() == nil {
-			d.Fault("row", "no row for %s, and none on %q or \"*\"", about.Reason, recovery.Unknown)
+			d.Fault("row", "want a row for %s, or a fallback row on %q or \"*\"", about.Reason, recovery.Unknown)
 			break
 		}
 	}
@@ -190,7 +190,7 @@ func (d *document) rows(own []any, base *Policy, rows []Row) []Row {
 		row, key := n.row(base)
 		row.layer, row.line = layer, d.line(n.path)
 		if slices.Contains(names, key) {
-			n.fault("on", "a second row on %q", key)
+			n.fault("on", "duplicate row on %q", key)
 		}
 		row.broken = len(d.Faults()) > faults
 		names = append(names, key)
@@ -210,7 +210,7 @@ func (n table) row(base *Policy) (Row, string) {
 	on, _ := n.values["on"].(string)
 	caller, _ := n.values["caller"].(string)
 	if on == "" && (n.values["on"] == "" || !n.has("on")) {
-		n.fault("on", "want a reason, a word or \"*\"")
+		n.fault("on", "want a reason, a custom name or \"*\"")
 	}
 	r := Row{Count: ByRow, Then: recovery.Escalate}
 	if base != nil {
@@ -220,7 +220,7 @@ func (n table) row(base *Policy) (Row, string) {
 	}
 	_, isReason := recovery.Describe(recovery.Reason(on))
 	if (isReason || on == "*") && r.On != on {
-		r.Reasons = nil // the same as in the base's row
+		r.Reasons = nil // a row for one reason does not inherit the reasons of a group
 	}
 	if r.Backoff == nil && n.has("backoff") {
 		r.Backoff = &Backoff{Factor: 2, Jitter: recovery.NoJitter, Max: longestUnstated}
@@ -230,7 +230,7 @@ func (n table) row(base *Policy) (Row, string) {
 	n.allOf("reasons", reasonNames)
 	switch {
 	case on == "*" && n.has("reasons"):
-		n.fault("reasons", "\"*\" covers all other reasons")
+		n.fault("reasons", "not allowed on a \"*\" row, which covers all other reasons")
 	case !isReason && on != "*" && on != "" && len(r.Reasons) == 0 && (!n.has("reasons") || r.Reasons != nil):
 		n.fault("on", "%q is not a reason; a custom name needs a list of its reasons%s", on,
 			meant(on, reasonNames))

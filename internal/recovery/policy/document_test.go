@@ -41,15 +41,15 @@ on = "network_transient"
 		`line 1: base: unknown value "directr" (did you mean "director"?)`,
 		`line 2: colour: unknown key, want one of base, about, configured_backoff, continue_on_error, incidents_outrank_never, backoff, guards, row`,
 		`line 5: guards.max_retries: got a string, want a whole number`,
-		`line 6: guards.on_paid_call_budget: unknown value "retry"; allowed are skip, reclaim, escalate, stop, abort`,
+		`line 6: guards.on_paid_call_budget: unknown value "retry"; want one of skip, reclaim, escalate, stop, abort`,
 		`line 12: row "network_transient", step 2: action: unknown value "retyr" (did you mean "retry"?)`,
 		`line 12: row "network_transient", step 2: tmies: unknown key, did you mean times?`,
 		`line 12: row "network_transient", step 2: when: unknown value "has_alternativ" (did you mean "has_alternative"?)`,
-		`line 14: row "network_transient": then: unknown value "wait_reset"; allowed are skip, reclaim, escalate, stop, abort`,
+		`line 14: row "network_transient": then: unknown value "wait_reset"; want one of skip, reclaim, escalate, stop, abort`,
 		`line 17: row "gremlins": on: "gremlins" is not a reason; a custom name needs a list of its reasons`,
 		`line 18: row "gremlins": backoff.base_seconds: want a number of seconds from 0 to 2678400 (31 days), got -1`,
-		`line 18: row "gremlins": backoff.add_seconds: only jitter "additive" adds`,
-		`line 21: row "network_transient": on: a second row on "network_transient"`,
+		`line 18: row "gremlins": backoff.add_seconds: requires jitter "additive"`,
+		`line 21: row "network_transient": on: duplicate row on "network_transient"`,
 	}
 	got := strings.Split(err.Error(), "\n")
 	for i := range got {
@@ -65,16 +65,16 @@ func TestOneMistakeIsOneFault(t *testing.T) {
 	for doc, want := range map[string]string{
 		"[[row]]\non = 5": `line 2: row 1: on: got 5, want a string`,
 		"[[row]]\n[[row]]\non " +
-			"= \"timeout\"": `line 1: row 1: on: want a reason, a word or "*"`,
+			"= \"timeout\"": `line 1: row 1: on: want a reason, a custom name or "*"`,
 		"[[row]]\non = \"mine\"\nreasons = " +
 			"[\"timeot\"]": `line 3: row "mine": reasons: unknown value "timeot" (did you mean "timeout"?)`,
 		"[[row]]\non = \"mine\"\ncaller = \"c\"\nreasons = " +
-			"[]": `line 2: row "mine" of caller "c": on: "mine" is not a reason; a custom name needs a list of its reasons`,
+			"[]": `line 2: row "mine" for caller "c": on: "mine" is not a reason; a custom name needs a list of its reasons`,
 		"[[row]]\non = \"timeot\"": `line 2: row "timeot": on: "timeot" is not a reason; a custom name needs a list of its reasons (did you mean "timeout"?)`,
 		"[[row]]\non = \"timeout\"\nladder = [{ " +
-			"times = 1 }]": `line 3: row "timeout", step 1: action: is needed`,
+			"times = 1 }]": `line 3: row "timeout", step 1: action: is required`,
 		"[[row]]\non = \"timeout\"\nladder = [{ action = \"leap\" " +
-			"}]": `line 3: row "timeout", step 1: action: unknown value "leap"; allowed are wait_reset, retry, retry_compact, retry_alternative, replan, fix_attempt, revalidate, reprobe, restart_worker, cooldown, skip, reclaim, escalate, stop, abort`,
+			"}]": `line 3: row "timeout", step 1: action: unknown value "leap"; want one of wait_reset, retry, retry_compact, retry_alternative, replan, fix_attempt, revalidate, reprobe, restart_worker, cooldown, skip, reclaim, escalate, stop, abort`,
 		"[[row]]\non = \"timeout\"\nladder = [{ action = \"retry\", times = -1 " +
 			"}]": `line 3: row "timeout", step 1: times: want a whole number from 0 to 1000, or "unlimited", got -1`,
 		"[guards]\ncost_budget_usd = -1": `line 2: guards.cost_budget_usd: want a number from 0 to 1000000000, got -1`,
@@ -85,8 +85,8 @@ func TestOneMistakeIsOneFault(t *testing.T) {
 		}
 	}
 	_, err := Parse("own", nil, []byte("[[row]]\non = \"timeout\"\nbecomes = \"resting in peace\""))
-	if err == nil || strings.Contains(err.Error(), "are ,") ||
-		!strings.Contains(err.Error(), "allowed are rate_limited, ") {
+	if err == nil || strings.Contains(err.Error(), "of ,") ||
+		!strings.Contains(err.Error(), "want one of rate_limited, ") {
 		t.Error(err)
 	}
 }
@@ -105,10 +105,10 @@ func TestReviewTellsAll(t *testing.T) {
 				"= -2", nil,
 			`own.toml: line 1: own.timeout: unreachable: step 1 (retry) runs 0 times
 own.toml: line 4: own.unknown: unreachable: step 1 runs 0 times
-own.toml: line 6: row "unknown": then: unknown value "retry"; allowed are skip, reclaim, escalate, stop, abort
+own.toml: line 6: row "unknown": then: unknown value "retry"; want one of skip, reclaim, escalate, stop, abort
 own.toml: line 9: guards.max_retries: want a whole number from -1 to 1000000, got -2`,
 		},
-		{"# nothing", nil, `own.toml: no_effect: nothing in it`},
+		{"# nothing", nil, `own.toml: no_effect: the document is empty`},
 		{
 			"[backoff]\nbase_seconds = 60", nil,
 			`own.toml: line 1: contradicts: [backoff] cap_seconds, 30s, is below base_seconds, 1m, so every wait equals the cap`,

@@ -8,12 +8,12 @@ import (
 	"retake/internal/recovery"
 )
 
-// Guards limit all rows of a policy together. Each guard can veto another attempt, and the verdict then names the
-// guard. A limit of 0 or less means unlimited. For MaxRetries, only a negative value means unlimited.
+// Guards limit all rows of a policy together. If a guard vetoes another attempt, its name appears in the verdict. A
+// limit of 0 or less means unlimited. For MaxRetries, only a negative value means unlimited.
 type Guards struct {
 	// MaxRetries limits re-dispatches for all causes together. Waits for rate limits do not count.
 	MaxRetries int `toml:"max_retries"`
-	// MaxConsecutiveErrors is the permitted number of consecutive errors.
+	// MaxConsecutiveErrors is the maximum permitted number of consecutive errors.
 	MaxConsecutiveErrors int             `toml:"max_consecutive_errors"`
 	IterationBudget      int             `toml:"iteration_budget"` // attempts minus refunds
 	PaidCallBudget       int             `toml:"paid_call_budget"` // paid calls, including failed ones
@@ -39,14 +39,14 @@ const (
 
 // guardAsks maps each budget's guard to the question for a person.
 var guardAsks = map[string]string{
-	GuardBudget: "Decide whether the issue is worth more: if so, answer /agent retry, which resets its meters to " +
-		"zero; or raise the budget in [recovery].",
-	GuardIterations: "Decide whether the issue is worth more attempts: if so, answer /agent retry, which resets its " +
-		"meters to zero; or raise recovery.iteration_budget.",
-	GuardPaidCalls: "Decide whether the issue is worth more calls: if so, answer /agent retry, which resets its " +
-		"meters to zero; or raise recovery.paid_call_budget.",
-	GuardCost: "Decide whether the issue is worth more money: if so, answer /agent retry, which resets its meters to " +
-		"zero; or raise recovery.cost_budget_usd.",
+	GuardBudget: "Decide whether the issue is worth a larger budget. If so, comment /agent retry, which resets its " +
+		"meters to zero, or raise the budget in [recovery].",
+	GuardIterations: "Decide whether the issue is worth more attempts. If so, comment /agent retry, which resets its " +
+		"meters to zero, or raise recovery.iteration_budget.",
+	GuardPaidCalls: "Decide whether the issue is worth more calls. If so, comment /agent retry, which resets its " +
+		"meters to zero, or raise recovery.paid_call_budget.",
+	GuardCost: "Decide whether the issue is worth more money. If so, comment /agent retry, which resets its meters " +
+		"to zero, or raise recovery.cost_budget_usd.",
 }
 
 // TopicOf returns the topic of a policy's question, or "" if the question is about the failure.
@@ -90,10 +90,10 @@ func (g Guards) PaidCallsLeft(t recovery.Tally) *int64 {
 func (g Guards) Overspent(t recovery.Tally) string {
 	switch {
 	case g.PaidCallBudget > 0 && t.PaidCalls > int64(g.PaidCallBudget):
-		return fmt.Sprintf("the task's paid calls went over recovery.paid_call_budget = %d: %d", g.PaidCallBudget,
+		return fmt.Sprintf("the task exceeded recovery.paid_call_budget = %d with %d paid calls", g.PaidCallBudget,
 			t.PaidCalls)
 	case g.CostBudgetUSD > 0 && t.CostUSD > g.CostBudgetUSD:
-		return fmt.Sprintf("the task's cost went over recovery.cost_budget_usd = %.2f: %.2f", g.CostBudgetUSD,
+		return fmt.Sprintf("the task exceeded recovery.cost_budget_usd = %.2f with a cost of %.2f USD", g.CostBudgetUSD,
 			t.CostUSD)
 	}
 	return ""
@@ -127,7 +127,7 @@ func (p *Policy) veto(v *recovery.Verdict, s *state,
 }
 
 // Forbids explains why the guards would veto another charged attempt after any failure, or returns "". It ignores
-// consecutive errors, because their limit is only exceeded by another error.
+// consecutive errors, because only another error can exceed their limit.
 func (p *Policy) Forbids(t recovery.Tally) string {
 	_, _, why := p.forbids(&state{t: &t}, true)
 	return why
@@ -148,7 +148,7 @@ func (p *Policy) forbids(s *state, charged bool) (guard string, to recovery.Acti
 			" used up, counting all causes"
 	case s.granted() >= engineCap:
 		return "engine", recovery.Escalate, strconv.Itoa(engineCap) +
-			" attempts were granted within one claim, which is more than any policy may grant"
+			" attempts were granted within one claim, which is the maximum under any policy"
 	}
 	return "", "", ""
 }
@@ -165,11 +165,11 @@ func (p *Policy) retriesKey() string {
 type state struct {
 	t     *recovery.Tally
 	ahead *recovery.Verdict
-	same  string // counter of the failure's signature, to which the verdict ahead adds as well
+	same  string // counter of the failure's signature, which the verdict ahead also increments
 }
 
-// count returns a counter, including the verdict ahead. Its Took does not include that verdict; callers use took
-// instead.
+// count returns a counter, including the verdict ahead. The counter's Took does not include that verdict, so callers
+// use took instead.
 func (s *state) count(of string) recovery.Count {
 	c := s.t.Counter(of)
 	if s.ahead != nil {
@@ -195,7 +195,7 @@ func (s *state) plus(n int, more bool) int {
 	return n
 }
 
-// consecutive returns the consecutive errors including the current failure.
+// consecutive returns the number of consecutive errors, including the current failure.
 func (s *state) consecutive() int {
 	return s.plus(s.t.Consecutive, s.ahead != nil && s.ahead.Error) + 1
 }

@@ -34,7 +34,7 @@ var guardsVetoCases = []struct {
 		"a wait for a limit does not count as a retry", recovery.RateLimited,
 		recovery.Tally{Redispatches: 3},
 		DecisionInput{},
-		recovery.WaitReset, "", "rate_limited: no reset is stated: wait 1m",
+		recovery.WaitReset, "", "rate_limited: the reset time is unknown: wait 1m",
 	},
 	{
 		"iterations", recovery.WorkerLost,

@@ -17,9 +17,9 @@ type ladderPosition struct {
 	before   int // attempts granted by the steps before this one
 }
 
-// rung returns the step for one more failure of a counter, or nil if the ladder is exhausted. If a step's condition
-// does not hold, the step takes up only the failures that it has already handled, so that the following steps keep
-// their number of attempts. tooLong means that a step would apply if the stated wait were shorter.
+// rung returns the step for one more failure of a counter, or nil if the ladder is exhausted. If a step's conditions do
+// not hold, the step counts only failures that it has already handled, so that the following steps keep their number of
+// attempts. tooLong means that a step would apply if the stated wait were shorter.
 func (r *Row) rung(s *state, c *recovery.Count, of string, f recovery.Finding,
 	facts DecisionInput,
 ) (g *Rung, at ladderPosition, tooLong bool) {

@@ -37,7 +37,7 @@ type Limits struct {
 type limitRow struct {
 	bound  Bound
 	key    string // the configuration's key
-	leave  string // the value that leaves the policy's own limit in force
+	leave  string // how to leave the policy's own limit in force
 	guard  func(*Guards) float64
 	set    func(*Guards, float64)
 	limit  func(*Limits) float64
@@ -46,7 +46,7 @@ type limitRow struct {
 
 func countRow(b Bound, key string, guard func(*Guards) *int, limit func(*Limits) int) limitRow {
 	return limitRow{
-		bound: b, key: key, leave: "0 or left out there",
+		bound: b, key: key, leave: "set that key to 0 or remove it",
 		guard: func(g *Guards) float64 { return float64(*guard(g)) },
 		set:   func(g *Guards, n float64) { *guard(g) = int(n) },
 		limit: func(l *Limits) float64 { return float64(limit(l)) },
@@ -56,7 +56,7 @@ func countRow(b Bound, key string, guard func(*Guards) *int, limit func(*Limits)
 var limitRows = func() []limitRow {
 	retries := countRow(BoundRetries, "director.max_retries", func(g *Guards) *int { return &g.MaxRetries },
 		func(l *Limits) int { return l.MaxRetries })
-	retries.always, retries.leave = true, "left out there"
+	retries.always, retries.leave = true, "remove that key"
 	return []limitRow{
 		retries,
 		countRow(BoundConsecutive, "recovery.max_consecutive_errors",
@@ -67,7 +67,7 @@ var limitRows = func() []limitRow {
 		countRow(BoundPaidCalls, "recovery.paid_call_budget", func(g *Guards) *int { return &g.PaidCallBudget },
 			func(l *Limits) int { return l.PaidCallBudget }),
 		{
-			bound: BoundCost, key: "recovery.cost_budget_usd", leave: "0 or left out there",
+			bound: BoundCost, key: "recovery.cost_budget_usd", leave: "set that key to 0 or remove it",
 			guard: func(g *Guards) float64 { return g.CostBudgetUSD },
 			set:   func(g *Guards, n float64) { g.CostBudgetUSD = n },
 			limit: func(l *Limits) float64 { return l.CostBudgetUSD },
@@ -124,13 +124,13 @@ func (p *Policy) Overruled(l Limits) []string {
 		is, holds := r.guard(&g), r.limit(&l)
 		if slices.Contains(p.explicitKeys, r.bound) && l.holds(r.bound) && is != holds {
 			lines = append(lines, "guards."+string(r.bound)+" = "+plain(is)+" is unused, because the "+
-				"configuration's "+r.key+" = "+plain(holds)+" applies ("+r.leave+": uses the policy's value)")
+				"configuration's "+r.key+" = "+plain(holds)+" applies ("+r.leave+" to use the policy's value)")
 		}
 	}
 	if slices.Contains(p.explicitKeys, BoundBackoff) && p.usesConfigBackoff && l.holds(BoundBackoff) &&
 		p.backoff != l.Backoff {
 		lines = append(lines, "[backoff] is unused, because the configuration's [retry] applies (to use [backoff], "+
-			"remove it there, or set configured_backoff = false here)")
+			"remove [retry] there, or set configured_backoff = false here)")
 	}
 	return lines
 }

@@ -24,9 +24,9 @@ var whoseLimitsHoldCases = []struct {
 		"all are set", "", func(l Limits) Limits { return l },
 		Guards{MaxRetries: 3, MaxConsecutiveErrors: 5, IterationBudget: 50, PaidCallBudget: 12, CostBudgetUSD: 2.5},
 		time.Second,
-		`guards.max_retries = 9 is unused, because the configuration's director.max_retries = 3 applies (left out there: uses the policy's value)
-guards.max_consecutive_errors = 8 is unused, because the configuration's recovery.max_consecutive_errors = 5 applies (0 or left out there: uses the policy's value)
-[backoff] is unused, because the configuration's [retry] applies (to use [backoff], remove it there, or set configured_backoff = false here)`,
+		`guards.max_retries = 9 is unused, because the configuration's director.max_retries = 3 applies (remove that key to use the policy's value)
+guards.max_consecutive_errors = 8 is unused, because the configuration's recovery.max_consecutive_errors = 5 applies (set that key to 0 or remove it to use the policy's value)
+[backoff] is unused, because the configuration's [retry] applies (to use [backoff], remove [retry] there, or set configured_backoff = false here)`,
 	},
 	{
 		"none is set", "", func(l Limits) Limits { l.Assumed = allBounds; return l },
@@ -37,7 +37,7 @@ guards.max_consecutive_errors = 8 is unused, because the configuration's recover
 		"one is set", "", func(l Limits) Limits { l.Assumed = allBounds[1:]; return l },
 		Guards{MaxRetries: 3, MaxConsecutiveErrors: 8, IterationBudget: 50, PaidCallBudget: 10, CostBudgetUSD: 2.5},
 		7 * time.Second,
-		`guards.max_retries = 9 is unused, because the configuration's director.max_retries = 3 applies (left out there: uses the policy's value)`,
+		`guards.max_retries = 9 is unused, because the configuration's director.max_retries = 3 applies (remove that key to use the policy's value)`,
 	},
 	{
 		"0 leaves it to the policy", "", func(l Limits) Limits {
@@ -47,7 +47,7 @@ guards.max_consecutive_errors = 8 is unused, because the configuration's recover
 		},
 		Guards{MaxRetries: 9, MaxConsecutiveErrors: 8, IterationBudget: 50, PaidCallBudget: 12, CostBudgetUSD: 2.5},
 		time.Second,
-		`[backoff] is unused, because the configuration's [retry] applies (to use [backoff], remove it there, or set configured_backoff = false here)`,
+		`[backoff] is unused, because the configuration's [retry] applies (to use [backoff], remove [retry] there, or set configured_backoff = false here)`,
 	},
 	{
 		"a preset overrides a default", "dispatch",

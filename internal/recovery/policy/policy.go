@@ -55,7 +55,7 @@ type Row struct {
 	Reasons []recovery.Reason `toml:"reasons" json:"reasons,omitempty"` // the reasons that On stands for
 	// Caller restricts the row to one caller. Empty means any.
 	Caller string         `toml:"caller" json:"caller,omitempty"`
-	Class  recovery.Class `toml:"class" json:"class,omitempty"` // overrides the class in Reasons
+	Class  recovery.Class `toml:"class" json:"class,omitempty"` // overrides the class in recovery.Reasons
 	// Fatal ends the whole run, unless the policy continues on errors.
 	Fatal   bool     `toml:"fatal" json:"fatal"`
 	Count   Unit     `toml:"count" json:"count"`
@@ -69,7 +69,7 @@ type Row struct {
 	Then  recovery.Action `toml:"then" json:"then"` // the action once the ladder is exhausted
 	// Becomes is the failure's reason once the ladder is exhausted. That reason's row then decides.
 	Becomes recovery.Reason `toml:"becomes" json:"becomes,omitempty"`
-	// Ask is the question to a person. It overrides Reasons.
+	// Ask is the question for a person. It overrides the question in recovery.Reasons.
 	Ask string `toml:"ask" json:"ask,omitempty"`
 	Why string `toml:"why" json:"why,omitempty"` // the author's explanation of the row
 
@@ -88,12 +88,12 @@ type Policy struct {
 	guards            Guards
 	backoff           recovery.Backoff
 	usesConfigBackoff bool      // prefer the configured backoff to the policy's backoff
-	callers           []string  // callers that rows name; the first is "", which means any
+	callers           []string  // callers named in rows; the first is "", which means any
 	index             [][]int16 // row by caller and by index in Reasons; -1 if there is no row
 	continueOnError   bool      // set if the run continues after errors
 	outranksNever     bool      // set if an incident postpones even failures that no row retries
 	explicitKeys      []Bound   // effective limits from the operator's document
-	presetKeys        []Bound   // limits set by the preset but not by the configuration
+	presetKeys        []Bound   // limits set by the preset
 	empty             bool      // the document is empty
 	backoffLine       int       // line of the document's backoff, or 0
 }
@@ -104,7 +104,7 @@ func (p *Policy) Name() string { return p.name }
 // Table returns all rows in the document's order. The caller may modify the result.
 func (p *Policy) Table() []Row { return slices.Clone(p.rows) }
 
-// Callers returns the callers that rows name, in row order.
+// Callers returns the callers named in rows, in row order.
 func (p *Policy) Callers() []string { return slices.Clone(p.callers[1:]) }
 
 // Guards returns the limits on all rows together.
@@ -116,8 +116,8 @@ func (p *Policy) ContinuesOnError() bool { return p.continueOnError }
 // Backoff returns the backoff of rows that do not set one.
 func (p *Policy) Backoff() recovery.Backoff { return p.backoff }
 
-// Row returns the row that decides a reason for a caller. ok is false if the policy lacks rows for both the reason and
-// Unknown.
+// Row returns the row that decides a reason for a caller. ok is false if the policy has no row for the reason
+// or for Unknown.
 func (p *Policy) Row(r recovery.Reason, caller string) (Row, bool) {
 	if row := p.row(r, caller); row != nil {
 		return *row, true
@@ -143,7 +143,7 @@ func (p *Policy) Never(r recovery.Reason, caller string) bool {
 	return false
 }
 
-// row returns the deciding row, or nil if the policy lacks rows for both r and Unknown.
+// row returns the deciding row, or nil if the policy has no row for r or for Unknown.
 func (p *Policy) row(r recovery.Reason, caller string) *Row {
 	if len(p.index) == 0 {
 		return nil
@@ -154,8 +154,8 @@ func (p *Policy) row(r recovery.Reason, caller string) *Row {
 	return nil
 }
 
-// caller returns a caller's index in callers, or 0 (any) if no row names the caller. The name may be longer or shorter
-// than in the row: "hooks/budget-enforcer.ts" is "budget-enforcer", and "figma" is "figma-probe".
+// caller returns a caller's index in callers, or 0 (any) if no row is for this caller. The name can be longer or
+// shorter than in the row: "hooks/budget-enforcer.ts" matches "budget-enforcer", and "figma" matches "figma-probe".
 func (p *Policy) caller(name string) int {
 	if i := slices.Index(p.callers, name); i >= 0 {
 		return i
@@ -195,9 +195,9 @@ func reasonIndex(r recovery.Reason) int {
 	return len(recovery.Reasons) - 1
 }
 
-// newPolicy returns a policy of these rows. A row for the caller takes precedence over a row for any caller. Among the
-// rows for one caller, "*" comes last, the document's rows precede rows of its base, and a row for the reason precedes
-// a row for its group. The row for Unknown is the fallback.
+// newPolicy returns a policy with these rows. A row for the caller takes precedence over a row for any caller. Among
+// the rows for one caller, "*" comes last. Before it, the document's rows precede rows of its base, and a row for the
+// reason precedes a row for its group. The row for Unknown is the fallback.
 func newPolicy(name string, rows []Row) *Policy {
 	p := &Policy{
 		name: name, rows: slices.Clone(rows), callers: []string{""}, backoff: recovery.DefaultBackoff,

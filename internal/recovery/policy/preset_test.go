@@ -180,7 +180,7 @@ var whyCases = []struct {
 		"cortex", recovery.NetworkTransient,
 		DecisionInput{HasAlternative: true},
 		5,
-		"network_transient: retry_alternative, time 2; only the guards limit it",
+		"network_transient: retry_alternative number 2, limited only by the guards",
 	},
 	{
 		"cortex", recovery.NetworkTransient,
@@ -192,9 +192,9 @@ var whyCases = []struct {
 		"gdd", recovery.Timeout,
 		DecisionInput{Caller: "update-check"},
 		1,
-		"timeout: a deadline ended the work; the policy allows no retry",
+		"timeout: the work exceeded a deadline; the policy allows no retry",
 	},
-	{"gdd", recovery.RateLimited, DecisionInput{}, 2, "rate_limited: no reset is stated: wait 2m"},
+	{"gdd", recovery.RateLimited, DecisionInput{}, 2, "rate_limited: the reset time is unknown: wait 2m"},
 	{"cortex", recovery.Validation, DecisionInput{}, 1, "validation: skip, because there is no other model"},
 	{"cortex", recovery.Validation, DecisionInput{}, 3, "validation: skip, because there is no other model"},
 	{"cortex", recovery.Validation, DecisionInput{}, 4, "validation: skipped 3 times already"},
@@ -237,7 +237,8 @@ func TestUnstatedWaits(t *testing.T) {
 		f := recovery.Finding{Reason: recovery.RateLimited}
 		for n, want := range map[int]time.Duration{1: time.Minute, 2: 2 * time.Minute, 10: time.Hour} {
 			v, _ := story(p, f, DecisionInput{}, n)
-			if v.DelayMin < want || v.DelayMin > want+time.Second || v.Why != "rate_limited: no reset is stated: wait "+
+			if v.DelayMin < want || v.DelayMin > want+time.Second || v.Why != "rate_limited: the reset time is "+
+				"unknown: wait "+
 				Span(want) {
 				t.Errorf("%s, wait %d: %+v", doc, n, v)
 			}

@@ -16,10 +16,10 @@ import (
 	"retake/internal/tomlfile/spelling"
 )
 
-// document is a TOML document during parsing, with the faults found so far.
+// document is a TOML document being parsed, with the faults found so far.
 type document struct {
 	*tomlfile.File
-	file string // as the user names it
+	file string // as given by the user
 }
 
 // table is one table of a document. Its checks consider only explicit values, not inherited ones.
@@ -55,7 +55,7 @@ func (d *document) refusals() (faults []Fault) {
 			if on, _ := row["on"].(string); on != "" {
 				where = "row " + shown(on)
 				if caller, _ := row["caller"].(string); caller != "" {
-					where += " of caller " + shown(caller)
+					where += " for caller " + shown(caller)
 				}
 			}
 			if m[2] != "" {
@@ -80,7 +80,7 @@ func (n table) fault(key, format string, args ...any) {
 	n.Fault(tomlfile.Join(n.path, key), format, args...)
 }
 
-// decode fills a struct from the table. It rejects multi-line texts.
+// decode fills a struct from the table. It rejects multi-line strings.
 func (n table) decode(into any) {
 	n.Decode(n.path, n.values, into)
 	for _, key := range slices.Sorted(maps.Keys(n.values)) {
@@ -99,7 +99,7 @@ func (n table) oneOf(key string, allowed []string) bool {
 	return ok && slices.Contains(allowed, word)
 }
 
-// allOf checks that every text of a list is one of the allowed values.
+// allOf checks that every string in a list is one of the allowed values.
 func (n table) allOf(key string, allowed []string) {
 	list, _ := n.values[key].([]any)
 	for _, v := range list {
@@ -129,7 +129,7 @@ func (n table) checkGuards() {
 	}
 }
 
-// seconds is a duration that documents and JSON write as a number of seconds.
+// seconds is a duration that documents and JSON represent as a number of seconds.
 type seconds time.Duration
 
 // DecodeTOML reads a number of seconds.
@@ -191,10 +191,10 @@ func (b *Backoff) DecodeTOML(f *tomlfile.File, path string, v any) {
 		form.Factor = 1
 	}
 	if n.has("add_seconds") && form.Jitter != recovery.AdditiveJitter {
-		n.fault("add_seconds", "only jitter %q adds", recovery.AdditiveJitter)
+		n.fault("add_seconds", "requires jitter %q", recovery.AdditiveJitter)
 	}
 	if n.has("spread") && form.Jitter != recovery.AdditiveJitter && form.Jitter != recovery.AroundJitter {
-		n.fault("spread", "only jitter %q and %q spread", recovery.AroundJitter, recovery.AdditiveJitter)
+		n.fault("spread", "requires jitter %q or %q", recovery.AroundJitter, recovery.AdditiveJitter)
 	}
 	*b = Backoff{
 		Linear: form.Formula == "linear", Initial: time.Duration(form.Base), Factor: form.Factor,
@@ -252,7 +252,7 @@ func (g *Rung) DecodeTOML(f *tomlfile.File, path string, v any) {
 	n, form := table{f, path, values}, rungForm{Times: int64(1)}
 	f.Decode(path, v, &form)
 	if n.oneOf("action", actionNames); v != nil && !n.has("action") {
-		n.fault("action", "is needed")
+		n.fault("action", "is required")
 	}
 	n.allOf("when", conditionNames)
 	count := func(key string, v any, least int64, or string) int {
@@ -292,7 +292,7 @@ func instead(word string, allowed []string) string {
 	if m := meant(word, allowed); m != "" {
 		return m
 	}
-	return "; allowed are " +
+	return "; want one of " +
 		strings.Join(slices.DeleteFunc(slices.Clone(allowed), func(a string) bool { return a == "" }), ", ")
 }
 

@@ -6,7 +6,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// Rows of verdicts that the reporter's explicit flags decided.
+// Rows of verdicts decided by the reporter's explicit flags.
 const (
 	RowEscalateWord = "director.escalate_to_human"
 	RowRetryWord    = "director.should_retry"

@@ -55,7 +55,7 @@ func (at ladderPosition) describe(r recovery.Reason, row *Row, g *Rung) string {
 	case !g.Action.Again():
 		return fmt.Sprintf("%s: %s", r, g.Action)
 	case at.total < 0:
-		return fmt.Sprintf("%s: %s, time %d; only the guards limit it", r, g.Action, at.n)
+		return fmt.Sprintf("%s: %s number %d, limited only by the guards", r, g.Action, at.n)
 	}
 	line := fmt.Sprintf("%s: %d of %d", r, at.n, at.total)
 	if at.rungs > 1 || g.Action != recovery.Retry && g.Action != recovery.RestartWorker {
@@ -67,21 +67,21 @@ func (at ladderPosition) describe(r recovery.Reason, row *Row, g *Rung) string {
 	return line
 }
 
-// conditionWords explains to people that a condition holds.
+// conditionWords describes each condition for people.
 var conditionWords = map[Condition]string{
 	HasAlternative:         "there is another model",
 	"!" + HasAlternative:   "there is no other model",
 	AlreadyCompacted:       "the context has been shortened before",
 	"!" + AlreadyCompacted: "the context has not been shortened yet",
-	ResetStated:            "a reset is stated",
-	"!" + ResetStated:      "no reset is stated",
+	ResetStated:            "a reset time is available",
+	"!" + ResetStated:      "no reset time is available",
 }
 
 // NotRepeated is the end of a verdict's explanation if another unchanged attempt would fail in the same way.
 const NotRepeated = "; an unchanged attempt would fail the same way"
 
-// describeExhausted explains why the ladder does not have a step for the failure. It states that a repetition would
-// fail in the same way only if that is true under any policy.
+// describeExhausted explains why the ladder does not have a step for the failure. It adds NotRepeated only if its
+// statement holds under any policy.
 func (r *Row) describeExhausted(reason recovery.Reason, at ladderPosition, tooLong bool, f recovery.Finding) string {
 	about, _ := recovery.Describe(reason)
 	switch skipped := at.ends == at.total; {
@@ -108,9 +108,9 @@ func (r *Row) describeWait(v *recovery.Verdict, f recovery.Finding) string {
 	line := string(f.Reason) + ": "
 	switch {
 	case f.RetryAfter <= 0:
-		return line + "no reset is stated: wait " + Span(v.Delay)
+		return line + "the reset time is unknown: wait " + Span(v.Delay)
 	case r.Wait.Longest <= 0:
-		return line + "wait " + Span(v.Delay) + ", regardless of a stated reset"
+		return line + "wait " + Span(v.Delay) + ", regardless of the reset time"
 	}
 	return line + "wait " + Span(v.Delay) + " for the reset"
 }

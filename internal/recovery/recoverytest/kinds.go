@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Kind is a typical kind of output from failed runs.
+// Kind describes one type of output that failed runs typically produce.
 type Kind struct {
 	Name string
-	line func(int) string // returns line n of those before the end
+	line func(int) string // returns line n of the output before its end
 	end  string
 }
 

@@ -4,7 +4,7 @@ package recoverytest
 
 import "strings"
 
-// Tricky lists texts that have broken the code for reading failures.
+// Tricky lists texts that have broken failure parsing.
 var Tricky = []string{
 	"", "\x00", "\xff\xfe\x00", "\x1b", "\x1b[", "\x1b[31", "\x1b[31m\xff\x00", "\x1b]0;t", "\x1b]0;t\n", "\x1b\n[31m",
 	"\r\r\n", "é\xcc", "\u2028", "\u202f",
@@ -20,7 +20,7 @@ var Tricky = []string{
 	"1.2.3.", "12µ", "<path>/a.go",
 }
 
-// Tail returns n bytes that resemble a failed run's output: noise, and then the reason.
+// Tail returns n bytes that resemble a failed run's output: noise followed by the reason.
 func Tail(n int) string {
 	const noise = "=== RUN   TestWidget/case_17\n    widget.go:31: fetching http://127.0.0.1:4711/v1/items?page=2 " +
 		"(attempt 3)\n--- PASS: TestWidget/case_17 (0.01s)\n"
@@ -29,7 +29,7 @@ func Tail(n int) string {
 	return strings.Repeat(noise, n/len(noise)+1)[:n-len(end)] + end
 }
 
-// Hostile returns n bytes in which every line contains literals from many rules, and times.
+// Hostile returns n bytes in which every line contains literals from many rules, and words that announce a time.
 func Hostile(n int) string {
 	const line = "error config certificate timeout http status model unknown token .go: .c: x problem found in, " +
 		"retry after reset in wait until\n"

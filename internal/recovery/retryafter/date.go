@@ -36,9 +36,9 @@ var (
 	zoneForm      = form(`~(\()?([a-z]+(?:[/_][a-z/_-]*)?)?(?:([+-])(\d{1,2})(?::?(\d\d))?)?`)
 )
 
-// moment reads a date, a clock time, or both: ISO 8601, HTTP's three forms, "Oct 9, 5pm (America/New_York)",
-// "October 9th, 2026 3:05 PM", "10/26/2026", "3pm", "15:00 UTC", "midnight PT", "tomorrow at 9am", "Monday 10:00",
-// and seconds or milliseconds since 1970.
+// moment parses a date, a clock time, or both: ISO 8601, HTTP's three forms, "Oct 9, 5pm (America/New_York)", "October
+// 9th, 2026 3:05 PM", "10/26/2026", "3pm", "15:00 UTC", "midnight PT", "tomorrow at 9am", "Monday 10:00", and seconds
+// or milliseconds since 1970.
 func (c *cursor) moment() (w when, ok bool) {
 	if !plaintext.IsDigit(c.peek()) && !c.atWord(beginsMoment) {
 		return w, false
@@ -77,7 +77,7 @@ func beginsMoment(word string) bool {
 		word == "midnight"
 }
 
-// date reads a date, with or without a weekday.
+// date parses a date, with or without a weekday.
 func (c *cursor) date(w *when) bool {
 	start := c.i
 	if c.fullDate(w) {
@@ -97,8 +97,8 @@ func (c *cursor) date(w *when) bool {
 	return c.back(start)
 }
 
-// fullDate reads "2026-10-09", "2026/10/09", "10/26/2026" (month first if possible), "26.10.2026", "Oct 9", "October
-// 9th, 2026", "9 Oct 2026" and "09-Oct-26".
+// fullDate parses "2026-10-09", "2026/10/09", "10/26/2026" (month first unless the first number exceeds 12),
+// "26.10.2026", "Oct 9", "October 9th, 2026", "9 Oct 2026" and "09-Oct-26".
 func (c *cursor) fullDate(w *when) bool {
 	start := c.i
 	if m := c.match(numericForm); m != nil && m[2] == m[4] {
@@ -126,7 +126,7 @@ func (c *cursor) fullDate(w *when) bool {
 	return true
 }
 
-// year reads an optional year after a day and a month.
+// year parses an optional year after a day and a month.
 func (c *cursor) year(w *when) {
 	start := c.i
 	if m := c.match(yearForm); m != nil && num(m[1]) >= 1970 {
@@ -148,7 +148,7 @@ func (w *when) setDate(year, month, day int) bool {
 	return true
 }
 
-// clock reads "3pm", "3:30 p.m.", "15:00:01.5", "noon" and "midnight", with a zone.
+// clock parses "3pm", "3:30 p.m.", "15:00:01.5", "noon" and "midnight", with an optional zone.
 func (c *cursor) clock(w *when) bool {
 	start := c.i
 	if m := c.match(noonForm); m != nil {
@@ -177,7 +177,7 @@ func (c *cursor) clock(w *when) bool {
 	return true
 }
 
-// zone reads an optional zone: "(Europe/Warsaw)", "America/New_York", "UTC", "GMT+2", "+02:00", "Z" or "Pacific time".
+// zone parses an optional zone: "(Europe/Warsaw)", "America/New_York", "UTC", "GMT+2", "+02:00", "Z" or "Pacific time".
 func (c *cursor) zone(w *when) {
 	start := c.i
 	m := c.match(zoneForm)

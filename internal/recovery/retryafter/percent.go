@@ -10,7 +10,7 @@ import (
 )
 
 // Some providers state how much of each limit is used, and when the limit resets. Only the reset of an exhausted limit
-// is a wait.
+// counts as a wait.
 
 // shareReach is the maximum distance between a reset and its share, in bytes.
 const shareReach = 2048
@@ -43,7 +43,7 @@ func usedUp(s string, begin int) bool {
 	return isFull(s[from:to])
 }
 
-// isFull reports whether the share in a text is 100 %. A text without a share counts as full.
+// isFull reports whether a text states that a limit is 100% used. A text without a share counts as full.
 func isFull(s string) bool {
 	if m := shareUsed.FindStringSubmatch(s); m != nil {
 		return percent(m[1]+m[2]) >= 100
@@ -63,7 +63,7 @@ func inName(b byte) bool {
 	return b == '-' || b == '_' || 'a' <= b|0x20 && b|0x20 <= 'z' || '0' <= b && b <= '9'
 }
 
-// readShares returns the used-up windows that headers state, such as x-codex-primary-used-percent: 100.
+// readShares returns the used-up windows stated in headers, such as x-codex-primary-used-percent: 100.
 func readShares(headers map[string]string) (ws []limitWindow) {
 	lower := make(map[string]string, len(headers))
 	for _, name := range slices.Sorted(maps.Keys(headers)) {

@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// Limit is the state of a resource's limit after one or more answers.
+// Limit is the state of a resource's limit after one or more responses.
 type Limit struct {
 	Remaining *int64    `json:"remaining,omitempty"` // remaining requests under the scarcest limit, or nil
 	ResetAt   time.Time `json:"reset_at,omitzero"`   // reset of the latest window; zero if unknown
-	// wait stated in the last answer: Retry-After, or the reset of an exhausted window
+	// wait stated in the last response: Retry-After, or the reset of an exhausted window
 	RetryAfter time.Duration `json:"retry_after,omitzero"`
 	// earliest time for the next request; zero if it follows from Remaining and ResetAt
 	OpenAt time.Time `json:"open_at,omitzero"`
 }
 
-// ReadLimit reads the rate-limit headers of any provider, ignoring case. They are Retry-After (seconds or dates),
-// retry-after-ms, and every header with "ratelimit" or "rate-limit", and with "remaining" or "reset", in its name. A
-// reset is in seconds, an epoch, a duration or a date. at is the time of the answer. If it is zero, only relative
-// values are read. ok is false if the headers do not state a limit.
+// ReadLimit parses the rate-limit headers of any provider, ignoring case: Retry-After (seconds or a date),
+// retry-after-ms, headers whose names contain "ratelimit" or "rate-limit", and headers that state a used share (see
+// readShares). A reset is a number of seconds, an epoch, a duration or a date. at is the time of the response. If it is
+// zero, only relative values are used. ok is false if the headers do not state a limit.
 func ReadLimit(headers map[string]string, at time.Time) (l Limit, ok bool) {
 	if len(headers) == 0 {
 		return l, false
@@ -56,7 +56,7 @@ func ReadLimit(headers map[string]string, at time.Time) (l Limit, ok bool) {
 			l.RetryAfter = max(l.RetryAfter, wait)
 		}
 	}
-	if stated > 0 { // only an exhausted limit states a wait
+	if stated > 0 { // a stated wait means that the limit is exhausted
 		l.Remaining, l.RetryAfter = new(int64), stated
 		if !at.IsZero() && at.Add(stated).After(l.ResetAt) {
 			l.ResetAt = at.Add(stated)
@@ -68,7 +68,7 @@ func ReadLimit(headers map[string]string, at time.Time) (l Limit, ok bool) {
 	return l, l.Remaining != nil || !l.ResetAt.IsZero() || l.RetryAfter > 0
 }
 
-// statedWait reads a field that holds a wait.
+// statedWait parses a field that holds a wait.
 func statedWait(value string, unit time.Duration, at time.Time) time.Duration {
 	w, ok := parseWhen(value, unit)
 	if !ok {
@@ -88,7 +88,7 @@ func (l Limit) open() time.Time {
 	return l.OpenAt
 }
 
-// limitWindow is one of the limits in an answer, such as the requests per minute or the tokens per day.
+// limitWindow is one of the limits in a response, such as requests per minute or tokens per day.
 type limitWindow struct {
 	name      string
 	remaining *int64
@@ -107,7 +107,7 @@ func (w limitWindow) resetAt(at time.Time) (time.Time, time.Duration) {
 	return time.Time{}, wait
 }
 
-// readWindow reads one header into its window.
+// readWindow parses one header into its window.
 func readWindow(ws []limitWindow, name, value string) []limitWindow {
 	if !strings.Contains(name, "ratelimit") && !strings.Contains(name, "rate-limit") {
 		return ws
@@ -152,7 +152,7 @@ func windowOf(ws *[]limitWindow, name, word string) *limitWindow {
 	return &(*ws)[i]
 }
 
-// readStructured reads the one-line forms of the IETF drafts, such as `limit=100, remaining=0, reset=50`.
+// readStructured parses the one-line forms of the IETF drafts, such as `limit=100, remaining=0, reset=50`.
 func readStructured(ws []limitWindow, value string) []limitWindow {
 	w := limitWindow{name: "ratelimit"}
 	for _, part := range strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ';' }) {
@@ -167,7 +167,7 @@ func readStructured(ws []limitWindow, value string) []limitWindow {
 	return append(ws, w)
 }
 
-// count reads a remaining number, or returns nil. Negative numbers count as 0.
+// count parses the number of remaining requests, or returns nil. Negative numbers count as 0.
 func count(s string) *int64 {
 	n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
 	if err != nil {

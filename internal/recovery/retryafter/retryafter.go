@@ -9,9 +9,9 @@ import (
 	"retake/internal/recovery"
 )
 
-// Read returns the wait that the evidence states: in the worker's field, else in headers, else in text. It returns 0 if
-// the reason is not transient or no wait is stated. It ignores points in time if e.At is zero. The result is at most
-// LongestWait. The texts of e must be clean.
+// Read returns the wait stated in the evidence: in the worker's field, or else in headers, or else in text. It returns
+// 0 if the reason is not transient or no wait is stated. It ignores points in time if e.At is zero. The result is at
+// most LongestWait. The texts of e must be clean.
 func Read(e recovery.Evidence, r recovery.Reason) time.Duration {
 	about, _ := recovery.Describe(r)
 	if about.Class != recovery.Transient {
@@ -52,7 +52,7 @@ func saysNow(headers map[string]string) bool {
 	})
 }
 
-// fromHeaders reads the wait from the headers of a refused request. If the failure is a limit, and the number of
+// fromHeaders returns the wait stated in the headers of a refused request. If the failure is a limit, and the number of
 // remaining requests is unknown, the reset counts as a wait.
 func fromHeaders(headers map[string]string, limits bool, at time.Time) time.Duration {
 	l, _ := ReadLimit(headers, at)

@@ -10,7 +10,7 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// cursor reads times from a text. A reading method either advances the cursor and returns true, or leaves it in place.
+// cursor parses times in a text. A parsing method either advances the cursor and returns true, or leaves it in place.
 type cursor struct {
 	s string
 	i int
@@ -47,7 +47,7 @@ func (c *cursor) matchBefore(re *regexp.Regexp) bool {
 	return c.match(re) != nil && plaintext.IsDigit(c.peek()) || c.back(start)
 }
 
-// peek returns the next byte; 0 at the end.
+// peek returns the next byte, or 0 at the end.
 func (c *cursor) peek() byte {
 	if c.i < len(c.s) {
 		return c.s[c.i]
@@ -61,13 +61,13 @@ func (c *cursor) back(to int) bool {
 	return false
 }
 
-// num reads digits that a form has matched.
+// num converts digits matched by a form.
 func num(s string) int {
 	n, _ := strconv.Atoi(s)
 	return n
 }
 
-// units maps names of units to durations.
+// units maps unit names to durations.
 var units = map[string]time.Duration{
 	"ms": time.Millisecond, "msec": time.Millisecond, "msecs": time.Millisecond, "millis": time.Millisecond,
 	"millisecond": time.Millisecond, "milliseconds": time.Millisecond,
@@ -93,7 +93,7 @@ var (
 	stopwatchForm = form(`(\d{1,3}):([0-5]\d)(?::([0-5]\d))?`)
 )
 
-// span reads amounts with units and adds them up: "9.816s", "6m0s", "3 days 4 hours", "1 hour and 2 minutes", "an
+// span parses amounts with units and adds them up: "9.816s", "6m0s", "3 days 4 hours", "1 hour and 2 minutes", "an
 // hour", "1 day, 2:03:04", "PT1H30M", and "01:30:00" if the context excludes a time of day.
 func (c *cursor) span(noClock bool) (sum time.Duration, ok bool) {
 	if c.peek() == 'P' {
@@ -117,7 +117,7 @@ func (c *cursor) span(noClock bool) (sum time.Duration, ok bool) {
 	return sum, ok
 }
 
-// amount reads one amount of a span.
+// amount parses one amount of a span.
 func (c *cursor) amount(stopwatch bool) (time.Duration, bool) {
 	start := c.i
 	if !plaintext.IsDigit(c.peek()) && !c.atWord(isNumeral) {
@@ -155,7 +155,7 @@ func (c *cursor) atWord(is func(word string) bool) bool {
 	return is(strings.ToLower(c.s[c.i:end]))
 }
 
-// stopwatch reads a duration such as "2:03:04" (hours, minutes and seconds) or "01:30" (minutes and seconds).
+// stopwatch parses a duration such as "2:03:04" (hours, minutes and seconds) or "01:30" (minutes and seconds).
 func (c *cursor) stopwatch() (time.Duration, bool) {
 	start := c.i
 	m := c.match(stopwatchForm)

@@ -69,7 +69,7 @@ var ongoing = []string{
 var joiners = words(`in at on after by again until from within for about approximately approx around roughly another
 	least the your this request requests operation is be of every only then it time next remaining date`)
 
-// Owners of the literals that do not belong to an announcement. All other literals are owned by the index of their
+// Owners of the literals that do not belong to an announcement. The owner of every other literal is the index of its
 // announcement.
 var (
 	ownerOngoing = len(announcements)
@@ -84,14 +84,14 @@ var timeLiterals = plaintext.NewLiterals(func() (sets [][]string) {
 	return append(sets, ongoing, []string{"ratelimit", "rate-limit"})
 }())
 
-// stated holds the times at which to try again, from one text.
+// stated holds the retry times found in one text.
 type stated struct {
 	final   when              // zero if not stated
 	ongoing when              // from a line of a program that is still retrying
 	headers map[string]string // rate-limit headers that were dumped into the text
 }
 
-// readStated reads a clean text in one pass. limits means that the failure is about a limit.
+// readStated scans a clean text in one pass. limits means that the failure is about a limit.
 func readStated(s string, limits bool) (st stated) {
 	line, begin := "", 0 // line of the last literal, and its offset
 	var last when
@@ -129,7 +129,7 @@ func readStated(s string, limits bool) (st stated) {
 	return st
 }
 
-// read reads the time after a literal that ends at end.
+// read parses the time that follows a literal ending at end.
 func (a *announcement) read(line string, end int) (when, bool) {
 	tail, n := tailAt(line[end:])
 	c := cursor{s: line, i: end + n}
@@ -186,7 +186,8 @@ func tailAt(s string) (tail string, n int) {
 
 var withoutMarks = strings.NewReplacer("-", "", "_", "")
 
-// wordBefore returns the word before a literal, in lower case. glued means that a word or number adjoins the literal.
+// wordBefore returns the word before a literal, in lower case. glued means that a word or number directly precedes the
+// literal.
 func wordBefore(s string) (word string, glued bool) {
 	end := len(s)
 	for end > 0 && strings.IndexByte(" _-", s[end-1]) >= 0 {
@@ -217,7 +218,7 @@ func (a *announcement) literalLength(s string) int {
 
 var bareForm = form(`(\d{1,19}(?:\.\d+)?)(?:$|[^a-z0-9_/:.-]|\.(?:$|\D))`)
 
-// bare reads a number without a unit.
+// bare parses a number without a unit.
 func (c *cursor) bare(tail string) (when, bool) {
 	if !plaintext.IsDigit(c.peek()) {
 		return when{}, false
@@ -233,8 +234,8 @@ func (c *cursor) bare(tail string) (when, bool) {
 	return parseWhen(m[1], unit)
 }
 
-// join skips quotation marks, signs of assignment and joiners. It returns the first and the last joiner. keyed means
-// that it skipped a colon or an equals sign.
+// join skips blanks, punctuation and joiners. It returns the first and the last joiner. keyed means that it skipped a
+// colon or an equals sign.
 func (c *cursor) join() (keyed bool, first, last string) {
 	for range 6 {
 		rest := c.s[c.i:min(len(c.s), c.i+maxForm)]
@@ -270,12 +271,12 @@ func odd(s string) bool { return strings.HasPrefix(s, "\u017f") || strings.HasPr
 // maxDumped is the maximum number of headers to read from a text.
 const maxDumped = 32
 
-// dumpedHeader matches a header's name, the assignment, and the value, quoted or up to the end of the line.
+// dumpedHeader matches a header's name, a colon or equals sign, and the value, quoted or up to the end of the line.
 var dumpedHeader = regexp.MustCompile(
 	`(?i)([a-z0-9_-]{0,40}rate-?limit[a-z0-9_-]{0,40})[ \t"'\\]{0,5}[:=](?:[ \t\\:=]{0,5}["']([^"'\\]{0,64})|[ \t\\:=]{0,5}(.{0,64}))`)
 
-// addHeader stores the rate-limit header around the offset end of a line. It replaces an earlier header with the same
-// name.
+// addHeader stores the rate-limit header that contains the literal ending at end. It replaces an earlier header with
+// the same name.
 func (st *stated) addHeader(line string, end int) {
 	m := dumpedHeader.FindStringSubmatch(line[max(0, end-40):])
 	if m == nil {

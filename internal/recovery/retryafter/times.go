@@ -43,8 +43,8 @@ func until(t, at time.Time) time.Duration {
 	return min(t.Sub(at), recovery.LongestWait)
 }
 
-// moment returns the point in time that w means. A time of day without a date means its next occurrence. A date without
-// a year means the next such date, or a recent one.
+// moment returns the point in time that w represents. A time of day without a date means its next occurrence. A date
+// without a year means the next such date, or a recent one.
 func (w when) moment(at time.Time) time.Time {
 	if !w.epoch.IsZero() {
 		return w.epoch
@@ -107,7 +107,7 @@ func spanOf(n float64, unit time.Duration) time.Duration {
 // epochFrom is the smallest number that counts as seconds since 1970 instead of a span. It is a time in 1973.
 const epochFrom = 1e8
 
-// numberAsWhen reads a number without a unit: an epoch in s, ms, µs or ns, or a span in unit.
+// numberAsWhen interprets a number without a unit: an epoch in s, ms, µs or ns, or a span in unit.
 func numberAsWhen(n float64, unit time.Duration) (when, bool) {
 	if !(n > 0) {
 		return when{}, false // negative, zero or NaN
@@ -128,7 +128,7 @@ func numberAsWhen(n float64, unit time.Duration) (when, bool) {
 	return when{span: recovery.LongestWait}, true
 }
 
-// parseWhen reads a field that contains only a time: a number in unit, seconds since 1970, a duration with units, or a
+// parseWhen parses a field that contains only a time: a number in unit, seconds since 1970, a duration with units, or a
 // date in ISO 8601 or any of HTTP's three forms.
 func parseWhen(s string, unit time.Duration) (when, bool) {
 	s = strings.Trim(s, " \t\"'")

@@ -1,4 +1,4 @@
-// Package signature makes fingerprints of failures, which are equal for the same logical failure across retries and
+// Package signature computes failure fingerprints, which are the same for the same logical failure across retries and
 // machines. The table volatile describes the parts that vary between runs (times, paths, ids, addresses), each with an
 // expression or a function that finds it. These parts are replaced before the text is hashed.
 //

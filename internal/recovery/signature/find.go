@@ -6,10 +6,10 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// Functions replace the expressions for frequent types of text, because they are faster. Tests compare them with
+// For frequent types of text, functions replace the expressions because they are faster. Tests compare them with
 // equivalent expressions.
 
-// path finds /home/a/b.go, ~/b, C:\a\b, file:///a/b, and relative paths below a directory for temporary files.
+// path finds /home/a/b.go, ~/b, C:\a\b, file:///a/b, and relative paths below tmp or temp.
 func path(rest string) (groups found, ok bool) {
 	i := 0
 	switch {
@@ -69,7 +69,7 @@ func pathUpTo(rest string, i int) found {
 func address(rest string) (groups found, ok bool) {
 	i := strings.Index(rest, "://") + len("://")
 	groups[1] = rest[:i]
-	// The user info before the host ends at the last @ that a host follows.
+	// The user info before the host ends at the last @ followed by a host.
 	host, end := i, hostEnd(rest, i)
 	for at := i; ; {
 		n := at
@@ -125,13 +125,13 @@ func hostEnd(s string, i int) int {
 	}
 }
 
-// units are the units that may follow a number.
+// units lists the units that can follow a number.
 var units = []string{
 	"kB", "KB", "MB", "GB", "KiB", "MiB", "GiB", "ns", "us", "ms", "secs", "sec", "mins", "min", "hrs",
 	"hr", "s", "m", "h", "d", "B",
 }
 
-// number finds 28990, 1.2.3, 0.01s, 1m30s, 64KiB; not the digits of E0308 or 3rd.
+// number finds 28990, 1.2.3, 0.01s, 1m30s and 64KiB, but not the digits of E0308 or 3rd.
 func number(rest string) (groups found, ok bool) {
 	n := numberLen(rest)
 	return found{rest[:n]}, n > 0

@@ -6,7 +6,7 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// always is the gate for rows without an expression.
+// always is a gate that never rules out a match.
 func always(string, int) bool { return true }
 
 // digits reports whether the n bytes from s[i] are digits.

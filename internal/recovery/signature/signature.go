@@ -82,7 +82,7 @@ func firstRunes(b []byte, n int) []byte {
 	return b[:cut]
 }
 
-// single returns the first maxLine bytes of a line, with runs of blanks reduced to one.
+// single returns the first MaxLine bytes of a line, with runs of blanks reduced to one.
 func single(line string) string {
 	if len(line) > plaintext.MaxLine {
 		line = strings.ToValidUTF8(line[:plaintext.MaxLine], "")

@@ -45,7 +45,7 @@ const (
 	secret  = `[\w.*~+/-]{10,}`
 )
 
-// volatile rows are tried in this order at every position. Their output does not match any row.
+// volatile lists the rows in the order in which they are tried at every position. Their output does not match any row.
 var volatile = []volatileRow{
 	{"path", atPath, always, path, writePath},
 	row("iso", mayISO,
@@ -60,7 +60,7 @@ var volatile = []volatileRow{
 	row("token", mayToken, `(?:sk[-_]|gh[posur]_|github_pat_|glpat-|xox[abp]-|eyJ)`+secret, with("<token>")),
 	row("id", mayID, `(?:req|sess?|msg|resp|call|chatcmpl|toolu|thread|turn|evt|batch|file)[_-](\w{10,})`,
 		withDigits(1, "<token>")),
-	// without a digit, it may be a name such as postgres-1
+	// a first part without digits can be a name, such as postgres-1
 	row("attempt", mayAttempt, `([a-z0-9]{8})-\d{1,6}\b`, withDigits(1, "<attempt>")),
 	row("named attempt", mayNamed, `((?:worker|attempt|task)[ =:/-])`+attempt, writeNamedAttempt),
 	row("issue", mayIssue, `[\w.-]+/[\w.-]+#\d{1,12}\b`, with("<issue>")),
@@ -84,12 +84,12 @@ func row(name string, may gate, expr string, write writer) volatileRow {
 	}, write}
 }
 
-// with returns a writer of a fixed word.
+// with returns a writer that appends a fixed word.
 func with(word string) writer {
 	return func(out []byte, _ *found, _ string) []byte { return append(out, word...) }
 }
 
-// withDigits returns a writer of a fixed word. The writer rejects a match if its first group has fewer than n runs of
+// withDigits is like with, but its writer rejects a match whose first group is present and has fewer than n runs of
 // digits.
 func withDigits(n int, word string) writer {
 	return func(out []byte, groups *found, _ string) []byte {
@@ -100,7 +100,7 @@ func withDigits(n int, word string) writer {
 	}
 }
 
-// placeOf returns the place of the position between out and the byte next.
+// placeOf classifies the position between out and the byte next.
 func placeOf(out []byte, next byte) (p place) {
 	last := byte(' ')
 	if len(out) > 0 {

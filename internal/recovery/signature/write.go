@@ -8,8 +8,8 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// writePath replaces a path. It keeps the file name if steadyFile accepts the name, and if the path is not in a
-// temporary directory.
+// writePath replaces a path. It keeps the file name if steadyFile accepts it and the path is not in a temporary
+// directory.
 func writePath(out []byte, groups *found, rest string) []byte {
 	out = append(out, "<path>"...)
 	slash := strings.LastIndexAny(groups[0], `/\`)
@@ -20,7 +20,8 @@ func writePath(out []byte, groups *found, rest string) []byte {
 	return append(append(out, '/'), base...)
 }
 
-// steadyFile reports whether a name consists of letters and has a suffix of 1 to 5 letters.
+// steadyFile reports whether a name consists of letters, dots, underscores and hyphens, and has an extension of 1 to 5
+// characters.
 func steadyFile(name string) bool {
 	for i := range len(name) {
 		if b := name[i]; !plaintext.IsLetter(b) && b != '.' && b != '_' && b != '-' {
@@ -32,7 +33,7 @@ func steadyFile(name string) bool {
 	return dot > 0 && 1 <= suffix && suffix <= 5
 }
 
-// isTemporary reports whether a directory's path, which ends with a slash, contains a directory for temporary files.
+// isTemporary reports whether a path contains a temporary directory, such as tmp.
 func isTemporary(folder string) bool {
 	for part := range strings.FieldsFuncSeq(folder, func(r rune) bool { return r == '/' || r == '\\' }) {
 		part = strings.TrimPrefix(part, ".")
@@ -44,7 +45,7 @@ func isTemporary(folder string) bool {
 	return false
 }
 
-// writeURL keeps the scheme and the host, but replaces the numbers in the host and the port.
+// writeURL keeps the scheme and the host, but replaces the port and any numbers in the host.
 func writeURL(out []byte, groups *found, _ string) []byte {
 	out = append(out, groups[1]...)
 	for host := groups[2]; host != ""; {
@@ -88,7 +89,7 @@ var statusPhrase = regexp.MustCompile(
 // contextBefore is the number of bytes that writeNumber examines before a number.
 const contextBefore = 32
 
-// writeNumber replaces a number, unless it is significant, such as a status, an exit code or the number of a subtest.
+// writeNumber replaces a number, unless it is significant, such as a status, an exit code or a subtest number.
 func writeNumber(out []byte, groups *found, rest string) []byte {
 	if n := groups[0]; isCode(n, out, rest) {
 		return append(out, n...)
@@ -118,8 +119,8 @@ func isCode(n string, out []byte, rest string) bool {
 // plain removes underscores, and folds the long s and the Kelvin sign.
 var plain = strings.NewReplacer("_", "", "\u017f", "s", "\u212a", "k")
 
-// wordBefore returns the text before an assignment operator of at most four characters, without underscores. ok is
-// false if there is no operator.
+// wordBefore returns the text before the assignment characters at the end of out, such as a colon and a blank. It
+// removes underscores. ok is false if out does not end in such characters, or ends in more than four.
 func wordBefore(out []byte) (before string, ok bool) {
 	const assigns = ` :="'(`
 	out = out[max(0, len(out)-contextBefore):]
@@ -149,7 +150,7 @@ func endsInStatus(before string) bool {
 	return n > 0 && (n == len(before) || !plaintext.IsLetter(before[len(before)-n-1]))
 }
 
-// endsInAny returns the length of the word at the end of s, ignoring case, or 0.
+// endsInAny returns the length of the first word in words that s ends with, ignoring case, or 0.
 func endsInAny(s string, words []string) int {
 	for _, w := range words {
 		if n := len(s) - len(w); n >= 0 && strings.EqualFold(s[n:], w) {

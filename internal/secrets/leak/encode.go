@@ -11,8 +11,8 @@ import (
 const (
 	// window is the number of symbols in one hash, and the minimum length of a pattern.
 	window = 8
-	// surely is the minimum number of symbols in a pattern, because shorter patterns may occur in ordinary text by
-	// chance. The unencoded pattern of a random value may have as few symbols as window.
+	// surely is the minimum number of symbols in a pattern, because shorter patterns can occur in ordinary text by
+	// chance. For a random value, window symbols are enough unless the pattern is encoded.
 	surely = 12
 )
 
@@ -63,7 +63,7 @@ func patterns(v Value) (out []pattern) {
 		least = window
 	}
 	add("", v.Text, least)
-	if r := resolve(v.Text); r != v.Text { // apparent escapes in the value are also resolved
+	if r := resolve(v.Text); r != v.Text { // also find the value with its apparent escapes resolved
 		add("", r, least)
 	}
 	backwards := []byte(v.Text)
@@ -156,7 +156,7 @@ func unescape(s string, again bool) (c byte, length int) {
 	return s[0], 1
 }
 
-// hexEscapes maps each letter to the number of digits after \x, \u and \U.
+// hexEscapes maps the letter in an escape such as \x to the number of digits that follow.
 var hexEscapes = map[byte]int{'x': 2, 'u': 4, 'U': 8}
 
 func unescapeBackslash(s string) (c byte, length int) {
@@ -189,7 +189,7 @@ func isHex(s string) bool {
 	return true
 }
 
-// ascii parses the number of an ASCII character, or returns 0.
+// ascii parses a character code, and returns 0 if it is not valid ASCII.
 func ascii(digits string, base int) byte {
 	n, err := strconv.ParseUint(digits, base, 32)
 	if err != nil || n > 0x7f {

@@ -30,7 +30,7 @@ type Finder struct {
 // filterBits is the size of the filter, which fits into the processor's fastest cache.
 const filterBits = 1 << 15
 
-// spelled is a value for which the Finder searches only in the spellings of redact.
+// spelled is a value with too few symbols for a plain pattern. The Finder searches for its plain form with redact.
 type spelled struct {
 	name string
 	by   *redact.Redactor
@@ -138,7 +138,7 @@ func (f *Finder) all(text string, found func(Match)) {
 	}
 }
 
-// stream is the part of a text that was reduced last.
+// stream is the most recently reduced part of a text.
 type stream struct {
 	symbols []byte
 	at      []int // offset of each symbol in the text

@@ -8,12 +8,12 @@ import (
 	"retake/internal/secrets/redact"
 )
 
-// Redactor returns a redactor for these values in every encoding. The lines of multi-line values count as values.
+// Redactor returns a redactor for these values in every encoding. Each line of a multi-line value counts as a value.
 func Redactor(texts ...string) *redact.Redactor {
 	return redact.New(texts...).With(Of(texts...))
 }
 
-// Of returns a Finder for unnamed values, and the lines of multi-line values.
+// Of returns a Finder for unnamed values and for each line of multi-line values.
 func Of(texts ...string) *Finder {
 	var values []Value
 	for _, t := range texts {
@@ -27,8 +27,8 @@ func Of(texts ...string) *Finder {
 }
 
 const (
-	// heldMost is the maximum number of bytes that a Stream holds back. It cannot hide a value that is spread over more
-	// bytes.
+	// heldMost is the maximum number of bytes that a Stream holds back, so a Stream cannot hide a value spread over
+	// more bytes.
 	heldMost = 64 << 10
 	// contextMost is the number of bytes of passed input that a Stream keeps. A value may have started there, with too
 	// few symbols to be recognized. The limit is large, because each symbol may be an escape on a separate line.
@@ -39,15 +39,15 @@ const (
 // concurrent use.
 type Stream struct {
 	f      *Finder
-	passed string // last part of the input for which Pass has already returned the output
+	passed string // tail of the input that Pass has already released
 	held   string
 }
 
 // Stream returns a new Stream that masks the values.
 func (f *Finder) Stream() redact.Stream { return &Stream{f: f} }
 
-// Pass adds a piece of the text and returns the output that is safe so far. It holds back a line that may contain the
-// start of a value.
+// Pass adds a piece of the text and returns the output that is safe to release. It holds back a line that may contain
+// the start of a value.
 func (s *Stream) Pass(text string) string {
 	if s.f == nil || len(s.f.patterns) == 0 && len(s.f.spelled) == 0 {
 		return text
@@ -113,8 +113,8 @@ func cover(text string, done int, gaps []Match) string {
 	return out.String() + text[done:]
 }
 
-// begun returns the position of the first value, in any encoding, if the text ends before the value does. For any other
-// text it returns len(text).
+// begun returns the position of the first value that is cut off by the end of the text. It considers all encodings. If
+// no value is cut off, it returns len(text).
 func (f *Finder) begun(text string) int {
 	at := len(text)
 	if f.longest == 0 {
@@ -129,7 +129,7 @@ func (f *Finder) begun(text string) int {
 	return at
 }
 
-// lastSymbols returns the symbols at the end of a text in which an incomplete value can start.
+// lastSymbols returns the last symbols of a text, as many as an incomplete value can have.
 func (f *Finder) lastSymbols(text string, how reading) stream {
 	from, n := len(text), 0
 	most := f.longest - 1
@@ -160,8 +160,8 @@ func (f *Finder) lastSymbols(text string, how reading) stream {
 	return s
 }
 
-// begunIn returns the position in the text of the first value that the end of the text cuts off. Without such a value,
-// it returns the argument none.
+// begunIn returns the position in the text of the first value that is cut off by the end of the text. If no value is
+// cut off, it returns the argument none.
 func (f *Finder) begunIn(s stream, none int) int {
 	var h uint64
 	for i := range s.symbols {
@@ -182,8 +182,8 @@ func (f *Finder) begunIn(s stream, none int) int {
 	return none
 }
 
-// Edges returns the number of bytes at the front that may be the end of a cut value, and the position near the end
-// where a cut value may start.
+// Edges returns the number of bytes at the front of the text that may be the tail of a truncated value, and the
+// position near the end where a truncated value may start.
 func (f *Finder) Edges(text string) (front, end int) {
 	if f == nil {
 		return 0, len(text)

@@ -44,7 +44,7 @@ func Variable(name, value string) bool {
 	return likely.MatchString(name) && len(value) >= window && random(value)
 }
 
-// place matches a path of a file or directory.
+// place matches the path of a file or directory.
 var place = regexp.MustCompile(`^(~|\.{1,2})?(/[A-Za-z0-9._@-]+)+/?$`)
 
 // isNoWord reports whether a value is long, or contains at least two of: letters, digits, other characters.

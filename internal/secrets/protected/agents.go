@@ -1,6 +1,6 @@
 package protected
 
-// agents steer the next agent that works in the repository: its instructions, permissions, hooks and servers.
+// agents lists files that steer the next agent in the repository: its instructions, permissions, hooks and servers.
 var agents = []Row{
 	{
 		"Many agents", "instructions and skills", "https://agents.md/",

@@ -5,7 +5,7 @@ import "slices"
 // Ask lists the files that act on people's machines, or that steer agents, reviews and merges.
 var Ask = slices.Concat(tools, agents, reviews)
 
-// tools act on the machine of a person who opens, enters or uses a checkout.
+// tools lists files that act on the machine of anyone who opens, enters or uses a checkout.
 var tools = []Row{
 	// development environments
 	{
@@ -117,16 +117,17 @@ var tools = []Row{
 
 	// shells and package managers
 	{
-		"direnv", "a script on entering a directory", "https://direnv.net/", []string{"**/.envrc"},
+		"direnv", "a script that runs on entering a directory", "https://direnv.net/", []string{"**/.envrc"},
 	},
 	{
-		"mise", "variables, hooks and tools on entering a directory", "https://mise.jdx.dev/configuration.html",
+		"mise", "variables, hooks and tools activated on entering a directory",
+		"https://mise.jdx.dev/configuration.html",
 		[]string{
 			"**/{.,}mise{.*,}.toml", "**/.mise/", "**/mise/config.toml", "**/.config/mise/", "**/.config/mise.toml",
 		},
 	},
 	{
-		"devenv", "a shell on entering a directory", "https://devenv.sh/automatic-shell-activation/",
+		"devenv", "a shell that starts on entering a directory", "https://devenv.sh/automatic-shell-activation/",
 		[]string{"**/devenv.nix", "**/devenv.yaml"},
 	},
 	{
@@ -169,13 +170,13 @@ var tools = []Row{
 		"Bazel", "options, the wrapper", "https://bazel.build/run/bazelrc", []string{"**/.bazelrc", "tools/bazel"},
 	},
 	{
-		"Heroku review apps, Expo", "scripts after a deployment",
+		"Heroku review apps, Expo", "post-deployment scripts",
 		"https://devcenter.heroku.com/articles/app-json-schema",
 		[]string{"app.json"},
 	},
 }
 
-// reviews steer reviews, merges and the repository's settings, usually after the merge.
+// reviews lists files that steer reviews, merges and the repository settings, usually once the files are merged.
 var reviews = []Row{
 	{
 		"Code owners", "required reviewers",
@@ -202,7 +203,7 @@ var reviews = []Row{
 		[]string{".github/dependabot.yml", ".github/dependabot.yaml"},
 	},
 	{
-		"Renovate", "updates and their merges", "https://docs.renovatebot.com/configuration-options/",
+		"Renovate", "updates and automatic merges", "https://docs.renovatebot.com/configuration-options/",
 		[]string{"{.github/,.gitlab/,}renovate.{json,json5,jsonc}", ".renovaterc*"},
 	},
 	{

@@ -1,7 +1,7 @@
 package protected
 
-// Deny lists the files that systems run with secrets. It includes .gitmodules, because its addresses decide which code
-// a build fetches.
+// Deny lists the files that other systems run with secrets. It includes .gitmodules, because the URLs in it decide
+// which code a build fetches.
 var Deny = []Row{
 	// CI systems
 	{
@@ -245,7 +245,7 @@ var Deny = []Row{
 		[]string{".do/"},
 	},
 	{
-		"Upsun", "hooks of each branch's environment", "https://docs.upsun.com/create-apps/hooks.html",
+		"Upsun", "hooks in each branch's environment", "https://docs.upsun.com/create-apps/hooks.html",
 		[]string{".upsun/", "**/.platform.app.yaml"},
 	},
 	{
@@ -267,12 +267,12 @@ var Deny = []Row{
 
 	// infrastructure
 	{
-		"Atlantis", "plans with the cloud's credentials",
+		"Atlantis", "plans with cloud credentials",
 		"https://www.runatlantis.io/docs/repo-level-atlantis-yaml.html",
 		[]string{"**/atlantis.yaml", "**/atlantis.yml"},
 	},
 	{
-		"Digger", "plans with the cloud's credentials", "https://docs.digger.dev/ce/reference/digger.yml",
+		"Digger", "plans with cloud credentials", "https://docs.digger.dev/ce/reference/digger.yml",
 		[]string{"digger.yml", "digger.yaml"},
 	},
 	{
@@ -282,7 +282,7 @@ var Deny = []Row{
 	},
 
 	{
-		"Git submodules", "addresses from which builds fetch code", "https://git-scm.com/docs/gitmodules",
+		"Git submodules", "URLs from which builds fetch code", "https://git-scm.com/docs/gitmodules",
 		[]string{".gitmodules"},
 	},
 }

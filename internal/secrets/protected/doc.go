@@ -1,8 +1,8 @@
 // Package protected lists the files that other systems and tools execute or obey, and matches paths against them.
 //
-// Deny lists files that run with secrets after a push or at a deployment. Ask lists files that run on the machines of
-// people who check the branch out, or that steer agents, reviews and merges. Each row names the vendor's documentation.
-// README.md is generated from the rows:
+// Deny lists files that run with secrets after a push or during a deployment. Ask lists files that run on the machines
+// of people who check out the branch, or that steer agents, reviews and merges. Each row links to the vendor's
+// documentation. README.md is generated from the rows:
 //
 //	go test ./internal/secrets/protected -update
 //

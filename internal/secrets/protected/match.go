@@ -15,11 +15,11 @@ const Default = "@default"
 type Row struct {
 	System string
 	Runs   string // the effect of the files
-	Doc    string // address of the vendor's documentation
+	Doc    string // URL of the vendor's documentation
 	Globs  []string
 }
 
-// Paths are compiled globs of protected files.
+// Paths holds the compiled globs for protected files.
 type Paths struct {
 	globs  []string // as configured, for messages
 	why    []string // effect of the files, or "" if the glob comes from the configuration
@@ -55,14 +55,14 @@ func Compile(list []string, rows []Row) (*Paths, error) {
 // Protection is the reason a path is protected.
 type Protection struct {
 	Glob string
-	Why  string // effect of the file, or "" if only the configuration names it
+	Why  string // effect of the file, or "" if only the configuration protects it
 }
 
 // By returns the protection of a path, or nil.
 func (p *Paths) By(name string) *Protection { return p.protection(p.folded.Deciding(Fold(name))) }
 
-// Below returns the protection of some path below a directory, or nil. A link in place of that directory replaces the
-// protected path.
+// Below returns the protection of some path below a directory, or nil. Use it for links, because a link in place of the
+// directory also replaces the protected path.
 func (p *Paths) Below(dir string) *Protection { return p.protection(p.folded.Below(Fold(dir))) }
 
 func (p *Paths) protection(i int) *Protection {
@@ -72,8 +72,8 @@ func (p *Paths) protection(i int) *Protection {
 	return &Protection{p.globs[i], p.why[i]}
 }
 
-// Fold returns the spelling that stands for all spellings of a path. macOS and Windows ignore case, HFS+ ignores
-// invisible characters, and Windows ignores dots and blanks at the end of a name, and a stream's name after a colon.
+// Fold returns the canonical spelling of a path. macOS and Windows ignore case, and HFS+ ignores invisible characters.
+// Windows ignores dots and blanks at the end of a name, and a stream name after a colon.
 func Fold(name string) string {
 	parts := strings.Split(strings.Map(foldRune, name), "/")
 	for i, part := range parts {
@@ -97,8 +97,7 @@ func foldRune(r rune) rune {
 	return least
 }
 
-// HiddenIn reports whether a name has a character that people cannot see, or that changes the order in which they see
-// the other characters.
+// HiddenIn reports whether a name contains invisible characters, or characters that change the display order.
 func HiddenIn(name string) bool {
 	return strings.ContainsFunc(name, func(r rune) bool {
 		return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)

@@ -88,11 +88,11 @@ var families = []family{
 	{name: "Twilio auth token", pattern: `[0-9a-f]{32}`, in: "TWILIO_AUTH_TOKEN=%s"},
 	{name: "Slack token", pattern: `xox[bp]-[0-9]{12}-[0-9]{12}-[A-Za-z0-9]{24}`},
 	{
-		name: "Slack address", pattern: `https://hooks\.slack\.com/services/T[A-Z0-9]{8}/B[A-Z0-9]{8}/([A-Za-z0-9]{24})`,
+		name: "Slack webhook URL", pattern: `https://hooks\.slack\.com/services/T[A-Z0-9]{8}/B[A-Z0-9]{8}/([A-Za-z0-9]{24})`,
 		secret: "1",
 	},
 	{name: "Discord bot token", pattern: `MT[A-Za-z0-9]{24}\.G[A-Za-z0-9_-]{5}\.[A-Za-z0-9_-]{38}`},
-	{name: "Discord address", pattern: `https://discord\.com/api/webhooks/[0-9]{18}/([A-Za-z0-9_-]{68})`, secret: "1"},
+	{name: "Discord webhook URL", pattern: `https://discord\.com/api/webhooks/[0-9]{18}/([A-Za-z0-9_-]{68})`, secret: "1"},
 	{name: "Telegram bot token", pattern: `[1-9][0-9]{9}:AA[A-Za-z0-9_-]{33}`},
 	{name: "Stripe key", pattern: `[rs]k_(?:live|test)_[A-Za-z0-9]{24}`},
 	{name: "Stripe webhook secret", pattern: `whsec_[A-Za-z0-9]{32}`},
@@ -131,7 +131,7 @@ var families = []family{
 		"PRIVATE KEY-----"},
 	{name: "PGP key", pattern: "-----BEGIN PGP " + "PRIVATE KEY BLOCK-----\n\n" + pem + "\n=Ab1d\n-----END PGP " +
 		"PRIVATE KEY BLOCK-----"},
-	{name: "hash of a password", pattern: `\$2b\$12\$[A-Za-z0-9./]{53}`},
+	{name: "password hash", pattern: `\$2b\$12\$[A-Za-z0-9./]{53}`},
 	{name: "DB_PASS=", pattern: `[A-Za-z]{6}[0-9]{2}`, in: "DB_PASS=%s"},
 	{name: "MYSQL_PWD=", pattern: `[A-Za-z]{6}[0-9]{2}[!#@%]`, in: "export MYSQL_PWD=%s"},
 	{name: "password in capitals", pattern: `[A-Za-z0-9]{12}`, in: "POSTGRES_PASSWORD=%s"},

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// byName is the rule about the name in front of a value. It is hand-written, because a regular expression would
+// byName is the rule that examines the name in front of a value. It is hand-written, because a regular expression would
 // dominate the run time.
 const byName = "name"
 
@@ -14,7 +14,7 @@ var named = []rule{{name: byName, keys: []string{
 	"signature", "_pat", "mnemonic", "connectionstring", "connection_string",
 }}}
 
-// longestName is the number of bytes of a name to search on each side of a key.
+// longestName is the maximum number of bytes of a name to search on each side of a key.
 const longestName = 64
 
 // lookAtName calls found for the value if the name around the position at denotes a secret. It returns the position
@@ -45,7 +45,7 @@ func lookAtName(text, lower string, at int, found func(span)) (next int) {
 
 func isNameByte(c byte) bool { return isWord(c) || c == '-' || c == '.' }
 
-// assigning is a name with its value, and the form of the assignment.
+// assigning describes an assignment to a name: the bounds of the value, and the form.
 type assigning struct {
 	from, to int
 	firm     bool // has =, a flag, quotes, or an environment variable, unlike a word after a colon in a sentence
@@ -178,8 +178,8 @@ const (
 	token
 )
 
-// about lists words that may follow the word for a secret in a name, so that the name no longer denotes a secret. For
-// example, the value of "token_count" is not secret.
+// about lists words that make a name harmless if they follow the word for a secret. For example, the value of
+// "token_count" is not secret.
 var about = words(
 	`file files path paths dir url uri urls endpoint host port type types kind name names id ids count counts limit limits length len size sizes ttl expiry expires expire
 	expiration expired timeout age policy policies version ring prefix suffix usage used max min budget total env header headers format algorithm alg store storage manager provider
@@ -285,7 +285,7 @@ func splitName(name string) (list []string) {
 func isUpper(c byte) bool { return 'A' <= c && c <= 'Z' }
 func isLower(c byte) bool { return 'a' <= c && c <= 'z' }
 
-// hides reports whether to hide the value of a name of this kind.
+// hides reports whether to hide a value, given the kind of its name.
 func (a assigning) hides(k kind, name, value string) bool {
 	if len(value) < 3 || isHarmless(name, value) || !a.quoted && isCode(value) {
 		return false
@@ -338,7 +338,7 @@ func isHarmless(name, value string) bool {
 		path.MatchString(value) || address.MatchString(value)
 }
 
-// isNoPlaceholder returns false for a reference to a variable and for a common placeholder.
+// isNoPlaceholder returns false for variable references and common placeholders.
 func isNoPlaceholder(value string) bool {
 	return !placeholder.MatchString(value) && strings.Trim(value, "*•xX.…-_ ") != "" && !strings.Contains(value, Marker)
 }
@@ -346,7 +346,7 @@ func isNoPlaceholder(value string) bool {
 var placeholder = regexp.MustCompile(
 	`^\\?\$(?:[A-Za-z_]\w*|\{[^}]*\}?|\(.*)$|^\$\{\{.*|^%[\w{(]|^%?%[A-Za-z_]+%?%?$|^<.*|^\x60|^\{\{?[A-Za-z]|(?i:^\W?your[_ -])|^\*{3,}|^\[[A-Za-z ]*\]?$`)
 
-// isCode reports whether a value is an expression of a program.
+// isCode reports whether a value looks like an expression in a program.
 func isCode(value string) bool { return code.MatchString(value) }
 
 // isMixed reports whether a value mixes letters, digits and other characters, or has capitals inside, unlike a word.
@@ -367,12 +367,12 @@ func isMixed(value string) bool {
 	return letter && (digit || other || inner) || digit && other
 }
 
-// isIdentifier reports whether a value has only the digits of a commit, a digest or a UUID.
+// isIdentifier reports whether a value contains only characters of a commit id, a digest or a UUID.
 func isIdentifier(value string) bool { return identifier.MatchString(value) }
 
-// isDrawn reports whether a value looks random. It must have at least 16 characters of a key alphabet. It must also
-// consist of hexadecimal digits, or have at least one change per five characters. A change is a letter next to a digit,
-// or an upper-case letter after a lower-case one.
+// isDrawn reports whether a value looks random. It must have at least 16 characters, all from the alphabet of keys. It
+// must also consist of hexadecimal digits, or have at least one change per five characters (per four without digits). A
+// change is a letter next to a digit, or an upper-case letter after a lower-case one.
 func isDrawn(value string) bool {
 	if len(value) < 16 || !alphabet.MatchString(value) {
 		return false

@@ -31,26 +31,26 @@ type Redactor struct {
 // Finder finds values in every encoding. Package leak implements it.
 type Finder interface {
 	Mask(text string) string
-	// Edges returns the number of bytes at the front that may be the end of a cut value, and the position near the end
-	// where a cut value may start.
+	// Edges returns the number of bytes at the front of the text that may be the tail of a truncated value, and the
+	// position near the end where a truncated value may start.
 	Edges(text string) (front, end int)
 	Stream() Stream
 }
 
-// Stream masks values in a text that arrives in pieces. It holds back possible beginnings of values.
+// Stream masks values in a text that arrives in pieces. It holds back text that may be the start of a value.
 type Stream interface {
 	Pass(text string) string
 	Flush() string
 }
 
-// With returns a Redactor that uses a Finder to hide its values.
+// With returns a copy of the Redactor that uses f to find known values.
 func (r *Redactor) With(f Finder) *Redactor {
 	with := *r
 	with.finder = f
 	return &with
 }
 
-// New returns a Redactor that knows these values. It also recognises single lines of a value with several lines.
+// New returns a Redactor that knows these values. It also recognises the individual lines of a multi-line value.
 func New(values ...string) *Redactor {
 	r := &Redactor{}
 	for _, v := range values {
@@ -90,7 +90,7 @@ func spellings(v string) []string {
 // Text redacts one complete piece of text.
 func (r *Redactor) Text(text string) string { return masked(r.values(text), all()) }
 
-// Cut redacts text after a ring buffer or a limit removed its beginning or end, possibly in the middle of a secret.
+// Cut redacts text after a ring buffer or a limit has removed its beginning or end, possibly in the middle of a secret.
 func (r *Redactor) Cut(text string) string {
 	text = r.CutFront(text)
 	if r != nil && r.finder != nil {
@@ -106,8 +106,8 @@ func (r *Redactor) Cut(text string) string {
 	return masked(text, all())
 }
 
-// CutFront redacts known values in text without its beginning, which may have been cut in the middle of a value. It
-// does not look for partial values at the end, because more text follows.
+// CutFront redacts known values in text after its beginning was removed, possibly in the middle of a value. It does not
+// look for partial values at the end, because more text follows.
 func (r *Redactor) CutFront(text string) string {
 	text = r.values(text)
 	if r != nil && r.finder != nil {

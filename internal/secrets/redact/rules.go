@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// shapes are the rules for credentials with a distinctive form, in addition to the library. They follow the vendors'
-// documentation.
+// shapes are the rules for credentials with a distinctive form, in addition to the rules in library. They follow the
+// vendors' documentation.
 var shapes = []rule{
 	{
 		name: "private key", keys: []string{"-----begin "}, lines: true,
@@ -48,11 +48,11 @@ var shapes = []rule{
 		expr: `(?:xox[a-z]-|xox[a-z]\.xox[a-z]-|xapp-)[A-Za-z0-9-]{10,}`,
 	},
 	{
-		name: "Slack address", keys: []string{"hooks.slack.com/"}, at: true,
+		name: "Slack webhook URL", keys: []string{"hooks.slack.com/"}, at: true,
 		expr: `(?i)hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9/_-]+`,
 	},
 	{
-		name: "Discord address", keys: []string{"/api/webhooks/"}, at: true, exact: true,
+		name: "Discord webhook URL", keys: []string{"/api/webhooks/"}, at: true, exact: true,
 		expr: `/api/webhooks/\d{10,}/([\w-]{30,})`,
 	},
 	{
@@ -61,7 +61,7 @@ var shapes = []rule{
 	},
 	{name: "Telegram", keys: []string{":AA"}, exact: true, expr: `\d{8,10}:AA[\w-]{33}` + end},
 	{
-		name: "Teams address", keys: []string{"webhook.office.com/", "outlook.office.com/webhook"}, at: true,
+		name: "Teams webhook URL", keys: []string{"webhook.office.com/", "outlook.office.com/webhook"}, at: true,
 		expr: `(?i)(?:webhook|outlook)\.office\.com/webhook[\w/@-]{30,}`,
 	},
 	{
@@ -143,19 +143,19 @@ var shapes = []rule{
 	{name: "password in a URL", keys: []string{"://"}, at: true, then: "@", expr: `://[^\s/:@"'` + "`" + `]*:([^\s/"'` +
 		"`" + `]+)@`, check: isNoPlaceholder},
 	{
-		name: "user of a URL", keys: []string{"://"}, at: true, then: "@", expr: `://([^\s/:@"'` + "`" + `]+)@`,
+		name: "user name in a URL", keys: []string{"://"}, at: true, then: "@", expr: `://([^\s/:@"'` + "`" + `]+)@`,
 		check: func(user string) bool { return user != "git" && isNoPlaceholder(user) },
 	},
 	{
-		name: "hash of a password", keys: []string{"$2a$", "$2b$", "$2y$"}, at: true,
+		name: "password hash", keys: []string{"$2a$", "$2b$", "$2y$"}, at: true,
 		expr: `\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}`,
 	},
 	{
-		name: "hash of a password", keys: []string{"$1$", "$5$", "$6$", "$apr1$"}, at: true,
+		name: "password hash", keys: []string{"$1$", "$5$", "$6$", "$apr1$"}, at: true,
 		expr: `\$(?:[156]|apr1)\$(?:rounds=\d+\$)?[./A-Za-z0-9]{1,16}\$[./A-Za-z0-9]{22,86}`,
 	},
 	{
-		name: "hash of a password", keys: []string{"$argon2"}, at: true,
+		name: "password hash", keys: []string{"$argon2"}, at: true,
 		expr: `\$argon2(?:id|i|d)\$v=\d+\$[a-z0-9=,]+\$[A-Za-z0-9+/]+\$[A-Za-z0-9+/]+`,
 	},
 }
@@ -195,7 +195,7 @@ var guesses = []rule{
 	},
 }
 
-// isNoScheme reports whether the value of a header is more than the name of an authentication scheme or a placeholder.
+// isNoScheme returns false for a header value that is only the name of an authentication scheme or a placeholder.
 func isNoScheme(value string) bool {
 	return isNoPlaceholder(value) && !schemes[lowerASCII(strings.TrimSpace(value))]
 }
@@ -214,5 +214,5 @@ var variable = regexp.MustCompile(
 	`(?i)(^|_)(token|secret|password|passwd|credentials?|apikey|(api|access|secret|private)_?key)(_|$)`)
 
 // IsSecretVariable reports whether the name of a variable or configuration key denotes a secret. It is strict, because
-// the configuration refuses every match. MAX_TOKENS does not match.
+// the configuration rejects every match. For example, MAX_TOKENS does not match.
 func IsSecretVariable(name string) bool { return variable.MatchString(name) }

@@ -57,7 +57,8 @@ type key struct {
 // index finds the keys in a text.
 type index struct {
 	rules []searched
-	// heads contains 1 + index in keys, or 0 for no key. Function head computes the index from a key's first two bytes.
+	// heads contains 1 + the index in keys, or 0 for no key. The function head computes the position in heads from a
+	// key's first two bytes.
 	heads [1 << 14]uint16
 	keys  [][]key
 }
@@ -99,7 +100,7 @@ func (x *index) add(text string, isExact bool, r int) {
 	(*same)[i].rules = append((*same)[i].rules, r)
 }
 
-// all is the index of all rules. shaped is the index of rules for values with a distinctive form.
+// all indexes all rules, and shaped indexes only the rules for values with a distinctive form.
 var (
 	all    = sync.OnceValue(func() *index { return newIndex(shapes, library, named, guesses) })
 	shaped = sync.OnceValue(func() *index { return newIndex(shapes, library) })
@@ -132,8 +133,8 @@ func (x *index) search(text string, found func(span)) {
 	}
 }
 
-// places holds the position from which each rule continues after it found a match or searched a whole line. It has only
-// a few elements.
+// places holds the position from which each rule continues after finding a match or searching a whole line. It is a
+// slice, because it has only a few elements.
 type places []struct{ rule, next int }
 
 func (p places) of(rule int) int {
@@ -192,8 +193,8 @@ func (r *searched) apply(text, lower string, at int, found func(span)) (next int
 	return to
 }
 
-// keyTail is the rule for a private key without its beginning. It covers the lines before the end marker that have the
-// form of key lines.
+// keyTail is the rule for a private key with a missing beginning. It covers the lines before the end marker that have
+// the form of key lines.
 const keyTail = "end of a private key"
 
 var (
@@ -221,7 +222,7 @@ func lookAtKeyEnd(text string, at int, found func(span)) (next int) {
 	return at + m[1]
 }
 
-// restOfLine returns the end of the line, but at most the offset at+most.
+// restOfLine returns the offset of the end of the line, or at+most if the line is longer.
 func restOfLine(text string, at, most int) int {
 	piece := text[at:min(len(text), at+min(most, len(text)))]
 	if n := strings.IndexByte(piece, '\n'); n >= 0 {
@@ -236,7 +237,7 @@ func (r *searched) matches(text string, offset int, found func(span)) {
 	}
 }
 
-// judge calls found for the secret part of a match, unless it breaks a condition of the rule.
+// judge calls found for the secret part of a match, if the match meets all conditions of the rule.
 func (r *searched) judge(text string, m []int, offset int, found func(span)) {
 	group := r.group
 	for g := 1; group == 0 && 2*g < len(m); g++ {
@@ -256,8 +257,8 @@ func (r *searched) judge(text string, m []int, offset int, found func(span)) {
 	found(span{offset + from, offset + to})
 }
 
-// isEdge reports whether a word can begin here, for example after an escape sequence of a terminal, JSON, a URL or a
-// shell.
+// isEdge reports whether a word can begin here, such as after an escape sequence in terminal output, JSON, a URL or a
+// shell command.
 func isEdge(text string, at int) bool {
 	if at == 0 || !isWord(text[at-1]) {
 		return true

@@ -16,8 +16,8 @@ const (
 )
 
 // Writer redacts a stream before passing it to the next writer. It works on whole lines, because a secret may arrive in
-// pieces. If a line is longer than holdMost, the Writer passes its beginning and holds back at least the length of the
-// longest spelling. It is not safe for concurrent use.
+// pieces. If a line is longer than holdMost, the Writer passes on its beginning, but holds back at least the length of
+// the longest spelling. A Writer is not safe for concurrent use.
 type Writer struct {
 	to    io.Writer
 	by    *Redactor
@@ -36,7 +36,7 @@ func (r *Redactor) NewWriter(to io.Writer) *Writer {
 	return w
 }
 
-// Write never fails, because a problem with the copy must not disturb the writing program.
+// Write never fails, because an error in the redacted copy must not disturb the program that writes.
 func (w *Writer) Write(p []byte) (int, error) {
 	w.held = append(w.held, p...)
 	if end := bytes.LastIndexByte(w.held, '\n') + 1; end > 0 {
@@ -54,7 +54,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// passLines passes whole lines one by one. It searches several lines at once, because that is faster.
+// passLines passes on whole lines one by one, but searches several lines at once, because that is faster.
 func (w *Writer) passLines(lines []byte) {
 	if w.inKey || bytes.Contains(lines, []byte("PRIVATE KEY")) {
 		for line := range bytes.Lines(lines) {

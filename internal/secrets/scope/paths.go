@@ -12,10 +12,10 @@ import (
 	"retake/internal/secrets/protected"
 )
 
-// Link is a symbolic link of the delivered tree, whether the patch changes it or not.
+// Link is a symbolic link in the delivered tree, whether the patch changes it or not.
 type Link struct{ Path, Target string }
 
-// Links sets the symbolic links of the delivered tree. Links give a file further names, under which other systems may
+// Links sets the symbolic links in the delivered tree. A link gives a file another name, under which other systems may
 // execute it.
 func (l *Look) Links(links []Link) {
 	l.reach = reach{}
@@ -37,7 +37,7 @@ const (
 	mostLinks = 8    // links in one name
 )
 
-// names returns the folded names of a path, first the path itself. It returns false if there are too many.
+// names returns the folded names of a path, starting with the path itself. It returns false if there are too many.
 func (r reach) names(name string) ([]string, bool) {
 	all, links := []string{protected.Fold(name)}, []int{0}
 	seen := map[string]bool{all[0]: true}
@@ -71,7 +71,7 @@ func (l *Look) checkPath(f File) {
 	if !ok {
 		l.find(finding{
 			recovery.ScopeViolation, f.Path, 0,
-			fmt.Sprintf("a path that has more than %d names, because of symbolic links", mostNames), "remove links",
+			fmt.Sprintf("a path with more than %d names because of symbolic links", mostNames), "remove links",
 		})
 		return
 	}
@@ -94,20 +94,20 @@ func (l *Look) labelAdvice(name string) string {
 // Asked is a file that only a draft may change, because people's tools or other agents obey it.
 type Asked struct{ Path, Glob, Why string }
 
-// Ask notes a path that differs from the base branch if Options.Ask protects it. Unlike File, it also needs the paths
-// that an earlier delivery has pushed.
+// Ask records a path that differs from the base branch if Options.Ask protects it. Unlike File, it must also be called
+// for paths that an earlier delivery has pushed.
 func (l *Look) Ask(f File) {
 	names, _ := l.reach.names(f.Path)
 	p, _ := protection(l.rules.ask, f, names)
 	if p != nil && !l.rules.isAllowed(f.Path, l.labels) {
-		l.asked = append(l.asked, Asked{f.Path, p.Glob, cmp.Or(p.Why, "named by scope.ask")})
+		l.asked = append(l.asked, Asked{f.Path, p.Glob, cmp.Or(p.Why, "matches scope.ask")})
 	}
 }
 
-// Asked returns the files of Ask. The delivery must be a draft that names them.
+// Asked returns the files recorded by Ask. The delivery must be a draft that lists them.
 func (l *Look) Asked() []Asked { return l.asked }
 
-// RefuseAsked turns the files of Ask into findings, because the delivery cannot be a draft.
+// RefuseAsked turns the files recorded by Ask into findings, for a delivery that cannot be a draft.
 func (l *Look) RefuseAsked() {
 	for _, a := range l.asked {
 		l.find(finding{
@@ -120,7 +120,8 @@ func (l *Look) RefuseAsked() {
 // visible returns a name with escape sequences in place of hidden characters.
 func visible(name string) string { return strings.Trim(strconv.Quote(name), `"`) }
 
-// protection returns the protection of the first protected name of a path. through is text for a message.
+// protection returns the protection of the first protected name of a path. through explains the match and is appended
+// to the message.
 func protection(paths *protected.Paths, f File, names []string) (_ *protected.Protection, through string) {
 	for _, name := range names {
 		if p := paths.By(name); p != nil {

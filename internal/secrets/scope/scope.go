@@ -18,7 +18,7 @@ import (
 // Options come from the configuration.
 type Options struct {
 	Deny         []string            // globs of paths that patches must not change; see protected.Compile
-	Ask          []string            // globs of paths that only drafts may change, in the form of Deny
+	Ask          []string            // globs of paths that only drafts may change; same form as Deny
 	Allow        map[string][]string // by issue label: globs of paths that a patch may change anyway
 	AllowSecrets []string            // globs of files that are not searched for secrets
 	AllowRaw     []string            // globs of files that may be pushed without their filter
@@ -30,7 +30,7 @@ type Options struct {
 type Rules struct {
 	deny    *protected.Paths
 	ask     *protected.Paths
-	allow   []allowed // in the order of their labels
+	allow   []allowed // sorted by label
 	unread  worktree.Globs
 	raw     worktree.Globs
 	leftOut worktree.Globs
@@ -130,9 +130,9 @@ func (l *Look) File(f File) (wantContent bool) {
 	return true
 }
 
-// Content checks a file's content. base returns the content on the base branch. Secrets in that content do not count as
-// new. In files of AllowSecrets, Content searches only for the director's known values, because those are never test
-// data.
+// Content checks a file's content. base returns the content on the base branch, and secrets found there do not count as
+// new. In files that match AllowSecrets, Content searches only for the director's known values, because those are never
+// test data.
 func (l *Look) Content(ctx context.Context, f File, text string, base func() (string, error)) error {
 	if f.Link && leaves(f.Path, text) {
 		l.find(finding{recovery.PolicyViolation, f.Path, 0, "a symbolic link that leaves the tree", ""})
@@ -145,7 +145,7 @@ func (l *Look) Content(ctx context.Context, f File, text string, base func() (st
 	if errors.Is(err, errTooMuch) {
 		l.find(finding{
 			recovery.PolicyViolation, f.Path, 0, "an archive that is too large to be searched for secrets",
-			"remove it, or name the file in scope.allow_secrets",
+			"remove it, or list the file in scope.allow_secrets",
 		})
 		return nil
 	}
@@ -177,7 +177,7 @@ func (l *Look) Nested(name string) {
 	l.find(finding{
 		recovery.PolicyViolation, name, 0,
 		"a nested repository, which a delivery would turn into plain files",
-		"remove it, or name it in scope.allow_left_out",
+		"remove it, or list it in scope.allow_left_out",
 	})
 }
 
@@ -192,7 +192,7 @@ func (l *Look) LeftOut(name, submodule string) {
 		l.find(finding{
 			recovery.PolicyViolation, name, 0,
 			"a file in the submodule " + submodule + ", which a delivery cannot contain",
-			"remove it, or name it in scope.allow_left_out",
+			"remove it, or list it in scope.allow_left_out",
 		})
 	}
 }
@@ -205,7 +205,7 @@ func (l *Look) Filtered(name, filter string) {
 	l.find(finding{
 		recovery.PolicyViolation, name, 0,
 		"a raw file, but .gitattributes sets filter=" + filter + ", and Retake does not run filters",
-		"leave it out, or name it in scope.allow_raw",
+		"leave it out, or list it in scope.allow_raw",
 	})
 }
 
@@ -217,7 +217,7 @@ func (l *Look) secret(name string, s secret) {
 	}
 	l.find(finding{
 		recovery.PolicyViolation, name, s.line, "a secret (rule " + s.rule + ")",
-		"remove it, or name the file in scope.allow_secrets",
+		"remove it, or list the file in scope.allow_secrets",
 	})
 }
 
@@ -241,8 +241,8 @@ func (l *Look) Err(ctx context.Context) error {
 	return l.violation()
 }
 
-// searchNames searches the names of the files for secrets. It searches pieces of about pieceBytes, because a patch may
-// have very many files.
+// searchNames searches the file names for secrets. It searches in pieces of about pieceBytes, because a patch can have
+// very many files.
 func (l *Look) searchNames(ctx context.Context) error {
 	for names := l.names; len(names) > 0; {
 		n, size := 0, 0
@@ -263,7 +263,7 @@ func (l *Look) searchNames(ctx context.Context) error {
 	return nil
 }
 
-// Violation is the reason for a refused push.
+// Violation is the reason a push was refused.
 type Violation struct {
 	Reason recovery.Reason // PolicyViolation, or ScopeViolation if only paths are affected
 	Text   string

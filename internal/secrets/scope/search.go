@@ -24,12 +24,12 @@ const guesses = "generic-api-key"
 var detector = sync.OnceValue(func() *detect.Detector {
 	d, err := detect.NewDetectorDefaultConfig()
 	if err != nil {
-		panic(fmt.Sprint("scope: gitleaks's rules: ", err)) // cannot fail: the rules are embedded
+		panic(fmt.Sprint("scope: gitleaks rules: ", err)) // cannot fail: the rules are embedded
 	}
 	d.IgnoreGitleaksAllow = true
 	rule, ok := d.Config.Rules[guesses]
 	if !ok {
-		panic("scope: gitleaks's rules lack " + guesses)
+		panic("scope: missing gitleaks rule " + guesses)
 	}
 	for i, a := range d.Config.Allowlists {
 		rule.Allowlists = append(rule.Allowlists, &config.Allowlist{Paths: a.Paths})
@@ -55,8 +55,8 @@ func (s secret) same(other secret) bool {
 }
 
 const (
-	// pieceBytes is the size of one searched piece. Pieces are small, because the time of a search grows with the
-	// square of the number of findings.
+	// pieceBytes is the size of one searched piece. Pieces are small, because search time grows with the square of the
+	// number of findings.
 	pieceBytes = 64 << 10
 	// overlapBytes is the overlap between two pieces. It is longer than the longest secret, a private key.
 	overlapBytes = 8 << 10
@@ -184,8 +184,8 @@ func search(ctx context.Context, name, text string) ([]secret, error) {
 	return slices.Collect(maps.Keys(seen)), nil
 }
 
-// Mask replaces secrets and known values in text that people see, such as a patch. If ctx ends during the search, it
-// returns an empty text and the error of ctx.
+// Mask replaces secrets and known values in text that people see, such as a patch. If ctx ends during the search, Mask
+// returns an empty string and the cause of ctx.
 func Mask(ctx context.Context, text string, known *leak.Finder) (string, error) {
 	text = known.Mask(text)
 	found, err := search(ctx, "", text)

@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// unpackedMost is the maximum number of bytes from the archives in one file, at all levels together.
+	// unpackedMost is the maximum number of bytes unpacked from the archives in one file, over all levels.
 	unpackedMost = 64 << 20
 	// depthMost is the maximum nesting depth of archives.
 	depthMost = 4
-	// membersMost is the maximum number of files in the archives of one file.
+	// membersMost is the maximum number of files in the archives in one file.
 	membersMost = 10_000
 )
 
 // errTooMuch means that an archive exceeds a limit.
 var errTooMuch = errors.New("scope: archive too large to search")
 
-// unpacker passes the files in archives to visit, and counts files and bytes because of the limits.
+// unpacker passes the files in archives to visit, and counts files and bytes to enforce the limits.
 type unpacker struct {
 	ctx     context.Context //nolint:containedctx // lives as long as the call of unpack
 	left    int64
@@ -35,8 +35,8 @@ type unpacker struct {
 }
 
 // unpack calls visit for each file in an archive, including archives in archives. It does nothing if text is not an
-// archive. It stops silently at the damage in a damaged archive, like programs that read it. The error is errTooMuch,
-// visit's error, or the cause of ctx.
+// archive. In a damaged archive, it stops silently at the damage, as most readers do. The error is errTooMuch, visit's
+// error, or the cause of ctx.
 func unpack(ctx context.Context, text string, visit func(name, text string) error) error {
 	u := &unpacker{ctx: ctx, left: unpackedMost, members: membersMost, visit: visit}
 	return u.unpack(text, 0)
@@ -121,7 +121,7 @@ func (u *unpacker) tar(text string, depth int) error {
 	}
 }
 
-// compressed returns a reader for a format that contains one file.
+// compressed returns the read function of a format that contains a single file.
 func compressed(open func(io.Reader) (io.Reader, error)) func(*unpacker, string, int) error {
 	return func(u *unpacker, text string, depth int) error {
 		from, err := open(bytes.NewReader([]byte(text)))

@@ -14,8 +14,8 @@ type Hierarchy struct {
 	Controller string // name in /proc/self/cgroup; empty for version 2
 }
 
-// Folders returns the directories that may hold this process's figures, on a file system at root. In a container, our
-// group is the mount itself. Elsewhere it is a directory below the mount.
+// Folders returns the directories that may hold this process's figures, for a file system at root. In a container, the
+// process's group is the mount itself, and elsewhere it is a directory below the mount.
 func (h Hierarchy) Folders(root string) [2]string {
 	mount := filepath.Join(root, h.Mount)
 	return [2]string{filepath.Join(mount, h.own(root)), mount}
@@ -39,7 +39,7 @@ func (h Hierarchy) own(root string) string {
 // Counter locates a number in a control group. Without a key, the number is the file's only content.
 type Counter struct{ File, Key string }
 
-// Read returns the number in a directory.
+// Read returns the counter's value in a control group's directory. It returns false if it cannot find a number there.
 func (c Counter) Read(folder string) (uint64, bool) {
 	data, err := os.ReadFile(filepath.Join(folder, c.File))
 	if err != nil {
@@ -58,7 +58,7 @@ func (c Counter) Read(folder string) (uint64, bool) {
 	return 0, false
 }
 
-// throttling lists the counters of how long a CPU quota has stopped the group.
+// throttling lists the counters for the time that a CPU quota has stopped the group.
 var throttling = []struct {
 	Hierarchy
 	Counter

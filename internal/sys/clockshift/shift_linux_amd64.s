@@ -8,11 +8,12 @@ TEXT ·shifted(SB), NOSPLIT, $0-8
 	MOVQ AX, ret+0(FP)
 	RET
 
-// clock is int clock_gettime(clockid_t, struct timespec *), as C calls it: in DI and SI, with the result in AX.
+// clock implements int clock_gettime(clockid_t, struct timespec *) with C's calling convention: arguments in DI and SI,
+// the result in AX.
 TEXT clock<>(SB), NOSPLIT|NOFRAME, $0
 	PUSHQ DI
 	PUSHQ SI
-	SUBQ  $8, SP // aligned to 16 bytes for the call
+	SUBQ  $8, SP // align the stack to 16 bytes for the call
 	MOVQ  ·original(SB), AX
 	CALL  AX
 	ADDQ  $8, SP

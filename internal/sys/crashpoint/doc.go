@@ -1,13 +1,13 @@
-// Package crashpoint names the worst points at which a director may be killed: around every append to the journal,
+// Package crashpoint lists the worst points at which a director can be killed: around every append to the journal,
 // every effect, and the calls that perform an effect.
 //
-// In ordinary builds Reached does nothing. With the build tag crashpoints it ends the process with SIGKILL at
-// the point that the environment names:
+// In ordinary builds Reached does nothing. With the build tag crashpoints it kills the process with SIGKILL at the
+// point selected in the environment:
 //
 //	RETAKE_CRASH_AT=effect/claim/after      the first time
 //	RETAKE_CRASH_AT=github/write/after#3    the third time
 //
-// `make chaos CRASHPOINTS=1` kills the director at each point of the table, during work and during recovery, and checks
+// `make chaos CRASHPOINTS=1` kills the director at each point in the table, during work and during recovery, and checks
 // the resulting work.
 package crashpoint
 

@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// The process ends when it reaches this point for the nth time.
+// The process ends when it reaches the wanted point for the nth time.
 var (
 	wanted, nth = read(os.Getenv(Variable))
 	passed      atomic.Int64
@@ -33,7 +33,7 @@ func read(text string) (name string, nth int64) {
 	return name, n
 }
 
-// Reached kills the process at this point like kill -9, without flushing or notification.
+// Reached kills the process if this is the selected point, like kill -9, without flushing or notifying anyone.
 func Reached(name string) {
 	if name != wanted || passed.Add(1) != nth {
 		return

@@ -1,5 +1,5 @@
-// Package garbage adapts Go's garbage collector to the load. A quiet process stays small. A busy process allows more
-// garbage, to save processor time.
+// Package garbage adapts Go's garbage collector to the load. A quiet process stays small, while a busy process allows
+// more garbage to save processor time.
 package garbage
 
 import (

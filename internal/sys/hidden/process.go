@@ -59,7 +59,7 @@ func variablesAt() (from, to int64, err error) {
 	from, err = strconv.ParseInt(string(fields[statEnvStart]), 10, 64)
 	to, err2 := strconv.ParseInt(string(fields[statEnvEnd]), 10, 64)
 	if err = errors.Join(err, err2); err == nil && from == 0 {
-		err = errors.New("/proc/self/stat lacks the addresses of the variables")
+		err = errors.New("the addresses of the variables are missing from /proc/self/stat")
 	}
 	return from, to, err
 }

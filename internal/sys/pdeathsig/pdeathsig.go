@@ -1,8 +1,8 @@
 // Package pdeathsig starts programs that the kernel kills when this process ends for any reason.
 //
 // The kernel kills such a program when the thread that started it ends (PR_SET_PDEATHSIG in prctl(2)), even if the
-// process continues. Go ends a thread when a goroutine that has locked it returns, as in the probe for namespaces. So
-// Start uses a separate thread for each program, which exists until the program has ended.
+// process continues. Go ends a thread when a goroutine that has locked it returns, as in the namespace probe. So Start
+// uses a separate thread for each program, and keeps the thread until the program has ended.
 package pdeathsig
 
 import (

@@ -1,9 +1,9 @@
-// Package powercut simulates power cuts for tests. Its disks are file systems in a file, which lose all unsynced data
-// at a cut.
+// Package powercut simulates power cuts for tests. Each disk is a file system in a file, and loses all unsynced data at
+// a cut.
 //
-// A cut uses ext4's shutdown without its log. It loses unsynced data and the names of new files without fsync(2). Data
-// already handed to the disk survives, so it simulates a disk without a cache, or with a cache that obeys flushes. The
-// next mount replays the log as after a real cut.
+// A cut uses ext4's shutdown without flushing the log, so it loses unsynced data and the names of new files without
+// fsync(2). Data already handed to the disk survives, so the cut simulates a disk without a cache, or with a cache that
+// obeys flushes. The next mount replays the log, as after a real cut.
 package powercut
 
 import (
@@ -25,11 +25,11 @@ type Disk struct {
 
 const imageBytes = 512 << 20
 
-// New mounts a new disk. It skips the test without root, mkfs.ext4 or a loop device.
+// New mounts a new disk. It skips the test unless root privileges, mkfs.ext4 and a loop device are available.
 func New(t testing.TB) *Disk {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("a power cut requires root, to mount a file system")
+		t.Skip("a power cut requires root to mount a file system")
 	}
 	d := &Disk{Dir: filepath.Join(t.TempDir(), "disk"), t: t, image: filepath.Join(t.TempDir(), "image")}
 	file, err := os.Create(d.image)
@@ -70,12 +70,12 @@ func (d *Disk) Cut() {
 	defer func() { _ = dir.Close() }()
 	how := uint32(noLogFlush)
 	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, dir.Fd(), ioctlShutdown, uintptr(unsafe.Pointer(&how))); errno != 0 {
-		d.t.Skipf("a power cut requires ext4's shutdown: %v", errno)
+		d.t.Skipf("a power cut requires the ext4 shutdown ioctl: %v", errno)
 	}
 }
 
-// Restore mounts a copy of the disk after the cut. Other mounts of the old disk, for example in a running container,
-// would share its errors.
+// Restore mounts a copy of the disk after the cut. The disk itself would keep its errors while it is mounted elsewhere,
+// for example in a running container.
 func (d *Disk) Restore() {
 	d.t.Helper()
 	if err := unix.Unmount(d.Dir, unix.MNT_DETACH); err != nil {

@@ -22,13 +22,13 @@ type Process struct {
 	ID
 	Parent  int
 	Session int
-	State   byte // of /proc/<pid>/stat: R, S, D, T …
+	State   byte // from /proc/<pid>/stat: R, S, D, T …
 }
 
-// Frozen reports whether a signal has stopped it.
+// Frozen reports whether a signal has stopped the process.
 func (p Process) Frozen() bool { return p.State == 'T' }
 
-// Boot identifies this machine's boot. Process IDs are only meaningful within it.
+// Boot identifies this machine's boot and this process's PID namespace. Process IDs are only meaningful within both.
 func Boot() (string, error) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -53,11 +53,11 @@ const (
 	statState, statParent, statSession, statStart = 0, 1, 3, 19
 )
 
-// parseStat reads "pid (name) state ppid pgrp session …"; the name may contain any characters, even parentheses.
+// parseStat parses "pid (name) state ppid pgrp session …"; the name may contain any characters, even parentheses.
 func parseStat(pid int, stat []byte) (Process, error) {
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) <= statStart || len(fields[statState]) != 1 {
-		return Process{}, fmt.Errorf("procfs: process %d: cannot read %q", pid, stat)
+		return Process{}, fmt.Errorf("procfs: process %d: cannot parse %q", pid, stat)
 	}
 	parent, err1 := strconv.Atoi(string(fields[statParent]))
 	session, err2 := strconv.Atoi(string(fields[statSession]))
@@ -117,7 +117,7 @@ func Descendants(all []Process, isRoot func(Process) bool) []Process {
 	var below []Process
 	for _, p := range all {
 		at, ok := byPID[p.Parent]
-		for range len(all) { // the list changed while we read it, so it may contain a loop
+		for range len(all) { // the list can change while it is being read, so it may contain a loop
 			if !ok || isRoot(at) {
 				break
 			}

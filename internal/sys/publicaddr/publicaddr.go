@@ -17,8 +17,8 @@ var Special4 = prefixes(
 // reserved.
 var Global6 = netip.MustParsePrefix("2000::/3")
 
-// Special6 contains the blocks within Global6 that are not public: protocols such as Teredo, examples, and 6to4, which
-// wraps an IPv4 address.
+// Special6 contains the blocks within Global6 that are not public: protocol blocks such as Teredo, documentation
+// examples, and 6to4, which wraps an IPv4 address.
 var Special6 = prefixes("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
 
 func prefixes(texts ...string) (all []netip.Prefix) {

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// Buffer keeps the newest bytes that were written to it. Make it with New.
+// Buffer keeps the newest bytes that were written to it. Create it with New.
 type Buffer struct {
 	mu      sync.Mutex
 	limit   int
@@ -32,8 +32,8 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return written, nil
 }
 
-// Tail returns a copy of the kept bytes, oldest first, and the number of dropped bytes. After drops, it starts at a
-// UTF-8 boundary, unless the bytes are not UTF-8.
+// Tail returns a copy of the kept bytes, oldest first, and the number of dropped bytes. If bytes were dropped, the copy
+// starts at a UTF-8 boundary, unless the bytes are not UTF-8.
 func (b *Buffer) Tail() (kept []byte, dropped int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -17,7 +17,8 @@ func Build(ctx context.Context, dir, what, to string) error {
 		build(ctx, dir, what, to, "-linkmode external -extldflags -static", os.Environ()) == nil {
 		return nil
 	}
-	// Without cgo, Go's own linker makes static programs. It is also used on machines without a static C library.
+	// Without cgo, Go's own linker makes static programs. This is also the fallback on machines without a static C
+	// library.
 	return build(ctx, dir, what, to, "", append(os.Environ(), "CGO_ENABLED=0"))
 }
 

@@ -8,7 +8,7 @@ func Suggest(word string, candidates []string) string {
 	best, fewest := "", 4
 	for _, c := range candidates {
 		if diff := len(word) - len(c); diff > fewest || -diff > fewest {
-			continue // needs too many edits; the word may be as long as a line
+			continue // too many edits anyway; the word can be as long as a line
 		}
 		if d := edits(word, c); 2*d < len(c) && (d < fewest || d == fewest && best != "" && c < best) {
 			best, fewest = c, d

@@ -1,4 +1,4 @@
-// Package tracetest is a collector of OpenTelemetry traces for tests.
+// Package tracetest provides an OpenTelemetry trace collector for tests.
 package tracetest
 
 import (
@@ -58,7 +58,7 @@ func (c *Collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer c.mu.Unlock()
 	c.headers = r.Header.Clone()
 	if c.refuse > 0 {
-		http.Error(w, "told to refuse", c.refuse)
+		http.Error(w, "configured to refuse", c.refuse)
 		return
 	}
 	spans, err := read(r)

@@ -13,7 +13,7 @@ app.kubernetes.io/part-of: retake
 
 {{- define "retake.claim" -}}{{ .Values.storage.existingClaim | default (printf "%s-shared" (include "retake.name" .)) }}{{- end }}
 
-{{/* The bus servers, each by a separate name, so that clients skip a lost server at once. */}}
+{{/* The URLs of the bus servers. Each server has a separate name, so that clients skip a lost server at once. */}}
 {{- define "retake.busURL" -}}
 {{- if .Values.nats.enabled -}}
 {{- $servers := list -}}
@@ -22,7 +22,7 @@ app.kubernetes.io/part-of: retake
 {{- end -}}
 {{- join "," $servers -}}
 {{- else -}}
-{{- required "nats.url: without a server of our own (nats.enabled=false) name the one that is there" .Values.nats.url -}}
+{{- required "nats.url: set the URL of an existing server, because nats.enabled is false" .Values.nats.url -}}
 {{- end -}}
 {{- end }}
 
@@ -31,7 +31,7 @@ app.kubernetes.io/part-of: retake
 {{- if kindIs "slice" .Values.worker.egress }}{{ join "," .Values.worker.egress }}{{ else }}{{ .Values.worker.egress }}{{ end -}}
 {{- end }}
 
-{{/* The settings of pods and containers that the restricted pod security standard requires. */}}
+{{/* Settings for pods and containers, as required by the restricted pod security standard. */}}
 {{- define "retake.podSecurity" -}}
 runAsNonRoot: true
 runAsUser: {{ .Values.director.user }}

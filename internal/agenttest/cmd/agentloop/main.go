@@ -1,8 +1,8 @@
-// Command agentloop is the reference agent; see internal/agenttest/loop. It is started like any agent CLI:
+// Command agentloop is the reference agent; see internal/agenttest/loop. Start it like any agent CLI:
 //
 //	ANTHROPIC_BASE_URL=http://127.0.0.1:8901/case/ok agentloop -p "do it"
 //
-// The exit code is 0 if the model declared its work done, 1 if it did not, and 2 for a wrong flag.
+// The exit code is 0 if the model declared its work done, 1 if it did not, and 2 for a usage error.
 package main
 
 import (
@@ -24,8 +24,8 @@ func main() {
 		BaseURL: cmp.Or(os.Getenv("ANTHROPIC_BASE_URL"), "https://api.anthropic.com"),
 		Key:     os.Getenv("ANTHROPIC_API_KEY"), Dir: ".", Out: os.Stdout,
 	}
-	flag.StringVar(&o.Prompt, "p", "", "what to do")
-	flag.StringVar(&o.Model, "model", "standin", "the model")
+	flag.StringVar(&o.Prompt, "p", "", "task for the agent")
+	flag.StringVar(&o.Model, "model", "standin", "name of the model")
 	flag.Parse()
 	if o.Prompt == "" {
 		fmt.Fprintln(os.Stderr, "agentloop: missing prompt: see -h")

@@ -15,13 +15,13 @@ import (
 func readingOf(r trial.Result) string { return cmp.Or(string(r.Reason()), "succeeded") }
 
 // mark compares the classification of a run with the table. If the table expects a failure and the run succeeded, the
-// agent avoided the failure, which also counts as right.
+// agent survived the failure, which also counts as right.
 func mark(r trial.Result) string {
 	switch {
 	case r.Case.Right(r.Reason()):
 		return "right"
 	case r.Reason() == "":
-		return "it got past"
+		return "survived"
 	}
 	return "**wrong**"
 }
@@ -101,7 +101,7 @@ func table(b *strings.Builder, agents []installed) {
 		b.WriteString("\n")
 	}
 	if wrong != "" {
-		b.WriteString("\n## Wrong readings\n\n| agent | case | read as | cause |\n|---|---|---|---|\n" + wrong)
+		b.WriteString("\n## Misread runs\n\n| agent | case | read as | cause |\n|---|---|---|---|\n" + wrong)
 	}
 }
 

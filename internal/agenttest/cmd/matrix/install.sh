@@ -1,7 +1,8 @@
 #!/bin/sh
-# Fetches and builds the agent CLIs of agents.tsv, each pinned to a commit, into RETAKE_AGENTS_DIR (default:
-# ~/.cache/retake/agents), outside of this source: <profile>/<program> and <profile>/VERSION. What is there already stays.
-# Needs git, Go and a network, no account. Git's own settings say where a mirror is: git config url.<mirror>.insteadOf <repository>.
+# Fetches and builds the agent CLIs in agents.tsv, each pinned to a commit, into RETAKE_AGENTS_DIR (default:
+# ~/.cache/retake/agents), outside this repository: <profile>/<program> and <profile>/VERSION. Existing builds of the
+# right version are kept. Needs git, Go and network access, but not an account. To use a mirror, configure git:
+# git config url.<mirror>.insteadOf <repository>.
 #
 #   install.sh [PROFILE...]
 set -eu
@@ -17,7 +18,7 @@ fetch() { # REPOSITORY COMMIT FOLDER
 	git -C "$3" checkout -q -f "$2"
 }
 
-# With -modfile the agent's own go.mod stays as it is.
+# -modfile leaves the agent's go.mod unchanged.
 build() { # NAME PACKAGE OUTPUT MODFILE
 	(cd "$src/$1" && CGO_ENABLED=0 GOWORK=off GOFLAGS=-mod=mod go build -buildvcs=false -trimpath -ldflags '-s -w' -modfile="$4" -o "$3" "$2")
 }
@@ -29,12 +30,12 @@ while IFS=$tab read -r name program repository tag commit package sources; do
 	out=$into/$name/$program
 	version="$tag (${commit%"${commit#????????????}"})"
 	if [ -x "$out" ] && [ "$(cat "$into/$name/VERSION" 2>/dev/null)" = "$version" ]; then
-		echo "$name $version is there: $out"
+		echo "$name $version exists: $out"
 		continue
 	fi
 	echo "$name $version: fetching $repository"
 	if ! fetch "$repository" "$commit" "$src/$name"; then
-		echo "$name: its source cannot be fetched" >&2
+		echo "$name: cannot fetch its source" >&2
 		failed=1
 		continue
 	fi
@@ -42,7 +43,7 @@ while IFS=$tab read -r name program repository tag commit package sources; do
 	cp "$src/$name/go.mod" "$mod"
 	cp "$src/$name/go.sum" "$src/$name.sum"
 	if ! (cd "$src/$name" && GOFLAGS=-mod=mod go mod download -modfile="$mod" 2>"$src/$name.log"); then
-		echo "$name: $(tail -n 1 "$src/$name.log" | tr -d '\t'); fetching the sources of such modules, too"
+		echo "$name: $(tail -n 1 "$src/$name.log" | tr -d '\t'); fetching the sources of such modules"
 		for s in $(echo "$sources" | tr ',' ' '); do
 			module=${s%%=*}
 			at=${s#*=}
@@ -55,12 +56,12 @@ while IFS=$tab read -r name program repository tag commit package sources; do
 		done
 	fi
 	mkdir -p "$into/$name"
-	echo "$name: building, which takes some minutes"
+	echo "$name: building (a few minutes)"
 	if build "$name" "$package" "$out" "$mod"; then
 		echo "$version" >"$into/$name/VERSION"
 		echo "$name $version: $out"
 	else
-		echo "$name: it cannot be built here" >&2
+		echo "$name: cannot build it here" >&2
 		failed=1
 	fi
 done <"$table"

@@ -1,9 +1,10 @@
 // Command matrix runs every known and installed agent CLI through every case of the fake provider, and writes the
 // classification of each run. It works without an account or Docker. See make agents.
 //
-// It searches AGENTS/<name of its profile>/ for an agent, as installed by make agents-install, and then PATH.
+// It looks for each agent in AGENTS/<profile name>/, the target of make agents-install, then in the directory given by
+// -bin, and then in PATH.
 //
-// The exit code is 0 if the matrix was written, and otherwise 2.
+// The exit code is 0 if the matrix was written, and 2 otherwise.
 package main
 
 import (
@@ -51,16 +52,16 @@ func main() {
 
 func parse() settings {
 	var s settings
-	cache, _ := os.UserCacheDir() // without a default, --agents must be given
+	cache, _ := os.UserCacheDir() // if this fails, --agents is required
 	flag.StringVar(&s.bin, "bin", "bin", "`directory` that contains the programs worker and agentloop")
 	flag.StringVar(&s.agents, "agents", filepath.Join(cache, "retake", "agents"), "`directory` that contains the "+
 		"installed agents")
 	flag.StringVar(&s.out, "o", "docs/specs/agents-matrix.md", "`file` to write; - means standard output")
 	flag.StringVar(&s.only, "only", "", "run only these `agents`, e.g. agentloop,crush")
 	flag.StringVar(&s.cases, "cases", "", "run only these `cases`")
-	flag.DurationVar(&s.limit, "limit", 40*time.Second, "time limit of an agent for one case; ending the agent takes "+
-		"up to 4 s more")
-	flag.IntVar(&s.parallel, "parallel", 12, "number of concurrent runs; they mostly wait")
+	flag.DurationVar(&s.limit, "limit", 40*time.Second, "time limit for each agent and case; stopping the agent "+
+		"takes up to 4 s more")
+	flag.IntVar(&s.parallel, "parallel", 12, "number of concurrent runs; each spends most of its time waiting")
 	flag.BoolVar(&s.verbose, "v", false, "print the output of each misread run")
 	flag.Parse()
 	return s
@@ -153,7 +154,7 @@ func versionOf(ctx context.Context, dir, program string) string {
 		return strings.TrimSpace(string(data))
 	}
 	if program == "agentloop" {
-		return "of this source"
+		return "built from source"
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

@@ -1,4 +1,4 @@
-// Command bench runs the measurements that internal/bench lists, prints a table, and writes the figures as JSON. Exit
+// Command bench runs the measurements listed in internal/bench, prints a table, and writes the figures as JSON. Exit
 // code 0 means that every goal was met, or that the reason for missing it is known and printed. Exit code 1 means that
 // a goal was missed for an unknown reason, and 2 that a measurement failed.
 package main
@@ -22,10 +22,10 @@ import (
 )
 
 func main() {
-	only := flag.String("only", "", "names of sections, separated by commas (default: all)")
+	only := flag.String("only", "", "comma-separated section names (default: all)")
 	quick := flag.Bool("quick", false, "run only the sections that CI compares, each as briefly as possible")
-	out := flag.String("json", "bin/bench.json", "file for the figures")
-	verbose := flag.Bool("v", false, "print the tests' output")
+	out := flag.String("json", "bin/bench.json", "write the figures to this file")
+	verbose := flag.Bool("v", false, "print the test output")
 	flag.Parse()
 	missed, err := run(*only, *quick, *verbose, *out)
 	switch {
@@ -68,7 +68,8 @@ func run(only string, quick, verbose bool, out string) (missed bool, err error) 
 	return missed, write(out, all)
 }
 
-// choose returns the sections with these names in the order of the table, or all sections if the list is empty.
+// choose returns the sections given by -only in table order, or all sections by default. With -quick, the default is
+// the sections that CI compares.
 func choose(only string, quick bool) (chosen []bench.Section, err error) {
 	for name := range strings.SplitSeq(only, ",") {
 		i := slices.IndexFunc(bench.Sections, func(s bench.Section) bool { return s.Name == name })
@@ -101,12 +102,12 @@ func write(file string, all []bench.Figure) error {
 
 func orUnknown(limit string) string {
 	if limit == "" {
-		return "the reason for the missed goal is unknown"
+		return "goal missed for an unknown reason"
 	}
 	return limit
 }
 
-// measure runs one section. After an error, it also returns the figures that were recorded before the error.
+// measure runs one section. On error, it also returns the figures recorded so far.
 func measure(s bench.Section, file string, quick, verbose bool) ([]bench.Figure, error) {
 	cmd := exec.Command("go", "test", "-count=1", "-timeout", "15m", "-run", "^"+s.Test+"$", "-v", s.Package)
 	cmd.Env = append(os.Environ(), bench.FileEnv+"="+file)
@@ -125,11 +126,11 @@ func measure(s bench.Section, file string, quick, verbose bool) ([]bench.Figure,
 	}
 	f, err := os.Open(file)
 	if why, skipped := skipped(printed.String()); err != nil && failed == nil && skipped {
-		fmt.Println("  left out:", why)
+		fmt.Println("  skipped:", why)
 		return nil, nil
 	}
 	if err != nil {
-		return nil, errors.Join(failed, fmt.Errorf("%s recorded no figure", s.Test), err)
+		return nil, errors.Join(failed, fmt.Errorf("%s recorded no figures", s.Test), err)
 	}
 	defer func() { _ = f.Close() }()
 	var all []bench.Figure
@@ -143,7 +144,7 @@ func measure(s bench.Section, file string, quick, verbose bool) ([]bench.Figure,
 	return all, failed
 }
 
-// skipped returns the reason a test was skipped, from the output of go test -v. is reports whether it was skipped.
+// skipped reports whether a test was skipped, and why, given the output of go test -v.
 func skipped(printed string) (why string, is bool) {
 	before, _, is := strings.Cut(printed, "\n--- SKIP:")
 	if !is {

@@ -31,19 +31,19 @@ func run(args []string, stdout, stderr io.Writer) int {
 	f := flag.NewFlagSet("chaos", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.IntVar(&o.Rounds, "rounds", 15, "number of faults to inject")
-	f.Uint64Var(&o.Seed, "seed", 0, "seed of all random choices; 0 means a new seed")
-	f.StringVar(&o.Runtime, "runtime", "", "runtime of workers: docker or processes; by default both, if an engine "+
-		"answers")
-	f.StringVar(&o.Bus, "bus", "", "kinds of bus: embedded, joined, cluster, or a list, which gets a world for each; "+
-		"by default all take turns")
+	f.Uint64Var(&o.Seed, "seed", 0, "seed for all random choices; 0 means a new seed")
+	f.StringVar(&o.Runtime, "runtime", "", "worker runtime: docker or processes (default: both, if Docker is "+
+		"available)")
+	f.StringVar(&o.Bus, "bus", "", "comma-separated kinds of bus: embedded, joined, cluster; each gets at least one "+
+		"world (default: all in turn)")
 	f.StringVar(&o.TTL, "ttl", "", "heartbeat TTLs in seconds, such as 3,15,90; each gets all rounds")
-	f.StringVar(&o.Only, "only", "", "faults to inject: \"disk,power\" selects names with one of these words, "+
-		"\"!disk,!power\" names without them")
-	f.BoolVar(&o.Sweep, "sweep", false, "instead of random faults, inject each fault that slows the director down, "+
-		"--rounds times")
+	f.StringVar(&o.Only, "only", "", "faults to inject: \"disk,power\" selects names that contain one of these "+
+		"words, \"!disk,!power\" names that contain none of them")
+	f.BoolVar(&o.Sweep, "sweep", false, "instead of random faults, inject every fault that slows the director down, "+
+		"each --rounds times")
 	f.BoolVar(&o.Crash, "crashpoints", false, "instead of rounds, kill the director at every crash point; --director "+
-		"must be built with the tag crashpoints")
-	f.StringVar(&o.Director, "director", "", "path of the director; by default the one next to this program")
+		"must be built with the crashpoints tag")
+	f.StringVar(&o.Director, "director", "", "path of the director (default: the one next to this program)")
 	f.StringVar(&o.Keep, "keep", "", "directory for the logs of every world")
 	if err := f.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -52,7 +52,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	if f.NArg() > 0 || o.Rounds < 1 {
-		fmt.Fprintln(stderr, "chaos: want --rounds of at least 1, and no arguments: see --help")
+		fmt.Fprintln(stderr, "chaos: want --rounds of at least 1 and no arguments; see --help")
 		return 2
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

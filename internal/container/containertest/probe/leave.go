@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// detach WHAT starts a child with a separate session and an empty environment. With the argument "stay" it then ignores
-// SIGTERM, and otherwise it exits.
+// detach WHAT starts a child in a separate session, with an empty environment. With the argument "stay", it then
+// ignores SIGTERM; otherwise it exits.
 func detach(args []string) int { return leave([]string{}, true, args[0]) }
 
 // mark WHAT works like detach, but its child keeps the environment.
@@ -52,7 +52,7 @@ func leave(env []string, setsid bool, what string) int {
 	return 0
 }
 
-// readOnly creates directories without write permission below HOME.
+// readOnly creates directories below HOME and makes them read-only.
 func readOnly([]string) int {
 	dir := os.Getenv("HOME") + "/go/pkg/mod/m"
 	err := os.MkdirAll(dir, 0o755)
@@ -131,7 +131,7 @@ func word(network, address string) error {
 	return err
 }
 
-// answer PORT replies to every client of a port, over TCP and UDP.
+// answer PORT replies to every client on a port, over TCP and UDP.
 func answer(args []string) int {
 	l, err := net.Listen("tcp", ":"+args[0])
 	if err != nil {

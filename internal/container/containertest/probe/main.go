@@ -82,7 +82,7 @@ func inside([]string) int {
 		return fail(err)
 	}
 	if len(left) > 0 {
-		return fail(fmt.Errorf("the directory has %v", left))
+		return fail(fmt.Errorf("the directory contains %v", left))
 	}
 	var st unix.Stat_t
 	if err := unix.Stat(".", &st); err != nil {
@@ -150,7 +150,7 @@ func wait([]string) int {
 	}
 }
 
-// obey ends at once when it gets a SIGTERM.
+// obey exits as soon as it gets SIGTERM.
 func obey([]string) int {
 	term := make(chan os.Signal, 1)
 	signal.Notify(term, syscall.SIGTERM)
@@ -247,8 +247,8 @@ func input([]string) int {
 	return 0
 }
 
-// lateInput reports that it is ready when the first byte of the input arrives. It reads the input after the file "go"
-// appears.
+// lateInput reports that it is ready when the first byte of the input arrives, but reads the input only after the file
+// "go" appears.
 func lateInput([]string) int {
 	for waiting := 0; waiting == 0; time.Sleep(10 * time.Millisecond) {
 		var err error

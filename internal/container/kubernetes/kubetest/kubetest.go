@@ -1,5 +1,5 @@
-// Package kubetest accesses the disposable single-node cluster that tools/kube starts, as its administrator. It also
-// finds the processes of pods, which run on this machine. Tests and the demo use it.
+// Package kubetest gives tests and the demo administrator access to the disposable single-node cluster started by
+// tools/kube. It also finds the processes of pods, which run on this machine.
 package kubetest
 
 import (
@@ -15,17 +15,18 @@ import (
 	"strings"
 )
 
-// Variable names the cluster's directory, and programVariable the path of the program that contains all parts of
-// Kubernetes. tools/kube/run.sh sets them.
+// Variable is the environment variable with the cluster's directory. programVariable is the one with the path of the
+// program that contains all parts of Kubernetes. tools/kube/run.sh sets both.
 const (
 	Variable        = "RETAKE_TEST_KUBE"
 	programVariable = "H"
 )
 
 // ErrNone means that no test cluster is running.
-var ErrNone = errors.New("no cluster is running: tools/kube/run.sh runs a command with a cluster, and sets " + Variable)
+var ErrNone = errors.New("no cluster is running: run the command with tools/kube/run.sh, which starts a cluster and " +
+	"sets " + Variable)
 
-// Address is this machine's address in the cluster's network. Pods can reach listeners on it.
+// Address is this machine's address on the cluster's network. Pods can reach listeners on it.
 const Address = "10.231.8.1"
 
 // Cluster is a running cluster.
@@ -82,5 +83,5 @@ func (c Cluster) FirstProcess(podUID string) (pid int, err error) {
 			return strconv.Atoi(filepath.Base(dir))
 		}
 	}
-	return 0, fmt.Errorf("find the first process of pod %q", podUID)
+	return 0, fmt.Errorf("cannot find the first process of pod %q", podUID)
 }

@@ -24,9 +24,9 @@ type onWire struct {
 	Limit       *circumstances.Limit `json:"limit,omitempty"`
 }
 
-// Own returns the circumstances of a failure of the director itself. They name the credential for GitHub, because only
-// GitHub can have refused one of the director's credentials. They name GitHub as the provider only for github.com,
-// because people create the tokens of other servers elsewhere.
+// Own returns the circumstances of a failure of the director itself. They include the GitHub credential, because only
+// GitHub can have refused one of the director's credentials. GitHub is the provider only for github.com, because people
+// create tokens for other servers elsewhere.
 func Own(c config.Config) circumstances.Record {
 	w := onWire{Refused: true, Runtime: c.Containers.Runtime}
 	w.Credentials = []string{cmp.Or(c.GitHub.TokenEnv, "github.token_file")}

@@ -11,7 +11,8 @@ import (
 	"retake/internal/recovery/circumstances"
 )
 
-// Circumstances returns a recorded failure. An empty name stands for unknown circumstances.
+// Circumstances returns the recorded circumstances of the failure with this name. An empty name stands for unknown
+// circumstances.
 func Circumstances(t testing.TB, name string) (r circumstances.Record) {
 	t.Helper()
 	if name == "" {

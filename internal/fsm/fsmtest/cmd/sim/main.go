@@ -14,10 +14,10 @@ import (
 
 func main() {
 	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "seed of the run; the same seed gives the same events")
-	steps := flag.Int("steps", 1_000_000, "number of events to decide, in all worlds together")
+	steps := flag.Int("steps", 1_000_000, "number of events to decide, across all worlds")
 	world := flag.Int("world", -1, "run only this world")
 	limit := flag.Duration("for", 0, "time limit for starting new worlds; 0 means unlimited")
-	losses := flag.Bool("losses", false, "make every world lose its journal, or a part of it, twice")
+	losses := flag.Bool("losses", false, "make every world lose all or part of its journal, twice")
 	costs := flag.Bool("costs", false, "print the cost of each invariant")
 	live := flag.Bool("live", false, "check only the invariants about progress")
 	brief := flag.Bool("brief", false, "print a violation on one line")
@@ -40,7 +40,7 @@ func main() {
 		fmt.Println(r)
 		return
 	}
-	if *losses && !*brief { // the shrinker does not support such worlds
+	if *losses && !*brief { // the shrinker does not support worlds with losses
 		var lines []string
 		o.World, o.Transcript = r.Found.World, &lines
 		fsmtest.Simulate(o)
