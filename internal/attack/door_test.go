@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -83,7 +84,7 @@ func TestDoor(t *testing.T) {
 		t.Skip("make attacks runs the attacks on page, metrics and files")
 	}
 	var w *world
-	for _, a := range doorAttacks {
+	for _, a := range slices.Concat(doorAttacks, requestAttacks) {
 		if !chosen(a) {
 			continue
 		}
