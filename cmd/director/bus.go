@@ -44,7 +44,7 @@ The servers recognise each other by their shared certificate, which must cover t
 
 With --renew, create a new server certificate in an existing directory. Keys and credentials do not change.
 Without --host, it covers the same names as before. With --host, --port, --route, --store or --server-dir, nats.conf is
-also rewritten, and the old file is kept as nats.conf.old. Then reload NATS (nats-server --signal reload), or restart it.`,
+also rewritten, and the old file is kept as nats.conf.old. Then restart NATS, or run nats-server --signal reload.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if renew {
 				return renewBus(cmd, i, args[0])
@@ -183,8 +183,9 @@ func busRelayCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "relay --listen HOST:PORT --to HOST:PORT", Args: cobra.NoArgs,
 		Short: "Relay traffic between workers and a NATS server, with limits on connections and bytes",
-		Long: `Relay traffic between workers and a NATS server in both directions. Limit the connections in total and per source,
-how often a source may connect, and how fast it may send. TLS is passed through unchanged. The relay needs neither keys nor configuration.`,
+		Long: `Relay traffic between workers and a NATS server in both directions. Limit connections in total and per
+source, connection attempts, and data rates. TLS passes through unchanged. The relay does not need keys or a
+configuration.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for flag, address := range map[string]string{"listen": listen, "to": to} {
 				if _, _, err := net.SplitHostPort(address); err != nil {

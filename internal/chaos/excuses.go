@@ -24,9 +24,9 @@ func (w auditor) excused(r *agentRun, at time.Time) bool {
 	})
 }
 
-// After GitHub states a limit, requests that the director sent before it learned about the limit may still arrive: the
-// other request in flight, and on a busy machine the next one, which takes the place of that request if its answer is
-// handled first. The director makes two requests at a time.
+// After GitHub reports a limit, up to inFlight requests may still arrive within underWay, because the director sent
+// them before it read about the limit. One was already in flight. On a busy machine, the next request may take its slot
+// if its answer is processed first. The director makes two requests at a time.
 const (
 	underWay = 500 * time.Millisecond
 	inFlight = 2
@@ -46,9 +46,8 @@ func (w auditor) auditLimits(t *table) {
 			t.more("calls already in flight (excused)", 1)
 		default:
 			known, seen = known+1, seen+1
-			t.bad("calls during a reported limit", fmt.Sprintf("%s %s, %v after the limit was reported", r.Method,
-				r.Path,
-				r.At.Sub(stated).Round(time.Millisecond)))
+			t.bad("calls during a reported limit", fmt.Sprintf("%s %s, %v after the limit was reported",
+				r.Method, r.Path, r.At.Sub(stated).Round(time.Millisecond)))
 		}
 	}
 	t.more("calls during a reported limit", max(0, w.github.Violations()-seen)) // requests that the log no longer holds

@@ -77,8 +77,7 @@ func lookImage(ctx context.Context, e *exam) {
 		e.ok(image + " is available locally")
 	default:
 		build := "build it from the folder that contains its Dockerfile (docker build -t " + image + " FOLDER), or " +
-			"set " +
-			"containers.image to an existing image"
+			"set containers.image to an existing image"
 		switch answered, err := e.engine.Pullable(ctx, image); {
 		case err == nil:
 			e.ok(image + " is missing locally; the first start pulls it")

@@ -115,7 +115,7 @@ var patience = []struct {
 	{"delivery", DoDeliver, nil, func(c *Config) time.Duration { return c.DeliverFor }},
 }
 
-// doubtFor is how long a failure must persist before it counts, if a single wrong answer could explain it.
+// doubtFor is the time for which a failure must persist before it counts, if a single wrong answer could explain it.
 const doubtFor = 2 * time.Minute
 
 // patienceRow returns the name and limit of the first row that matches the effect's kind and failure, or "". longest is
@@ -134,8 +134,8 @@ func (m *attempts) patienceRow(k EffectKind, f *EffectError) (row string, most, 
 
 // patient reports whether to retry an effect that keeps failing. It returns false once the effect has failed several
 // times and the time limit of the matching row of patience has passed. The time restarts when a failure matches another
-// row, but an effect that alternates between rows is given up shortly after the longest limit. Waits for a stated reset
-// do not count.
+// row, but the machine gives up on an effect that alternates between rows shortly after the longest limit. Waits for a
+// stated reset do not count.
 func (m *attempts) patient(p Planned, f *EffectError) bool {
 	const often = 3
 	row, most, longest := m.patienceRow(p.Effect.Kind, f)

@@ -117,8 +117,7 @@ func TestAFencedAttemptIsTold(t *testing.T) {
 		"may still run, but its results are ignored",
 		"Attempt 1 failed: the worker exited or went silent without sending a report (worker_lost: 1 of 2)",
 		"│ fenced, because its end cannot be confirmed: it may still be running, but its messages no longer count: "+
-			"node "+
-			"node-3 does not answer")
+			"node node-3 does not answer")
 	if a := s.Attempts[0]; a.Fenced != "node node-3 does not answer" || a.Outcome != OutcomeFailed {
 		t.Errorf("the attempt is %+v", a)
 	}

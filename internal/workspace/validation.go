@@ -92,8 +92,7 @@ func (r *record) checkValidated(op, attempt, tree string) error {
 			Err: ErrNotValidated,
 		}
 	default:
-		return &Error{Kind: Permanent, Op: op, Detail: "the work's tree is " + tree + ", but " + attempt + " " +
-			"validated " +
-			v.Tree, Err: ErrNotValidated}
+		return &Error{Kind: Permanent, Op: op, Detail: "the work's tree is " + tree + ", but " + attempt +
+			" validated " + v.Tree, Err: ErrNotValidated}
 	}
 }

@@ -177,7 +177,7 @@ const (
 	maxLine   = 256 << 20
 )
 
-// readLine returns the next line, or an error if it exceeds most bytes.
+// readLine returns the next line. It returns an error if the line is longer than most bytes.
 func readLine(lines *bufio.Reader, most int) (text []byte, err error) {
 	for {
 		part, err := lines.ReadSlice('\n')

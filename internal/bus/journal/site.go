@@ -53,8 +53,8 @@ func (s site) findOrBegin(ctx context.Context, p *position) (jetstream.Stream, j
 	}
 }
 
-// find returns the existing stream, or nil, and the identity of the journal. If the stream has no id, the identity gets
-// the known id or a new one.
+// find returns the stream, or nil if it does not exist, and the identity of the journal. A stream without an id gets
+// the known id, or a new one.
 func (s site) find(ctx context.Context, known string) (stream jetstream.Stream, i identity, err error) {
 	stream, err = s.JS.Stream(ctx, s.stream())
 	switch {

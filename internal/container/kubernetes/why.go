@@ -10,7 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// askWhy determines, until Close, why Jobs have no pods, because a Job does not report the reason. It submits a Job's
+// askWhy runs until Close. It finds out why Jobs have no pods, which a Job does not report. It submits a Job's
 // pod as a dry run, which the API refuses for the same reason, such as an exhausted quota or a cluster policy.
 func (v *view) askWhy() {
 	tick := time.NewTicker(v.limits.podless)

@@ -10,8 +10,8 @@ import (
 	"retake/internal/egress"
 )
 
-// Access manages the workers' network access through a proxy. A nil Access has no proxy. Its methods are safe for
-// concurrent use.
+// Access manages the workers' network access through a proxy. A nil Access does not use a proxy. Its methods are safe
+// for concurrent use.
 type Access struct {
 	proxy *egress.Proxy
 	url   *url.URL // the proxy's URL, as workers see it

@@ -86,8 +86,8 @@ func (l *Leftovers) Sweep(ctx context.Context, m *fsm.Machine, fresh bool) error
 	return nil
 }
 
-// kept returns the checkouts to keep although they have no task. If fresh is set, these are all checkouts without a
-// task. Otherwise, they are the ones listed in keptFile. kept updates the file.
+// kept returns the checkouts without a task that must be kept. If fresh is set, it returns all of them. Otherwise, it
+// returns those listed in keptFile. It updates the file.
 func (l *Leftovers) kept(tasks []string, fresh bool) (kept []string, err error) {
 	file := filepath.Join(l.Dir, keptFile)
 	data, err := os.ReadFile(file)

@@ -1,2 +1,2 @@
-// Package command parses commands in comments, such as "/agent retry". It does no I/O and has no state.
+// Package command parses commands in comments, such as "/agent retry". It is stateless, and does not perform I/O.
 package command

@@ -127,7 +127,7 @@ func (d *document) visit(n ast.Node) {
 	}
 }
 
-// linesOf returns the range of a block in the source, or -1, -1 if it has no lines.
+// linesOf returns the range of a block in the source, or -1, -1 if the block is empty.
 func linesOf(n ast.Node) (from, to int) {
 	lines := n.Lines()
 	if lines == nil || lines.Len() == 0 {
