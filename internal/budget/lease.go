@@ -120,8 +120,8 @@ func (p *Pool) Drop(now time.Time, worker string) (held []string) {
 	return held
 }
 
-// Expire advances the pool's time, and removes expired leases and abandoned queue entries. Methods with a now argument do
-// this implicitly. Close does not, so an owner that closes a resource before the first request must call Expire first.
+// Expire advances the pool's time, and removes expired leases and abandoned queue entries. Methods with a now argument
+// do this implicitly. Close does not, so an owner that closes a resource before the first request calls Expire first.
 func (p *Pool) Expire(now time.Time) { p.advance(now) }
 
 // advance moves the pool's time forward, and removes expired leases and places.
