@@ -57,7 +57,7 @@ var demoReplays = []struct {
 	},
 	{`--set director.max_retries=0`, 1, whatif.Counts{Same: 5, Differ: 5, Later: 2, NotAsked: 1}, []string{
 		"#4 attempt 1: retry, escalate", "#5 attempt 1: restart_worker, escalate",
-		"#6 attempt 1: restart_worker, escalate", "#7 attempt 1: restart_worker, escalate",
+		"#7 attempt 1: restart_worker, escalate", "#6 attempt 1: restart_worker, escalate",
 		"#11 attempt 1: fix_attempt, escalate",
 	}},
 	{
@@ -70,7 +70,7 @@ var demoReplays = []struct {
 		whatif.Counts{Differ: 1, Later: 1},
 		[]string{"#4 attempt 1: retry, escalate"},
 	},
-	{`--set director.max_retries=0 --since 2026-11-25`, 0, whatif.Counts{}, nil},
+	{`--set director.max_retries=0 --since 2026-12-01`, 0, whatif.Counts{}, nil},
 	{
 		`--policy once.toml`, 1,
 		whatif.Counts{Same: 11, Differ: 1, NotAsked: 1},

@@ -101,7 +101,7 @@ const nothing = "Nothing."
 
 // nexts maps each state to its default advice.
 var nexts = map[string]string{
-	fsm.Queued.String():     "Nothing. It starts automatically.",
+	fsm.Queued.String():     "Nothing. The task starts automatically.",
 	fsm.Claiming.String():   "Nothing. The first attempt starts automatically.",
 	fsm.Starting.String():   "Nothing. A worker is starting.",
 	fsm.Running.String():    "Nothing. A worker is running.",
@@ -110,7 +110,7 @@ var nexts = map[string]string{
 	fsm.Backoff.String():    "Nothing. The next attempt starts automatically.",
 	fsm.Parked.String():     "Nothing. The next attempt starts automatically at that time.",
 	fsm.Delivering.String(): "Nothing. Retake is delivering the work.",
-	fsm.Done.String():       "Nothing. It has ended.",
+	fsm.Done.String():       "Nothing. The task has ended.",
 	fsm.Blocked.String():    "Answer on the issue.",
 }
 

@@ -121,18 +121,21 @@ func (s Task) others(w *lines, from int) {
 	}
 }
 
-// plainly rewords the reasons in journaled verdicts for readers who do not know the policies.
+// unchanged replaces policy.NotRepeated.
+const unchanged = "; an unchanged retry would fail in the same way"
+
+// plainly rewords the reasons in journaled verdicts, including verdicts by earlier versions.
 var plainly = strings.NewReplacer(
-	policy.NotRepeated, "; an unchanged retry would fail in the same way", "the one retry is used up",
-	"the only retry for this reason has been used",
+	policy.NotRepeated, unchanged, "; the same again fails the same way", unchanged,
+	"the one retry is used up", "the only retry for this reason has been used",
 )
 
 // because returns the explanation of a decision, with the reason at the start.
 func because(r recovery.Reason, why string) string {
-	if r == recovery.NeedsHuman { // an answer can make a retry succeed
-		why = strings.TrimSuffix(why, policy.NotRepeated)
-	}
 	why = plainly.Replace(why)
+	if r == recovery.NeedsHuman { // an answer can make a retry succeed
+		why = strings.TrimSuffix(why, unchanged)
+	}
 	if strings.HasPrefix(why, string(r)) {
 		return Plain(why)
 	}
@@ -232,7 +235,11 @@ func (told causes) once(line string, of []Attempt) string {
 	}
 	for _, cause := range tells {
 		if told[cause] {
-			line = strings.TrimSuffix(line, ": "+cause)
+			said := cause
+			if strings.HasSuffix(line, " in stage "+cause) { // the cause begins with its stage
+				_, said, _ = strings.Cut(cause, ": ")
+			}
+			line = strings.TrimSuffix(line, ": "+said)
 		}
 		told[cause] = true
 	}
@@ -246,7 +253,7 @@ func (d *Decision) explain(w *lines, told causes) {
 		w.add(indent+"          %s", quoted(cause))
 		told[cause] = true
 	}
-	w.add(indent+"read as   %s: %s (rule %s, %.0f %% certain%s)", d.Reason, d.Means, d.Rule, 100*d.Certain,
+	w.add(indent+"read as   %s: %s (rule %s, confidence %.0f %%%s)", d.Reason, d.Means, d.Rule, 100*d.Certain,
 		assertedText(d))
 	if d.Says != "" {
 		w.add(indent+"reported  %s", d.Says)
@@ -254,7 +261,8 @@ func (d *Decision) explain(w *lines, told causes) {
 	if d.Note != "" {
 		w.add(indent+"warning   %s", d.Note)
 	}
-	w.add(indent+"decided   %s by row %s: %s", d.Action, d.Row, Plain(plainly.Replace(d.Why)))
+	why := strings.TrimPrefix(plainly.Replace(d.Why), string(d.Reason)+": ") // the line above names the reason
+	w.add(indent+"decided   %s by row %s: %s", d.Action, d.Row, Plain(why))
 	if d.Veto != "" {
 		w.add(indent+" the guard %s overruled the row", d.Veto)
 	}

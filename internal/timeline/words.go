@@ -134,7 +134,8 @@ func reportText(f fsm.ReportAccepted, t *fsm.Task) string {
 	case f.Exit:
 		return "The worker ended without a report: " + f.Finding.Cause
 	}
-	text := fmt.Sprintf("The worker reports a failure in stage %s: %s", cmp.Or(f.Stage, "?"), f.Finding.Cause)
+	text := fmt.Sprintf("The worker reports a failure in stage %s: %s", cmp.Or(f.Stage, "?"),
+		strings.TrimPrefix(f.Finding.Cause, f.Stage+": ")) // some causes begin with their stage
 	if !f.Final {
 		text += " (it continues)"
 	}
