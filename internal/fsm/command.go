@@ -299,7 +299,7 @@ func (m *Machine) reply(t *Task, s CommentView, refused string) {
 	if t != nil {
 		r.View = ProgressView{
 			State: t.shown(), Attempt: t.Attempt, At: t.Since, History: t.History,
-			Incident: m.incidentIssue(t), Validates: t.validates(),
+			Incident: m.incidentIssue(t), Validates: t.validates(), Review: t.inReview(),
 		}
 		r.Waits = m.WaitsFor(t)
 	}

@@ -190,6 +190,8 @@ type ProgressView struct {
 	Until   time.Time // when the wait ends; set only in state Parked
 	// Validates means that the current or next attempt only validates the work.
 	Validates bool
+	// Review is the pull request in review, or 0.
+	Review int
 	// Incident is the issue about the outage that the task waits for, if any.
 	Incident IssueKey
 	// Commanded contains the operator's name and last command. It is empty if there was no command.

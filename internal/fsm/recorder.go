@@ -118,7 +118,7 @@ func (m *recorder) emitFor(t *Task) {
 		m.emit(t, Effect{Kind: DoProgress, Progress: &ProgressView{
 			State: t.shown(), Attempt: t.Attempt, At: t.Since, History: t.History, Why: t.soft.commentWhy,
 			Incident: m.incidentIssue(t),
-			Until:    t.Until, Validates: t.validates(), Commanded: t.Commanded,
+			Until:    t.Until, Validates: t.validates(), Review: t.inReview(), Commanded: t.Commanded,
 		}})
 		if k := &t.soft.kept; k.delivery != "" { // edited recognizes the edit by this id
 			edit := &m.effects[len(m.effects)-1]

@@ -332,6 +332,14 @@ func (t *Task) shown() State {
 	return t.State
 }
 
+// inReview returns the pull request in review, or 0.
+func (t *Task) inReview() int {
+	if t.State != InReview {
+		return 0
+	}
+	return t.Work.PullRequest
+}
+
 // holdsSlot reports whether the task counts against director.max_workers, because of its state or because its issue is
 // being read again before a start.
 func (t *Task) holdsSlot() bool {

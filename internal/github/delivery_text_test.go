@@ -63,14 +63,6 @@ func TestDeliveryTexts(t *testing.T) {
 				Request: delivery, Shown: 2,
 				Page: "https://github.test/acme/widgets/tree/retake/1-a2",
 			}),
-		"draft": c.Text.Page("delivered", deliver.DeliveredPage{
-			Request: deliver.Request{
-				Nonce: testNonce, Branch: "retake/1-a2", Draft: true,
-				Note: "the check `go test ./...` did not pass.",
-			},
-			Shown: 2,
-			Page:  "https://github.test/acme/widgets/tree/retake/1-a2",
-		}),
 		"branch": c.Text.Page("delivered", deliver.DeliveredPage{
 			Request: deliver.Request{Nonce: testNonce, Branch: "retake/1-a2", Summary: delivery.Summary},
 			Shown:   0,
@@ -79,10 +71,6 @@ func TestDeliveryTexts(t *testing.T) {
 		"pullrequest": c.Text.MessagePage("pullrequest", deliver.PullRequestPage{Request: delivery, Issue: 1}),
 		"pullrequest-clean": c.Text.Page("pullrequest", deliver.PullRequestPage{Request: deliver.Request{
 			Nonce: testNonce, Clean: true, Checks: delivery.Checks[1:], Usage: pages.UsageLine{Attempts: 2},
-		}, Issue: 1}),
-		"pullrequest-draft": c.Text.Page("pullrequest", deliver.PullRequestPage{Request: deliver.Request{
-			Nonce: testNonce, Draft: true, Note: "the check `go test ./...` did not pass.",
-			Summary: strings.Repeat("One more paragraph of what was done.\n\n", 40),
 		}, Issue: 1}),
 		"merged": c.Text.Page("merged", claims.ReleaseRequest{Nonce: testNonce, PullRequest: 2, By: "octocat"}),
 		"taken": c.Text.Page("release", claims.ReleasePage{
@@ -103,36 +91,6 @@ func TestDeliveryTexts(t *testing.T) {
 			Page:          "https://github.test/acme/widgets/issues/1#issuecomment-7",
 		}),
 		"reminder-plain": c.Text.Page("reminder", plainReminder),
-		"incident":       c.Text.Page("incident", outage),
-		"incident-over": c.Text.Page("incident", ask.IncidentIssue{
-			Body: outage.Body, Since: outage.Since, Until: outage.Since.Add(90 * time.Minute),
-		}),
-	} {
-		golden(t, name, got)
-	}
-}
-
-// TestAskedTexts compares the texts of a draft that names files with the golden files.
-func TestAskedTexts(t *testing.T) {
-	c, err := New(Options{Options: api.Options{BaseURL: testAPI, Token: noToken}, Fleet: "default", Labels: testLabels})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, got := range map[string]string{
-		"pullrequest-asked": c.Text.MessagePage("pullrequest", deliver.PullRequestPage{Request: deliver.Request{
-			Nonce: testNonce, Draft: true, AskedMore: 3, Asked: []pages.AskedLine{
-				{Path: "docs/AGENTS.md", Why: "Many agents: instructions and skills"},
-				{Path: "x/`@octocat", Why: "named by scope.ask"},
-			},
-		}, Issue: 1}),
-		"asked": c.Text.Page("delivered", deliver.DeliveredPage{
-			Request: deliver.Request{
-				Nonce: testNonce, Branch: "retake/1-a2", Draft: true, AskedMore: 3,
-				Asked: []pages.AskedLine{{Path: "docs/AGENTS.md"}, {Path: ".envrc"}},
-			},
-			Shown: 2,
-			Page:  "https://github.test/acme/widgets/tree/retake/1-a2",
-		}),
 	} {
 		golden(t, name, got)
 	}

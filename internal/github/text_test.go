@@ -16,6 +16,7 @@ import (
 	"retake/internal/github/command"
 	"retake/internal/github/pages"
 	"retake/internal/github/tracker"
+	"retake/internal/recovery"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden comments in testdata")
@@ -38,11 +39,11 @@ var sample = ask.Escalation{
 	Attempts: []pages.AttemptLine{
 		{
 			Number: 1, Stage: "CODE", Reason: "worker_lost", Cause: "container killed by SIGKILL",
-			Then: "fresh worker on the same checkout", At: time.Time{},
+			Then: recovery.RestartWorker.About().Done, At: time.Time{},
 		},
 		{
 			Number: 2, Stage: "VALIDATE", Reason: "build_failed", Cause: "./parser.go:12:9: undefined: decodeHeader",
-			Then: "asked a human", At: time.Time{},
+			Then: recovery.Escalate.About().Done, At: time.Time{},
 		},
 	},
 	WhyStopped: "The build fails with the same error after 3 fix rounds. The policy allows no further attempt for " +
@@ -64,7 +65,7 @@ var question = ask.Escalation{
 	Facts: []string{"exit code 0"},
 	Attempts: []pages.AttemptLine{{
 		Number: 1, Stage: "CODE", Reason: "needs_human", Cause: "a question",
-		Then: "asked a human",
+		Then: recovery.Escalate.About().Done,
 	}},
 	WhyStopped: "needs_human: asks for a decision", Ask: "Answer the question.", Reply: "/agent retry <your answer>",
 }
@@ -98,11 +99,6 @@ func questionsAndReplies(c *ask.Asker) map[string]string {
 		},
 			tracker.Thread{}),
 		"reply-help": c.ReplyText(ask.ReplyRequest{Kind: ask.ReplyHelp}, tracker.Thread{}),
-		"reply-refused": c.ReplyText(ask.ReplyRequest{
-			Kind:    ask.ReplyRefused,
-			Why:     "the work is in review as pull request #8; `/agent fix <text>` starts another attempt on it.",
-			Instead: "Comment `/agent why` to see what Retake is doing.",
-		}, tracker.Thread{}),
 		"reply-misspelt": c.ReplyText(ask.ReplyRequest{
 			Kind: ask.ReplyMisspelt, Word: "retyr", Meant: command.Retry,
 		},
@@ -149,12 +145,12 @@ func claimTexts(c *pages.Text) map[string]string {
 		}),
 		"reclaim": c.Page("release",
 			claims.ReleasePage{ReleaseRequest: claims.ReleaseRequest{
-				Nonce: testNonce, Why: "no progress for 6h0m0s",
+				Nonce: testNonce, Why: "no progress on this claim for 6h0m0s",
 				RestoreTask: true, Reclaim: true,
 			}}),
 		"release": c.Page("release",
 			claims.ReleasePage{ReleaseRequest: claims.ReleaseRequest{
-				Nonce: testNonce, Why: "no progress for 6 hours",
+				Nonce: testNonce, Why: "no progress on this claim for 6h0m0s",
 				RestoreTask: true,
 			}}),
 	}

@@ -114,7 +114,7 @@ func ProgressView(p *fsm.ProgressView) pages.ProgressView {
 		State: p.State.String(), Attempt: p.Attempt, Note: p.Why, Incident: string(p.Incident),
 		Attempts: attemptLines(p.History),
 	}
-	view.Validates = p.Validates
+	view.Validates, view.Review = p.Validates, p.Review
 	if p.State == fsm.Parked {
 		view.PutOff = p.Until
 	}

@@ -75,7 +75,7 @@ func answerTo(r *fsm.Reply, on, begins string) ask.ReplyRequest {
 	answer := ask.ReplyRequest{Key: on, Comment: r.Comment, Edit: r.At}
 	switch {
 	case r.Refused != "":
-		answer.Kind, answer.Why = ask.ReplyRefused, r.Refused
+		answer.Kind, answer.Why, answer.Task.Review = ask.ReplyRefused, r.Refused, r.View.Review
 		if !r.Known {
 			answer.Instead = begins
 		}
@@ -83,7 +83,9 @@ func answerTo(r *fsm.Reply, on, begins string) ask.ReplyRequest {
 		answer.Kind = ask.ReplyHelp
 	case r.Command == fsm.CommandWhy && r.Known:
 		view := ProgressView(&r.View)
-		view.Note = r.Waits.Words()
+		if view.Review == 0 { // else the view already names the pull request
+			view.Note = r.Waits.Words()
+		}
 		answer.Kind, answer.Task, answer.Until, answer.Can = ask.ReplyWhy, view, r.Waits.Until, helps[r.View.State]
 	case r.Command == fsm.CommandWhy:
 		answer.Kind, answer.Why, answer.Instead = ask.ReplyRefused, "Retake has no task for this issue.", begins

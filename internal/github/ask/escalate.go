@@ -13,7 +13,6 @@ import (
 	"retake/internal/github/command"
 	"retake/internal/github/gate"
 	"retake/internal/github/pages"
-	"retake/internal/github/prose"
 	"retake/internal/github/tracker"
 	"retake/internal/recovery/plaintext"
 )
@@ -140,12 +139,7 @@ func (c *Asker) escalationText(e Escalation) string {
 	if strings.Contains(clean(p.Question)+cause, strings.TrimSpace(p.Excerpt)) {
 		p.Excerpt = "" // the comment already shows the text
 	}
-	text := c.text.Page("escalation", p)
-	if e.PullRequest > 0 { // the comment already names our pull request
-		own := fmt.Sprintf("pull request #%d", e.PullRequest)
-		text = strings.ReplaceAll(text, strings.Replace(own, "#", "#"+prose.Gap, 1), own)
-	}
-	return text
+	return ownReference(c.text.Page("escalation", p), e.PullRequest)
 }
 
 // needsHuman is the reason for a question that an agent asks.

@@ -2,6 +2,8 @@ package ask
 
 import (
 	"context"
+	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	"retake/internal/github/command"
 	"retake/internal/github/gate"
 	"retake/internal/github/pages"
+	"retake/internal/github/prose"
 	"retake/internal/github/tracker"
 )
 
@@ -36,7 +39,7 @@ type ReplyRequest struct {
 	Until time.Time          // for why: the end of the wait, or zero if it is unknown
 	Can   []command.Name     // for why: commands that help now
 
-	Why     string // refused: a sentence, e.g. Answer.Problem
+	Why     string // refused: a sentence, e.g. Answer.Problem; its reference to Task.Review becomes a link
 	Instead string // for refused: a sentence with an alternative; may be empty
 
 	Word  string       // misspelt: Answer.Word
@@ -93,7 +96,16 @@ func (c *Asker) ReplyText(req ReplyRequest, t tracker.Thread) string {
 	}
 	p.Typed = c.text.Cleaner().Code(command.Start+" "+req.Word, command.WordLimit+len(command.Start)+1)
 	p.Ways = ways(req.Can)
-	return c.text.Page("reply", p)
+	return ownReference(c.text.Page("reply", p), req.Task.Review)
+}
+
+// ownReference turns references to the task's pull request back into links. Rendering disables all references.
+func ownReference(text string, pullRequest int) string {
+	if pullRequest == 0 {
+		return text
+	}
+	own := fmt.Sprintf("pull request #%d", pullRequest)
+	return regexp.MustCompile(strings.Replace(own, "#", "#"+prose.Gap, 1)+`\b`).ReplaceAllLiteralString(text, own)
 }
 
 // ways joins commands for the end of a sentence.

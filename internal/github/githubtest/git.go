@@ -137,7 +137,7 @@ func (s *gate) serveGit(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	case push && u == nil:
-		w.Header().Set("WWW-Authenticate", `Basic realm="GitHub stand-in"`)
+		w.Header().Set("WWW-Authenticate", `Basic realm="fake GitHub"`)
 		http.Error(w, "a push requires a token", http.StatusUnauthorized)
 		return
 	case push && !allowed:

@@ -35,13 +35,16 @@ func (r Cleaner) line(text string, limit int) string {
 	return prose.Line(r.Clean(text), limit, r.style())
 }
 
-// sentence is like line, but begins with a capital letter.
+// sentence is like line, but begins with a capital letter, and ends with a full stop unless it already ends.
 func (r Cleaner) sentence(text string, limit int) string {
 	text = r.line(text, limit)
 	if text == "" {
 		return ""
 	}
 	first, size := utf8.DecodeRuneInString(text)
+	if last, _ := utf8.DecodeLastRuneInString(text); !strings.ContainsRune(".!?…", last) {
+		text += "."
+	}
 	return strings.ToUpper(string(first)) + text[size:]
 }
 
