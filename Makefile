@@ -23,7 +23,7 @@ endif
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## Build director, worker, the stand-ins, the demo and its agent into bin/
+build: ## Build director, worker, the fake GitHub and provider, the demo and its agent into bin/
 	$(STATIC) -o $(BIN)/director ./cmd/director
 	$(STATIC) -o $(BIN)/worker ./cmd/worker
 	$(STATIC) -o $(BIN)/githubsim ./cmd/githubsim
@@ -124,7 +124,7 @@ fuzz: ## Fuzz the functions that read untrusted bytes, each for FUZZTIME (defaul
 images: ## Build the images for docker-compose.yml (BASE_IMAGE: an image with git and CA certificates; default: built from Debian packages)
 	GO="$(GO)" deploy/images.sh
 
-demo: build ## Run the demo: thirteen failures and recoveries in containers, with a stand-in for GitHub
+demo: build ## Run the demo: thirteen failures and recoveries in containers, with a fake GitHub
 	$(BIN)/demo
 
 .PHONY: attacks
@@ -144,7 +144,7 @@ chaos: ## Inject faults into a running director, and check the result from outsi
 
 .PHONY: agents agents-install
 AGENTS_DIR := $(or $(RETAKE_AGENTS_DIR),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/retake/agents)
-agents: ## Run every known agent CLI that is installed through all cases of the provider stand-in, and write docs/specs/agents-matrix.md (ONLY=crush)
+agents: ## Run every known agent CLI that is installed through all cases of the fake provider, and write docs/specs/agents-matrix.md (ONLY=crush)
 	$(STATIC) -o $(BIN)/worker ./cmd/worker
 	$(STATIC) -o $(BIN)/agentloop ./internal/agenttest/cmd/agentloop
 	$(GO) run ./internal/agenttest/cmd/matrix -bin $(BIN) -agents $(AGENTS_DIR) $(if $(ONLY),-only $(ONLY) -o -)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Opens one of the demo's issues, with the task label, on the GitHub stand-in's page. With --print, the script only
+# Opens one of the demo's issues, with the task label, on the fake GitHub's page. With --print, the script only
 # prints the text of the issue.
 #
 #   deploy/demo-issue.sh NUMBER [--print]       1: succeeds; 2: does not compile; 7: runs until its container is killed

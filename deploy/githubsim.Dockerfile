@@ -1,4 +1,4 @@
-# The stand-in for GitHub, with the demo's repository. The base needs git.
+# The fake GitHub, with the demo's repository. The base needs git.
 ARG BASE_IMAGE
 FROM ${BASE_IMAGE}
 COPY githubsim /usr/local/bin/

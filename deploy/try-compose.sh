@@ -1,5 +1,5 @@
 #!/bin/sh
-# Tests docker-compose.yml with its demo. Retake works on issues from the stand-in's page and delivers them, even if
+# Tests docker-compose.yml with its demo. Retake works on issues from the fake GitHub's page and delivers them, even if
 # director and nats restart. An attacking agent fails, an agent that floods the bus does not disturb others, and
 # "down -v" removes everything. The script prints its checks, and exits with 0 if all pass, 1 if one fails, and 2 if it
 # cannot run. It needs the images (make images), curl and a Go toolchain. Its keys, names and port are separate, so it
@@ -159,7 +159,7 @@ echo "== up"
 compose up -d >"$work/up" || { cat "$work/up"; stop "compose up failed"; }
 sim="http://$(compose port githubsim 8900)"
 check "the director is healthy" within 60 healthy
-check "the stand-in's pages are at $sim/" curl -sS -f -o /dev/null "$sim/demo/widgets"
+check "the fake GitHub's pages are at $sim/" curl -sS -f -o /dev/null "$sim/demo/widgets"
 check "director health succeeds in the container" docker exec "$(container director)" director health -c /etc/retake/config.toml
 
 echo "== an issue from the page to a branch"

@@ -1,4 +1,4 @@
-// Command githubsim is a stand-in for GitHub. It serves the API calls that a director uses, git over HTTP for real bare
+// Command githubsim is a fake GitHub. It serves the API calls that a director uses, git over HTTP for real bare
 // repositories, and pages where people read and answer issues. See internal/github/githubtest.
 package main
 

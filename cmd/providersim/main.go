@@ -1,4 +1,4 @@
-// Command providersim is a stand-in for the model providers OpenAI, Anthropic and Gemini. Its scripted model calls the
+// Command providersim is a fake of the model providers OpenAI, Anthropic and Gemini. Its scripted model calls the
 // client's tools. The request path selects a failure. See internal/agenttest.
 package main
 

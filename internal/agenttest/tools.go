@@ -133,7 +133,7 @@ func filler(schema object) any {
 	case "object":
 		return object{}
 	}
-	return "a step of the stand-in's script"
+	return "a step of the fake provider's script"
 }
 
 // workdir returns the working directory named in an agent's prompt, or "".

@@ -16,10 +16,10 @@ import (
 // checkout has a quota. The director must still accept reports, and another worker must start.
 func TestFullDisk(t *testing.T) {
 	if !*all {
-		t.Skip("make attacks runs the attack on the disk of data_dir")
+		t.Skip("make attacks runs the attack that fills the disk of director.data_dir")
 	}
 	row := attack{
-		name: "a full disk of data_dir", kind: onCheckout, before: "not seen: first tried with this suite",
+		name: "a full disk for director.data_dir", kind: onCheckout, before: "not seen: first tried with this suite",
 		does: "writes without end into its checkout; data_dir is a file system of 512 MB, a checkout has a " +
 			"quota of 64 MiB",
 		run: func(b *battle) error {

@@ -35,12 +35,13 @@ func retryRight(r trial.Result) bool {
 
 const head = `# Agents on the fake provider
 
-Written by ` + "`make agents`" + `, which runs every known agent that is installed against every case of the fake provider
-([decision](../decisions/0024-provider-stand-in.md)). ` + "`bin/providersim --list`" + ` describes the cases. The agents run as
-they do under a worker. ` + "`make agents-install`" + ` builds some agents from source. Each cell shows the run's reason or
-` + "`succeeded`" + `, and the number of requests with tools. If a run fails, requests after the first are the agent's retries. A
-silent retry ends at the case's time limit. Some cases have several correct reasons. A run that survives a failure
-counts as correct. The rules pass these cases in tests, so these figures measure the agents.
+` + "`make agents`" + ` runs all installed agents against every case of the fake provider
+([decision](../decisions/0024-provider-stand-in.md)), and writes this page. ` + "`bin/providersim --list`" + ` describes the
+cases. The agents run as they do under a worker. ` + "`make agents-install`" + ` builds some agents from source. Each cell shows
+the run's reason or ` + "`succeeded`" + `, and the number of requests with tools. If a run fails, requests after the first are the
+agent's retries. Silent retries are cut off at the case's time limit. Some cases have several correct reasons. A run
+that survives a failure counts as correct. In tests, the classification rules pass these cases, so these figures measure
+the agents.
 
 The last event of a stream shows that the stream is complete ([agents](agents.md)). crush and opencode-go print text
 without such an event.
