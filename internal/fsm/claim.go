@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"retake/internal/recovery"
+	"retake/internal/recovery/policy"
 )
 
 // begunBefore reports whether an earlier try or process may have carried out the effect, at least in part. If GitHub
@@ -116,7 +117,7 @@ func (m *agenda) staleAt(t *Task) time.Time {
 // claimStale releases a claim without progress, so that another director can claim the issue. The second time, the
 // director asks a human instead.
 func (m *attempts) claimStale(t *Task) {
-	why := "no progress on this claim for " + m.cfg.ClaimStale.String()
+	why := "no progress on this claim for " + policy.Span(m.cfg.ClaimStale)
 	if slices.Contains(m.hard.StaleClaims, t.Key) {
 		m.overtake(t, why)
 		m.giveUp(t, t.lastFinding(why), "RETRY_WAIT", rowStale, "this claim went stale a second time")

@@ -79,9 +79,9 @@ func plainQuestion() ask.Escalation {
 
 var stale = ask.Escalation{
 	Key: "acme/widgets#1", Nonce: testNonce, AttemptID: testNonce + "-1", Reason: "worker_lost",
-	Title: "the worker keeps disappearing", Cause: "no progress on this claim for 6h0m0s",
+	Title: "the worker keeps disappearing", Cause: "no progress on this claim for 6h",
 	WhyStopped: "This claim went stale a second time.", Ask: "Look at the host.", Reply: "/agent resume",
-	Unsafe: "a secret in conf/prod.env:2", Reclaim: "nothing happened in it for 6h0m0s",
+	Unsafe: "a secret in conf/prod.env:2", Reclaim: "no progress on this claim for 6h",
 }
 
 // questionsAndReplies returns texts of package ask.
@@ -145,12 +145,12 @@ func claimTexts(c *pages.Text) map[string]string {
 		}),
 		"reclaim": c.Page("release",
 			claims.ReleasePage{ReleaseRequest: claims.ReleaseRequest{
-				Nonce: testNonce, Why: "no progress on this claim for 6h0m0s",
+				Nonce: testNonce, Why: "no progress on this claim for 6h",
 				RestoreTask: true, Reclaim: true,
 			}}),
 		"release": c.Page("release",
 			claims.ReleasePage{ReleaseRequest: claims.ReleaseRequest{
-				Nonce: testNonce, Why: "no progress on this claim for 6h0m0s",
+				Nonce: testNonce, Why: "no progress on this claim for 6h",
 				RestoreTask: true,
 			}}),
 	}
