@@ -36,13 +36,13 @@ var steerings = []steering{
 	{
 		use: "retry ISSUE [TEXT...]", command: fsm.CommandRetry, text: true,
 		example: `retry 12 "use the 2026 table"`,
-		short:   "Start another attempt with fresh budgets, and pass TEXT to the agent",
+		short:   "Start another attempt in the same checkout, reset all budgets, and pass TEXT to the agent",
 		long: "Like `/agent retry` on GitHub, this answers a question or ends a wait. The issue must be blocked, " +
 			"waiting or in review.",
 	},
 	{
 		use: "fresh ISSUE [TEXT...]", command: fsm.CommandFresh, text: true,
-		short: "Like retry, but in a new checkout; unpushed changes are lost",
+		short: "Like retry, but in a new checkout of the base branch; unpushed work is lost",
 	},
 	{
 		use: "fix ISSUE TEXT...", command: fsm.CommandFix, text: true, needs: "a description of the fix",

@@ -30,13 +30,14 @@ func goTest() string {
 	return s.String() + "FAIL\n"
 }
 
-// manyAttempts gives a question five earlier failures, a first attempt number above 1, and an answer in between.
+// manyAttempts gives a question five failures, a first attempt number above 1, and an answer in between. Each failure
+// led to a question.
 func manyAttempts(q *fsm.Escalation) {
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	q.Tried = nil
 	for i := range 5 {
 		q.Tried = append(q.Tried, fsm.Failure{
-			Attempt: 17 + i, Stage: q.Stage, Reason: q.Reason, Cause: q.Cause, Action: recovery.FixAttempt,
+			Attempt: 17 + i, Stage: q.Stage, Reason: q.Reason, Cause: q.Cause, Action: recovery.Escalate,
 			At: at.Add(time.Duration(i) * time.Hour),
 		})
 	}
@@ -49,6 +50,12 @@ func manyAttempts(q *fsm.Escalation) {
 func alikeTo(issues ...string) func(*fsm.Escalation) {
 	return func(q *fsm.Escalation) { q.Alike = issues }
 }
+
+// overspent is the cause and the explanation of an attempt that exceeded its task's budget.
+const overspent = "the task exceeded recovery.cost_budget_usd = 5.00 with a cost of 5.31 USD"
+
+// undelivered is the explanation of a failed delivery.
+const undelivered = "the work is done and kept, but it cannot be delivered"
 
 func unsafePush(text *ask.Escalation) { text.Unsafe = "it contains the files named above" }
 
@@ -91,6 +98,7 @@ var examples = []example{
 	},
 	{
 		name: "network_transient-delivery", reason: recovery.NetworkTransient, stage: "COMMIT",
+		verdict: givesUp(undelivered),
 		cause: "fatal: unable to access 'https://github.com/acme/widgets.git/': Failed to connect to " +
 			"github.com port 443",
 	},
@@ -195,7 +203,7 @@ var examples = []example{
 			"func F(m sync.Mutex) {}\n         ^\n1 issues:\n* govet: 1\n"),
 	},
 	{
-		name: "git_conflict-delivery", reason: recovery.GitConflict, stage: "COMMIT",
+		name: "git_conflict-delivery", reason: recovery.GitConflict, stage: "SYNC_MAIN",
 		cause: "the base branch and this work conflict in widget.go, widget_test.go",
 		text: func(e *ask.Escalation) {
 			e.Branch, e.BranchURL = "retake/21-a2", "https://github.com/acme/widgets/tree/retake/21-a2"
@@ -205,13 +213,13 @@ var examples = []example{
 		name: "git_conflict-review", reason: recovery.GitConflict, stage: "REVIEW",
 		cause: "the pull request #22 does not merge with main any more",
 	},
-	{name: "docker_daemon", reason: recovery.DockerDaemon, stage: "START", cause: "container: Docker daemon: start " +
-		"k3v9qx2m-2: Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker " +
+	{name: "docker_daemon", reason: recovery.DockerDaemon, stage: "START", cause: "container: Docker daemon: " +
+		"Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker " +
 		"daemon running?"},
 	{
 		name: "image_pull_failed", reason: recovery.ImagePullFailed, stage: "START",
-		cause: "container: image missing: pull failed: pull retake-worker:latest: pull access denied for " +
-			"retake-worker, repository does not exist",
+		cause: "container: image missing: pull failed: pull retake-dev:main: pull access denied for " +
+			"retake-dev, repository does not exist",
 	},
 	{
 		name: "no_capacity", reason: recovery.NoCapacity, stage: "",
@@ -222,7 +230,7 @@ var examples = []example{
 	{
 		name: "oom_killed", happened: "exit-memory",
 		reason: recovery.OOMKilled, stage: "VALIDATE",
-		cause: "the container was killed at its memory limit (containers.memory = 2g)",
+		cause: "the container was killed at its memory limit (containers.memory = 2GiB)",
 		report: &wire.WorkerError{
 			Tool: "go", Signal: "SIGKILL",
 			LastStderrTail: "=== RUN   TestBig\nsignal: killed\nFAIL\texample.com/widgets\t3.1s\n",
@@ -233,12 +241,12 @@ var examples = []example{
 		cause: "write /var/lib/retake/tasks/k3v9qx2m/widget.go: no space left on device",
 	},
 	{
-		name: "timeout-agent", happened: "claude-timeout",
+		name: "timeout-agent", happened: "claude-timeout", limit: "30m",
 		reason: recovery.Timeout, stage: "CODE", cause: "CODE: claude timed out after 30m0s",
 		report: &wire.WorkerError{Tool: "claude", LastStdoutTail: "I'll look at the parser first.\n"},
 	},
 	{
-		name: "timeout-check", happened: "check-timeout",
+		name: "timeout-check", happened: "check-timeout", limit: "10m",
 		reason: recovery.Timeout, stage: "VALIDATE",
 		cause:  "VALIDATE: check.sh timed out after 10m0s",
 		report: &wire.WorkerError{Tool: "check.sh", LastStdoutTail: "waiting for the server on port 8080 ...\n"},
@@ -247,10 +255,9 @@ var examples = []example{
 		"outside; it may have run out of memory, but there is no evidence"},
 	{
 		name: "stale-claim", reason: recovery.WorkerLost, stage: "RETRY_WAIT",
-		cause: "no progress on this claim for 6h0m0s", more: func(q *fsm.Escalation) {
-			q.Stale, q.Why = true,
-				"this claim went stale a second time"
-		},
+		cause: "no progress on this claim for 6h", more: func(q *fsm.Escalation) {
+			q.Stale = true
+		}, verdict: givesUp("this claim went stale a second time"),
 	},
 	{
 		name: "bus_disconnect", reason: recovery.BusDisconnect, stage: "START",
@@ -298,17 +305,19 @@ var examples = []example{
 		reason: recovery.PolicyViolation, stage: "CODE", cause: recovery.CutOff +
 			"sent 601 messages within 38ms; the limit is 100 per second, with bursts of up to 300",
 		report: new(workers.EndReport(wire.WorkerError{Stage: "CODE"}, "k3v9qx2m-2", bus.OffenceID("k3v9qx2m-2"),
-			recovery.PolicyViolation, recovery.CutOff+"sent 601 messages within 38ms, and may send 100 a second "+
-				"and 300 at once")),
+			recovery.PolicyViolation, recovery.CutOff+"sent 601 messages within 38ms; the limit is 100 per second, "+
+				"with bursts of up to 300")),
 	},
 	{
 		name: "scope_violation", reason: recovery.ScopeViolation, stage: "COMMIT", cause: recovery.NotPushed +
 			`.github/workflows/x.yml: forbidden by scope.deny ".github/workflows/" (the label "ci-ok" allows it)`,
 		text: unsafePush,
 	},
-	{name: "needs_human-unapproved", reason: recovery.NeedsHuman, stage: "START", cause: recovery.Unapproved +
-		"mallory opened it with the label agent-task through a template or form, but is not allowed to label " +
-		"issues here"},
+	{
+		name: "needs_human-unapproved", reason: recovery.NeedsHuman, stage: "START", first: true,
+		cause: recovery.Unapproved + "mallory opened it with the label agent-task through a template or form, but is " +
+			"not allowed to label issues here",
+	},
 	{
 		name: "contract_violation", reason: recovery.ContractViolation, stage: "START",
 		cause: "the worker speaks version 9.0 of the protocol, the director 1.0",
@@ -362,14 +371,25 @@ var examples = []example{
 		name: "unknown-agent", reason: recovery.Unknown, stage: "CODE", cause: "CODE: claude was ended by SIGTERM",
 		report: &wire.WorkerError{Tool: "claude", Signal: "SIGTERM"},
 	},
-	{name: "unknown-delivery", reason: recovery.Unknown, stage: "COMMIT", cause: "nobody knows it"},
 	{
-		name: "budget-attempts", reason: recovery.TestsFailed, stage: "VALIDATE", cause: "--- FAIL: TestWidth (0.00s)",
-		report: failedAs("go", 1, goTest()), more: guardAsk(policy.GuardIterations),
+		name: "unknown-delivery", reason: recovery.Unknown, stage: "COMMIT", verdict: givesUp(undelivered),
+		cause: "POST /repos/acme/widgets/pulls: status 422: Validation Failed: no history in common with main",
+	},
+	{
+		name: "budget-attempts", reason: recovery.Unknown, stage: "VALIDATE",
+		cause:  "VALIDATE: check.sh returned exit code 3",
+		report: failedAs("check.sh", 3, "step 1 of 4\nstep 2 of 4\nwidgets: 17 of 18\n"),
+		spent:  recovery.Tally{Iterations: 50},
+	},
+	{
+		name: "budget-cost", reason: recovery.AgentCrash, stage: "CODE", cause: "Segmentation fault (core dumped)",
+		report: failedAs("claude", 139, "Segmentation fault (core dumped)\n"), spent: recovery.Tally{CostUSD: 5.31},
 	},
 	{
 		name: "budget-money", reason: recovery.QuotaExhausted, stage: "CODE",
-		cause: "the task exceeded recovery.cost_budget_usd = 5.00 with a cost of 5.31 USD",
-		more:  guardAsk(policy.GuardCost),
+		cause: overspent,
+		verdict: func(v recovery.Verdict) recovery.Verdict {
+			return policy.Refuse(v.Reason, policy.GuardBudget, v.Row, overspent)
+		},
 	},
 }

@@ -1,13 +1,16 @@
 package director
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"html/template"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +26,7 @@ import (
 	"retake/internal/github/githubtest"
 	"retake/internal/github/tracker"
 	"retake/internal/recovery"
+	"retake/internal/recovery/circumstances"
 	"retake/internal/recovery/circumstances/recorded"
 	"retake/internal/recovery/policy"
 )
@@ -32,6 +36,7 @@ var update = flag.Bool("update", false, "rewrite the golden comments in testdata
 // exampleDaemon has the stages of a small repository.
 func exampleDaemon(t *testing.T) *daemon {
 	c := config.Default()
+	c.Recovery.CostBudgetUSD = 5
 	c.Containers.EnvPassthrough = []string{"ANTHROPIC_API_KEY", "NPM_TOKEN"}
 	c.Stages = []config.Stage{
 		{Name: "START", Run: []string{"npm", "ci"}, Timeout: 5 * time.Minute},
@@ -50,7 +55,7 @@ func exampleDaemon(t *testing.T) *daemon {
 	return d
 }
 
-// example is a question as the machine makes it, with the report that it is about.
+// example is a failure that leads to a question, with the failure's report.
 type example struct {
 	name   string
 	reason recovery.Reason
@@ -59,6 +64,10 @@ type example struct {
 	report *wire.WorkerError // nil if the director itself failed
 	// happened names the recorded circumstances of the report. The default depends on the program.
 	happened string
+	limit    string                                  // replaces the recorded limit
+	first    bool                                    // set if no attempt came before
+	spent    recovery.Tally                          // the task's usage before the failure
+	verdict  func(recovery.Verdict) recovery.Verdict // replaces the policy's verdict; may be nil
 	more     func(*fsm.Escalation)
 	text     func(*ask.Escalation)
 }
@@ -73,31 +82,71 @@ var failsAs = map[string]string{
 	"claude": "claude", "npm": "npm", "go": "go-test", "golangci-lint": "golangci-lint", "check.sh": "check",
 }
 
+// history returns the failures up to the question, and the verdict that asks it. The daemon's policy decides about each
+// failure. It asks about some failures at once; in these examples, an attempt with a lost connection came before.
+func (x example) history(d *daemon) (tried []fsm.Failure, v recovery.Verdict) {
+	machine, tally := d.setup().Machine(nil), x.spent
+	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	fails := func(stage string, f recovery.Finding, verdict func(recovery.Verdict) recovery.Verdict) {
+		n := len(tried) + 1
+		v = machine.Policy.Decide(f, tally, policy.DecisionInput{
+			HasAlternative: machine.HasAlternative, AlreadyCompacted: tally.Took(recovery.RetryCompact),
+		}, fmt.Sprintf("k3v9qx2m-%d", n))
+		if verdict != nil {
+			v = verdict(v)
+		}
+		tally = tally.After(f, v)
+		tried = append(tried, fsm.Failure{
+			Attempt: n, Stage: stage, Reason: f.Reason, Cause: f.Cause, Action: v.Action,
+			At: at.Add(time.Duration(n-1) * 10 * time.Minute),
+		})
+	}
+	f := recovery.Finding{Reason: x.reason, Cause: x.cause}
+	fails(x.stage, f, x.verdict)
+	if !v.Action.Again() && v.Veto == "" && !x.first {
+		tried, tally = nil, x.spent
+		fails("CODE", recovery.Finding{
+			Reason: recovery.NetworkTransient,
+			Cause:  "API Error: Connection closed mid-response.",
+		}, nil)
+		fails(x.stage, f, x.verdict)
+	}
+	for v.Action.Again() {
+		fails(x.stage, f, x.verdict)
+	}
+	return tried, v
+}
+
+// circumstances returns the circumstances of the reported failure.
+func (x example) circumstances(t *testing.T) circumstances.Record {
+	t.Helper()
+	happened := recorded.Circumstances(t, cmp.Or(x.happened, failsAs[x.report.Tool]))
+	if x.limit == "" {
+		return happened
+	}
+	data, err := json.Marshal(happened)
+	must(t, err)
+	data = bytes.ReplaceAll(data, []byte(strconv.Quote(happened.Limit().Value)), []byte(strconv.Quote(x.limit)))
+	must(t, json.Unmarshal(data, &happened))
+	return happened
+}
+
 // escalation returns the director's comment about an example.
 func (x example) escalation(t *testing.T, d *daemon) ask.Escalation {
 	t.Helper()
-	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
-	about, _ := recovery.Describe(x.reason)
+	tried, v := x.history(d)
 	q := &fsm.Escalation{
-		Stage: x.stage, Reason: x.reason, Cause: x.cause, Ask: "Words of another version.",
-		Why: string(x.reason) + ": " + about.Means,
-		Tried: []fsm.Failure{
-			{
-				Attempt: 1, Stage: "CODE", Reason: recovery.NetworkTransient,
-				Cause: "API Error: Connection closed mid-response.", Action: recovery.Retry, At: at,
-			},
-			{
-				Attempt: 2, Stage: x.stage, Reason: x.reason, Cause: x.cause, Action: recovery.Escalate,
-				At: at.Add(10 * time.Minute),
-			},
-		},
+		Stage: x.stage, Reason: x.reason, Cause: x.cause, Ask: "Words of another version.", Why: v.Why,
+		Topic: fsm.TopicOf(v), Tried: tried,
 	}
 	if x.more != nil {
 		x.more(q)
 	}
+	last := q.Tried[len(q.Tried)-1].Attempt
+	worker := fmt.Sprintf("k3v9qx2m-%d", last)
 	e := fsm.Effect{
-		ID: "k3v9qx2m-2/escalate", Kind: fsm.DoEscalate, Task: "acme/widgets#21", Nonce: "k3v9qx2m",
-		Attempt: 2, Worker: "k3v9qx2m-2", Escalation: q,
+		ID: worker + "/escalate", Kind: fsm.DoEscalate, Task: "acme/widgets#21", Nonce: "k3v9qx2m",
+		Attempt: last, Worker: worker, Escalation: q,
 	}
 	if x.stage == "REVIEW" {
 		e.Work = &fsm.DeliverResult{
@@ -106,13 +155,13 @@ func (x example) escalation(t *testing.T, d *daemon) ask.Escalation {
 		}
 	}
 	if x.report != nil && x.report.Circumstances == nil {
-		happened := recorded.Circumstances(t, cmp.Or(x.happened, failsAs[x.report.Tool]))
-		x.report.Circumstances = &happened
+		x.report.Circumstances = new(x.circumstances(t))
 	}
 	questions := effects.Questions{Setup: d.setup, ConfigFile: d.configFile, Denied: d.network.Denied}
 	text := questions.Escalation(e, x.report)
 	if x.report != nil {
-		text.Branch, text.BranchURL = "retake/21-a2", "https://github.com/acme/widgets/tree/retake/21-a2"
+		text.Branch = fmt.Sprintf("retake/21-a%d", last)
+		text.BranchURL = "https://github.com/acme/widgets/tree/" + text.Branch
 	}
 	if x.text != nil {
 		x.text(&text)
@@ -221,10 +270,9 @@ func writePages(t *testing.T, dir string, shown []rendered) {
 	fmt.Printf("%d pages: %s\n", len(shown), filepath.Join(dir, "index.html"))
 }
 
-// guardAsk returns the question of a budget's guard.
-func guardAsk(guard string) func(*fsm.Escalation) {
-	return func(q *fsm.Escalation) {
-		q.Topic = policy.TopicOf(policy.Refuse(q.Reason, guard, "", ""))
-		q.Why = "the budget is used up"
+// givesUp returns a verdict that bypasses the policy, and asks a person.
+func givesUp(why string) func(recovery.Verdict) recovery.Verdict {
+	return func(v recovery.Verdict) recovery.Verdict {
+		return recovery.Verdict{Action: recovery.Escalate, Reason: v.Reason, Why: why}
 	}
 }

@@ -182,7 +182,7 @@ func TestVerdictReachesTheNextAttempt(t *testing.T) {
 	s.until("the question", func() bool {
 		c := s.github.Issue(key).Comments
 		return len(c) == 2 && strings.Contains(c[1].Body, "recovery.paid_call_budget = 10") &&
-			strings.Contains(c[1].Body, "resets all of its budgets")
+			strings.Contains(c[1].Body, "reset all budgets of the issue")
 	})
 	first, second, third := <-plans, <-plans, <-plans
 	if first.Action != "" || first.Model != nil || len(first.EarlierFailures) != 0 {

@@ -80,7 +80,8 @@ func plainQuestion() ask.Escalation {
 var stale = ask.Escalation{
 	Key: "acme/widgets#1", Nonce: testNonce, AttemptID: testNonce + "-1", Reason: "worker_lost",
 	Title: "the worker keeps disappearing", Cause: "no progress on this claim for 6h",
-	WhyStopped: "This claim went stale a second time.", Ask: "Look at the host.", Reply: "/agent resume",
+	WhyStopped: "This claim went stale a second time.",
+	Ask:        "Look at the host.", Invite: "Then comment:", Reply: "/agent resume",
 	Unsafe: "a secret in conf/prod.env:2", Reclaim: "no progress on this claim for 6h",
 }
 

@@ -40,7 +40,8 @@ const (
 type Words struct {
 	Title   string // at most TitleLimit characters of Markdown, without a full stop
 	Ask     string // instructions in Markdown for the comment, which shows the output as well
-	Alone   string // the same instructions for views that do not show the output
+	Alone   string // the same instructions, readable without the comment
+	Invite  string // introduces Command in the comment, and ends with a colon
 	Command string // the recommended comment, in which the person replaces <…>
 }
 
@@ -118,8 +119,29 @@ type wording struct {
 	Reason  Reason // empty means any reason
 	Where   string
 	Title   string
-	Ask     string
+	Ask     string // if it ends with a colon, its last sentence introduces Command
 	Command string
+}
+
+// afterAction introduces a comment that has no effect before the requested action.
+const afterAction = "Once this is done, comment:"
+
+// afterRepeat introduces a comment after unchanged attempts that failed in the same way.
+const afterRepeat = "Once the cause is gone, comment:"
+
+// invite splits the introduction of the comment off the instructions. own reports whether the row has its own
+// introduction.
+func (w wording) invite() (ask, invite string, own bool) {
+	if at := strings.LastIndex(w.Ask, ". "); strings.HasSuffix(w.Ask, ":") && at > 0 {
+		return w.Ask[:at+1], w.Ask[at+2:], true
+	}
+	switch {
+	case strings.HasPrefix(w.Command, onceDone):
+		return w.Ask, afterAction, false
+	case w.Command == goOn:
+		return w.Ask, "Then comment:", false
+	}
+	return w.Ask, "Comment:", false
 }
 
 // Comments recommended in questions.
@@ -127,25 +149,30 @@ const (
 	goOn     = "/agent resume"
 	onceDone = "once done: " + goOn // for comments that take effect only after the requested action
 	yourWord = "/agent retry <instructions for the agent>"
+	snooze   = "/agent snooze 2h"
 )
 
 // inConfig says where a setting is.
 const inConfig = "the director's configuration[ {file}]"
 
-// Words returns the most specific wording with its placeholders filled in. It numbers the steps if the person must act
-// before commenting.
+// Words returns the most specific wording with its placeholders filled in.
 func (c Case) Words() Words {
 	row := c.wording(c.places()...)
+	if c.Topic == TopicReport {
+		row.Ask = "Read the report[ {below}], and decide whether to make another attempt. To make one, comment:"
+	}
 	w := c.fill(row)
-	before, after := "", ""
-	if strings.HasPrefix(row.Command, onceDone) || c.Repeated && row.Command == goOn {
-		before, after = "Step 1: ", " Step 2: comment `"+w.Command+"`; without step 1 it fails again."
+	_, _, own := row.invite()
+	if !own && c.Repeated && row.Command == goOn {
+		w.Invite = afterRepeat
 	}
-	if c.Alike > 1 {
-		after += " " + strconv.Itoa(c.Alike) + " issues are blocked by the same failure, so one fix unblocks all of " +
-			"them."
+	if c.Alike > 1 && row.Command != snooze { // the comment lists the issues
+		w.Ask += " One fix helps all issues listed below."
+		w.Alone += " " + strconv.Itoa(c.Alike) + " issues failed in this way, so one fix helps them all."
 	}
-	w.Ask, w.Alone = before+w.Ask+after, before+w.Alone+after
+	if own || w.Invite == afterAction || w.Invite == afterRepeat {
+		w.Alone += " " + strings.TrimSuffix(w.Invite, ":") + " `" + w.Command + "`."
+	}
 	return w
 }
 
@@ -158,12 +185,13 @@ func ownWords(r Reason) Words {
 func (c *Case) fill(row wording) Words {
 	text := filler{values: c.values(), holds: c.holds, quote: "`", limit: 60}
 	comment := filler{values: text.values, onlyNames: true, limit: 60}
-	if c.Topic == TopicReport {
-		row.Ask = "Read the report[ {below}], and decide whether to make another attempt."
+	ask, invite, _ := row.invite()
+	w := Words{
+		Alone: text.fill(ask), Invite: text.fill(invite),
+		Command: comment.fill(strings.TrimPrefix(row.Command, "once done: ")),
 	}
-	w := Words{Alone: text.fill(row.Ask), Command: comment.fill(strings.TrimPrefix(row.Command, "once done: "))}
 	text.values["below"] = "below"
-	w.Ask = text.fill(row.Ask)
+	w.Ask = text.fill(ask)
 	for _, text.limit = range []int{40, 28, 18, 10} {
 		if w.Title = text.fill(row.Title); len([]rune(w.Title)) <= TitleLimit {
 			break

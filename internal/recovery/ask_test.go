@@ -88,8 +88,12 @@ func TestEveryCaseHasWords(t *testing.T) {
 			fault = "title"
 		case !strings.HasSuffix(w.Ask, ".") || strings.ContainsAny(w.Ask, "\n{}[]"):
 			fault = "ask"
-		case utf8.RuneCountInString(w.Ask) > 450:
+		case utf8.RuneCountInString(w.Ask+w.Invite) > 450:
 			fault = "ask is longer than four lines"
+		case !strings.HasSuffix(w.Invite, "omment:") && !strings.HasSuffix(w.Invite, " leave out:"):
+			fault = "the invitation does not introduce the comment"
+		case strings.Contains(w.Command, "<") && w.Invite != "Comment:":
+			fault = "the comment explains the gap, so the text must not introduce it"
 		case !strings.HasPrefix(w.Command, "/agent ") || strings.ContainsAny(w.Command, "\n{}[]`"):
 			fault = "command"
 		case strings.Count(w.Command, "/agent") != 1 || strings.Count(w.Command, "<") > 1:
@@ -151,7 +155,7 @@ var wordsOfACaseCases = []struct {
 		"check-missing",
 		"`./check.sh` is missing from the checkout",
 		[]string{
-			"`stage.run`", "then comment `/agent resume`",
+			"`stage.run`", "and comment `/agent resume`",
 			"/agent retry Create the program that the stage runs: ./check.sh",
 		},
 	},
@@ -210,7 +214,7 @@ var wordsOfACaseCases = []struct {
 		"a secret in `conf/prod.env` blocked the push",
 		[]string{
 			"revoke it at its provider now", "/agent retry Remove the secret in conf/prod.env from",
-			"scope.allow_secrets", "then comment `/agent resume`",
+			"scope.allow_secrets", "and comment `/agent resume`",
 		},
 	},
 	{
@@ -239,7 +243,7 @@ var wordsOfACaseCases = []struct {
 			"mallory opened it with the label agent-task"},
 		"",
 		"the text of this issue needs approval",
-		[]string{goOn, "removes the task label and adds it again"},
+		[]string{goOn, "a person with at least triage rights adds the task label"},
 	},
 	{
 		Case{Reason: ScopeViolation, Stage: "COMMIT", Cause: NotPushed +
@@ -269,14 +273,21 @@ var wordsOfACaseCases = []struct {
 			"conflict in a.txt, b.txt (start the issue over)"},
 		"",
 		"the change conflicts with the base branch",
-		[]string{"`a.txt, b.txt`", "the linked branch"},
+		[]string{"`a.txt` and `b.txt`", "the linked branch"},
+	},
+	{
+		Case{Reason: GitConflict, Stage: "COMMIT", Cause: "the base branch and this work conflict in a and b, c, d, " +
+			"e and 2 more"},
+		"",
+		"the change conflicts with the base branch",
+		[]string{"`a and b`, `c`, `d` and 3 more. "},
 	},
 	{ // a journal of an earlier version
 		Case{Reason: GitConflict, Stage: "COMMIT", Cause: "workspace: merge a/b: the base branch and the work " +
 			"here don't go together in a.txt, b.txt (start afresh)"},
 		"",
 		"the change conflicts with the base branch",
-		[]string{"`a.txt, b.txt`", "the linked branch"},
+		[]string{"`a.txt` and `b.txt`", "the linked branch"},
 	},
 	{Case{Reason: TestsFailed, Stage: "REVIEW"}, "", "the tests in the pull request fail", []string{"/agent retry <"}},
 	{
@@ -345,7 +356,7 @@ var wordsOfACaseCases = []struct {
 		Case{Reason: Overloaded, Stage: "CODE", Alike: 3},
 		"openai-overloaded",
 		"OpenAI is overloaded",
-		[]string{"3 issues are blocked"},
+		[]string{"status page"},
 	},
 	{
 		Case{Reason: Unknown, Stage: "CODE"},
@@ -373,28 +384,5 @@ func TestWordsOfACase(t *testing.T) {
 				t.Errorf("%s at %q: %q lacks %q", tc.c.Reason, tc.c.Stage, w.Ask+"\n"+w.Command, s)
 			}
 		}
-	}
-}
-
-// A text that asks for a change of the configuration names the file, and a restart if one is necessary.
-func TestWhatComesBeforeTheCommentIsAStep(t *testing.T) {
-	c := Case{
-		Reason: OOMKilled, Stage: "CODE", Happened: recorded.Circumstances(t, "exit-memory"), File: "retake.toml",
-		AtOnce: func(key string) bool { return key == "containers.memory" },
-	}
-	want := "Step 1: Raise `containers.memory`, now `2GiB` (the default), in the director's configuration " +
-		"`retake.toml` (takes " +
-		"effect on save; running workers continue), or make the issue smaller. " +
-		"Step 2: comment `/agent resume`; without step 1 it fails again."
-	if w := c.Words(); w.Ask != want || w.Command != "/agent resume" {
-		t.Errorf("%+v, want %s", w, want)
-	}
-	c.AtOnce = func(string) bool { return false }
-	if w := c.Words(); !strings.Contains(w.Ask, "takes effect when the director restarts") {
-		t.Errorf("%+v lacks the restart", w)
-	}
-	c = Case{Reason: Overloaded, Stage: "CODE", AtOnce: c.AtOnce}
-	if w := c.Words(); strings.Contains(w.Ask, "Step") {
-		t.Errorf("%+v: asks for a change before the comment", w)
 	}
 }

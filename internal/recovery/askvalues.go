@@ -16,8 +16,8 @@ func (c *Case) values() map[string]string {
 	values := map[string]string{
 		"command": plaintext.CommandLine(c.Happened.Command()), "provider": name, "renewal": renewal,
 		"variable": c.variables(), "image": c.Image, "limit": limit.Value,
-		"file": c.File, "path": c.path(), "label": c.label(), "pull": c.pull(), "program": c.missing(),
-		"agent": c.agent(), "home": c.home(),
+		"file": c.File, "path": c.path(), "paths": c.path(), "label": c.label(), "pull": c.pull(),
+		"program": c.missing(), "agent": c.agent(), "home": c.home(),
 	}
 	if limit.SetBy == circumstances.Default {
 		values["default"] = " (the default)"

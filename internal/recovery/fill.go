@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -9,7 +10,8 @@ import (
 var plainWords = map[string]string{
 	"command": "the stage's command", "provider": "the provider", "variable": "the variable that holds it",
 	"image": "the worker image",
-	"limit": "the limit", "path": "the file", "program": "a program", "agent": "the agent",
+	"limit": "the limit", "path": "the file", "paths": "the same files", "program": "a program",
+	"agent":   "the agent",
 	"renewal": "the provider's page",
 	"label":   "that allows it", "pull": "the pull request",
 }
@@ -88,6 +90,9 @@ func (f filler) show(name string) string {
 	if name == "home" || name == "below" {
 		return f.values[name]
 	}
+	if name == "paths" {
+		return f.list(value)
+	}
 	if name == "limit" {
 		return f.quote + value + f.quote + f.values["default"]
 	}
@@ -97,8 +102,37 @@ func (f filler) show(name string) string {
 	}) {
 		return value
 	}
+	return f.quoted(value)
+}
+
+func (f filler) quoted(value string) string {
 	if runes := []rune(value); len(runes) > f.limit {
 		value = string(runes[:f.limit-1]) + "…"
 	}
 	return f.quote + value + f.quote
+}
+
+// list quotes each path of a conflict. Paths that it omits are in the cause.
+func (f filler) list(paths string) string {
+	const most = 3
+	more := 0
+	if at := strings.LastIndex(paths, " and "); at > 0 {
+		if n, err := strconv.Atoi(strings.TrimSuffix(paths[at+len(" and "):], " more")); err == nil {
+			paths, more = paths[:at], n
+		}
+	}
+	names := strings.Split(paths, ", ")
+	more += max(0, len(names)-most)
+	for i := range names {
+		names[i] = f.quoted(names[i])
+	}
+	names = names[:min(len(names), most)]
+	if more > 0 {
+		names = append(names, strconv.Itoa(more)+" more")
+	}
+	last := len(names) - 1
+	if last == 0 {
+		return names[0]
+	}
+	return strings.Join(names[:last], ", ") + " and " + names[last]
 }

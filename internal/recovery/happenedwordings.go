@@ -32,8 +32,10 @@ var happenedWordings = []wording{
 	},
 	{
 		ToolNotFound, isForbidden, "{program} is not executable",
-		"Make {program} executable, or have the agent do it with `/agent retry`. Or correct the stage's command " +
-			"(`stage.run`: {holds stage.run}) in " + inConfig + ".", onceDone,
+		"To have the agent make {program} executable, comment `/agent retry <what to change>`. Otherwise, make it " +
+			"executable yourself, or correct the stage's command (`stage.run`: {holds stage.run}) in " + inConfig +
+			".",
+		onceDone,
 	},
 	{
 		PolicyViolation, isScope, "the work is done, but the token cannot change workflows",
@@ -78,6 +80,7 @@ var happenedWordings = []wording{
 	},
 	{
 		Unknown, isQuoted, "{agent} failed",
-		"Read the cause, and any output[ {below}]. If the failure looks temporary, let Retake continue.", goOn,
+		"Read the cause, and any output[ {below}]. If the failure looks temporary, comment:",
+		goOn,
 	},
 }

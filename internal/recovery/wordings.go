@@ -11,27 +11,31 @@ var accessWordings = []wording{
 	// These rows apply to any reason.
 	{
 		"", isStale, "no activity on this issue for too long",
-		"Check the director's machine: was it asleep, overloaded or stopped? If it is healthy, let Retake continue.",
+		"Check whether the director's machine was asleep, overloaded or stopped. If it works now, comment:",
 		goOn,
 	},
 	{
 		"", "iteration_budget", "the attempts for this issue are used up",
-		"Decide whether the issue is worth two more attempts. `recovery.iteration_budget` sets the limit.",
+		"Decide whether the issue is worth more attempts. `recovery.iteration_budget` sets the limit. To allow two " +
+			"more, comment:",
 		"/agent budget +2",
 	},
 	{
 		"", "paid_call_budget", "the paid calls for this issue are used up",
-		"Decide whether the issue is worth more calls. If so, this comment resets all of its budgets. " +
-			"`recovery.paid_call_budget` limits the calls.", goOn,
+		"Decide whether the issue is worth more calls. `recovery.paid_call_budget` sets the limit. To reset all " +
+			"budgets of the issue and continue, comment:",
+		goOn,
 	},
 	{
 		"", "cost_budget", "the cost budget of this issue is used up",
-		"Decide whether the issue is worth more money. If so, this comment resets all of its budgets. " +
-			"`recovery.cost_budget_usd` limits the cost.", goOn,
+		"Decide whether the issue is worth more money. `recovery.cost_budget_usd` sets the limit. To reset all " +
+			"budgets of the issue and continue, comment:",
+		goOn,
 	},
 	{
 		"", "budget", "the budget of this issue is used up",
-		"Decide whether the issue is worth a larger budget. If so, this comment resets all of its budgets.", goOn,
+		"Decide whether the issue is worth a larger budget. To reset all budgets of the issue and continue, comment:",
+		goOn,
 	},
 
 	{
@@ -44,95 +48,97 @@ var accessWordings = []wording{
 	// These rows are for refused pushes.
 	{
 		PolicyViolation, isSecret, "a secret in {path} blocked the push",
-		"If the secret is real, revoke it at its provider now. This comment asks the agent to remove it from the " +
-			"change. If it is not real, add the file to `scope.allow_secrets` in " + inConfig +
-			" ({holds scope.allow_secrets}), then comment `/agent resume`: Retake continues with the work so far.",
+		"If the secret is real, revoke it at its provider now. If it is not, add the file to `scope.allow_secrets` " +
+			"in " + inConfig + " ({holds scope.allow_secrets}), and comment `/agent resume`. Retake then continues " +
+			"with the work so far. To have the agent remove the secret, comment:",
 		"/agent retry Remove the secret[ in {path}] from the change, and read it from the environment instead.",
 	},
 	{
 		PolicyViolation, isOwnSecret, "one of Retake's secrets in {path} blocked the push",
-		"This comment asks the agent to remove it. If the variable is not a secret, list it with a leading `!` in " +
-			"`containers.secrets` ({holds containers.secrets}), then comment `/agent resume`. The agent may also " +
-			"have sent the secret elsewhere: if in doubt, replace it at its provider.",
+		"The agent may also have sent the secret elsewhere. If in doubt, replace it at its provider. If the " +
+			"variable is not a secret, list it with a leading `!` in `containers.secrets` " +
+			"({holds containers.secrets}), and comment `/agent resume`. To have the agent remove the secret from the " +
+			"file, comment:",
 		"/agent retry Remove the secret[ in {path}] from the change, and read it from the environment instead.",
 	},
 	{
 		PolicyViolation, isLarge, "{path} is too large to push",
-		"This comment asks the agent to remove the file. To keep it, raise `scope.max_file_bytes` in " + inConfig +
-			" ({holds scope.max_file_bytes}), then comment `/agent resume`.",
+		"To keep the file, raise `scope.max_file_bytes` in " + inConfig + " ({holds scope.max_file_bytes}), and " +
+			"comment `/agent resume`. To have the agent remove the file, comment:",
 		"/agent retry Remove large files[ such as {path}] from the change.",
 	},
 	{
 		PolicyViolation, isLink, "the link {path} points outside the repository",
-		"This comment asks the agent to replace the link. If the work needs the link, push the change by hand.",
+		"If the work needs the link, push the change by hand. To have the agent replace the link, comment:",
 		"/agent retry Replace symbolic links that point outside the repository[, such as {path}].",
 	},
 	{
 		PolicyViolation, isInside, "{path} is in a submodule, which deliveries cannot change",
-		"A delivery can only change files in this repository. This comment asks the agent to remove its files from " +
-			"the submodule, which must be changed in its own repository. To ignore the file, list it in " +
-			"`scope.allow_left_out` in " + inConfig + " ({holds scope.allow_left_out}), then comment `/agent resume`.",
+		"A delivery can only change files in this repository, so change the submodule in its own repository. To " +
+			"ignore the file, list it in `scope.allow_left_out` in " + inConfig + " ({holds scope.allow_left_out}), " +
+			"and comment `/agent resume`. To have the agent remove its files from the submodule, comment:",
 		"/agent retry Remove your files from submodule directories[, such as {path}].",
 	},
 	{
 		PolicyViolation, isNested, "{path} belongs to a nested repository",
-		"A delivery would contain the files of the nested repository, but not its history. This comment asks the " +
-			"agent to remove the repository with its files, for example if it was only cloned for reference. To " +
-			"deliver its files as plain files, list {path} in `scope.allow_left_out` in " + inConfig +
-			" ({holds scope.allow_left_out}), then comment `/agent resume`.",
+		"A delivery would contain the files of the nested repository, but not its history. To deliver them as plain " +
+			"files, list {path} in `scope.allow_left_out` in " + inConfig + " ({holds scope.allow_left_out}), and " +
+			"comment `/agent resume`. To have the agent remove the repository, for example because it was only " +
+			"cloned for reference, comment:",
 		"/agent retry Remove nested repositories[, such as the one with {path},] or only their .git if the files " +
 			"belong to the change.",
 	},
 	{
 		PolicyViolation, isFiltered, "{path} needs a git filter that Retake does not run",
-		"Filters such as LFS store files in a different form. This comment asks the agent to remove the file: copy " +
-			"it from the checkout first, and add it from a clone with that filter. To push the raw file, list it in " +
-			"`scope.allow_raw` in " + inConfig + " ({holds scope.allow_raw}), then comment `/agent resume`.",
+		"Filters such as LFS store files in a different form. To push the raw file, list it in `scope.allow_raw` in " +
+			inConfig + " ({holds scope.allow_raw}), and comment `/agent resume`. To add the file yourself from a " +
+			"clone with that filter, copy it from the checkout first. To have the agent remove the file, comment:",
 		"/agent retry Remove new files that have a filter in .gitattributes[, such as {path}].",
 	},
 	{
 		PolicyViolation, isNamed, "git refuses the name {path}",
-		"Some file systems treat this name as git's own directory. This comment asks the agent to rename it.",
+		"Some file systems treat this name as git's own directory. To have the agent rename the file, comment:",
 		"/agent retry Rename or remove files with names that git refuses[, such as {path}].",
 	},
 	{
 		PolicyViolation, isNotPushed, "Retake's rules forbid pushing this change",
-		"This comment asks the agent for a smaller change. Alternatively, push the change by hand.",
+		"You can push the change by hand. To have the agent make a smaller change, comment:",
 		"/agent retry Make the change smaller, and leave generated files out.",
 	},
 	{
 		ScopeViolation, isTooMuch, "the checkout exceeds a limit",
-		"This comment starts over with a new checkout. Add advice after it, such as which files to leave out. If the " +
-			"work needs that much, raise the limit named in the cause.",
+		"If the work needs that much, first raise the limit named in the cause. To start over in a new checkout, " +
+			"comment the following, and add advice such as which files to leave out:",
 		"/agent fresh",
 	},
 	{
 		ScopeViolation, isHidden, "the name {path} has hidden characters",
-		"Control and invisible characters can make one file look like another. This comment asks the agent to rename " +
-			"it.",
+		"Control and invisible characters can make one file look like another. To have the agent rename the file, " +
+			"comment:",
 		"/agent retry Rename files whose names contain control or invisible characters.",
 	},
 	{
 		ScopeViolation, isLabelled, "Retake is not allowed to change {path}",
-		"This comment asks the agent to restore the file. If you want the change, add the label {label} to this " +
-			"issue and comment `/agent resume`.",
+		"If you want the change, add the label {label} to this issue, and comment `/agent resume`. To have the " +
+			"agent restore the file, comment:",
 		"/agent retry Restore the files protected by scope.deny[, such as {path},] to their state on the base branch.",
 	},
 	{
 		ScopeViolation, isNotPushed, "Retake is not allowed to change {path}",
-		"This comment asks the agent to restore the file. If you want the change, allow the path for a label in " +
-			"`scope.allow` ({holds scope.allow}), add that label to this issue and comment `/agent resume`.",
+		"If you want the change, allow the path for a label in `scope.allow` ({holds scope.allow}), add that label " +
+			"to this issue, and comment `/agent resume`. To have the agent restore the file, comment:",
 		"/agent retry Restore the files protected by scope.deny[, such as {path},] to their state on the base branch.",
 	},
 	{
 		RateLimited, anywhere, "a service keeps rate-limiting requests",
-		"The change is not to blame. The cause may name the service. Let Retake wait and try again.",
-		"/agent snooze 2h",
+		"The change is not to blame. The cause may name the service. To let Retake wait and try again, comment:",
+		snooze,
 	},
 	{
 		RateLimited, isProvider, "{provider} keeps rate-limiting requests",
-		"The change is not to blame. Check whether other programs use up the same limit. If not, let Retake wait and " +
-			"try again.", "/agent snooze 2h",
+		"The change is not to blame. Check whether other programs use up the same limit. To let Retake wait and try " +
+			"again, comment:",
+		snooze,
 	},
 	{
 		QuotaExhausted, anywhere, "a quota is used up",
@@ -144,29 +150,30 @@ var accessWordings = []wording{
 	},
 	{
 		Overloaded, anywhere, "a service is overloaded",
-		"The change is not to blame. The cause may name the service. Let Retake wait and try again.",
-		"/agent snooze 2h",
+		"The change is not to blame. The cause may name the service. To let Retake wait and try again, comment:",
+		snooze,
 	},
 	{
 		Overloaded, isProvider, "{provider} is overloaded",
-		"The change is not to blame. Check the provider's status page, or just let Retake wait and try again.",
-		"/agent snooze 2h",
+		"The change is not to blame. Check the provider's status page. To let Retake wait and try again, comment:",
+		snooze,
 	},
 	{
 		NetworkTransient, inCommand, "network connections from {command} keep failing",
-		"Check whether workers can reach the host named in the cause (`containers.network`).", onceDone,
+		"Check whether workers can reach the host named in the cause (`containers.network`). Once they can, comment:",
+		onceDone,
 	},
 	{
 		NetworkTransient, inDirector, "the director's network connections keep failing",
-		"Check whether the director's machine can reach the host named in the cause.", goOn,
+		"Check whether the director's machine can reach the host named in the cause. Once it can, comment:", goOn,
 	},
 	{
 		NetworkTransient, inDelivery, "the work is done, but GitHub is unreachable",
-		"Check whether the director's machine can reach GitHub.", goOn,
+		"Check whether the director's machine can reach GitHub. Once it can, comment:", goOn,
 	},
 	{
 		NetworkTransient, anywhere, "network connections keep failing",
-		"Check whether workers can reach the host named in the cause.", goOn,
+		"Check whether workers can reach the host named in the cause. Once they can, comment:", goOn,
 	},
 	{
 		NetworkPermanent, inCommand, "{command} cannot reach a host",
@@ -188,7 +195,8 @@ var accessWordings = []wording{
 	},
 	{
 		AuthError, inAgent, "{agent} cannot log in to a server",
-		"Renew the credential that {agent} uses[: {variable}], and restart the director with it.", onceDone,
+		"Renew the credential that {agent} uses[ ({variable})], and restart the director with it.",
+		onceDone,
 	},
 	{
 		AuthError, isOfAgent, "{agent} cannot log in to {provider}",
@@ -196,8 +204,9 @@ var accessWordings = []wording{
 	},
 	{
 		AuthError, inCommand, "{command} cannot log in to a server",
-		"Renew the credential that the command uses[: {variable}], and restart the director with it. " +
-			"`containers.env_passthrough` lists the variables that workers get.", onceDone,
+		"Renew the credential that the command uses[ ({variable})], and restart the director with it. " +
+			"`containers.env_passthrough` lists the variables that workers get.",
+		onceDone,
 	},
 	{
 		AuthError, inDirector, "GitHub rejects the director's token",
@@ -243,9 +252,9 @@ var accessWordings = []wording{
 	},
 	{
 		ToolNotFound, inCheckout, "{program} is missing from the checkout",
-		"The stage runs {command}, but {program} does not exist. If the command is wrong, correct it " +
-			"(`stage.run`, for all issues) in " + inConfig + " ({holds stage.run}), then comment `/agent resume`. " +
-			"If the command is right, this comment asks the agent to create the program.",
+		"The stage runs {command}, but {program} does not exist. If the command is wrong, correct it (`stage.run`, " +
+			"for all issues) in " + inConfig + " ({holds stage.run}), and comment `/agent resume`. To have the " +
+			"agent create the program, comment:",
 		"/agent retry Create the program that the stage runs[: {program}]",
 	},
 	{

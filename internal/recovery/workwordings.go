@@ -33,8 +33,9 @@ var workWordings = []wording{
 	},
 	{
 		BuildFailed, inSetup, "your step {command} failed: a build error",
-		"Fix the command or its dependencies: it failed before the agent started. If the base branch is broken, fix " +
-			"that, and comment `/agent fresh` instead to start from it.", onceDone,
+		"The step failed before the agent started. If the base branch is broken, fix it, and comment `/agent fresh` " +
+			"to start from it. Otherwise, fix the command or its dependencies.",
+		onceDone,
 	},
 	{
 		BuildFailed, inReview, "the build of {pull} fails",
@@ -51,8 +52,9 @@ var workWordings = []wording{
 	},
 	{
 		TestsFailed, inSetup, "your step {command} failed: a broken test",
-		"Fix the command: it failed before the agent started. If the base branch is broken, fix that, and comment " +
-			"`/agent fresh` instead to start from it.", onceDone,
+		"The step failed before the agent started. If the base branch is broken, fix it, and comment `/agent fresh` " +
+			"to start from it. Otherwise, fix the command.",
+		onceDone,
 	},
 	{
 		TestsFailed, inReview, "the tests in {pull} fail",
@@ -69,8 +71,9 @@ var workWordings = []wording{
 	},
 	{
 		LintFailed, inSetup, "your step {command} failed: a lint error",
-		"Relax the rule: the step failed before the agent started. If the base branch is broken, fix that, and " +
-			"comment `/agent fresh` instead to start from it.", onceDone,
+		"The step failed before the agent started. If the base branch is broken, fix it, and comment `/agent fresh` " +
+			"to start from it. Otherwise, relax the rule.",
+		onceDone,
 	},
 	{
 		LintFailed, inReview, "the linter rejects {pull}",
@@ -82,7 +85,7 @@ var workWordings = []wording{
 	},
 	{
 		GitConflict, inDelivery, "the change conflicts with the base branch",
-		"Both sides changed {path}. Decide which side is right, or merge by hand from the linked branch.",
+		"Both sides changed {paths}. To merge by hand, use the linked branch. Otherwise, decide which side is right.",
 		"/agent retry Merge the base branch: <which side is right>",
 	},
 	{
@@ -91,12 +94,13 @@ var workWordings = []wording{
 	},
 	{
 		GitConflict, inReview, "{pull} conflicts with the base branch",
-		"Decide which side is right, or resolve the conflict on the branch of {pull} and comment `/agent resume`.",
+		"You can resolve the conflict on the branch of {pull}, and comment `/agent resume`. Otherwise, decide which " +
+			"side is right.",
 		"/agent retry Merge the base branch: <which side is right>",
 	},
 	{
 		GitConflict, anywhere, "a merge conflict",
-		"Decide which side is right[ in {path}], or close the competing change.",
+		"Decide which side is right[ in {paths}], or close the competing change.",
 		"/agent retry Merge the base branch: <which side is right>",
 	},
 	{
@@ -112,7 +116,7 @@ var workWordings = []wording{
 	{
 		DockerDaemon, anywhere, "the container engine fails",
 		"Check the engine that runs the workers: `docker info` on the director's machine, or `kubectl cluster-info` " +
-			"for a cluster. `director doctor` shows more.", onceDone,
+			"for a cluster. `director doctor` shows more. Once it works, comment:", onceDone,
 	},
 	{
 		ImagePullFailed, inAgent, "{agent} cannot pull a container image",
@@ -149,8 +153,9 @@ var workWordings = []wording{
 	},
 	{
 		Timeout, inCheck, "your check {command} takes too long",
-		"If it hangs, ask the agent for a fix with `/agent retry`. If it is only slow, raise `timeout_seconds` of " +
-			"the stage[, now {limit},] in " + inConfig + " ({holds stage.timeout_seconds}).", onceDone,
+		"If the check hangs, comment `/agent retry <how to fix it>`. If it is only slow, raise `timeout_seconds` of " +
+			"the stage[, now {limit},] in " + inConfig + " ({holds stage.timeout_seconds}).",
+		onceDone,
 	},
 	{
 		Timeout, inSetup, "your step {command} takes too long",
@@ -167,7 +172,8 @@ var workWordings = []wording{
 	},
 	{
 		BusDisconnect, anywhere, "workers cannot reach the director",
-		"Check whether the workers' network can reach the agent bus (`agent_bus.listen_addr`, firewall).", goOn,
+		"Check whether the workers' network can reach the agent bus (`agent_bus.listen_addr`, firewall). Once it " +
+			"can, comment:", goOn,
 	},
 	{
 		PolicyViolation, inAgent, "a safety rule stops {agent}",
@@ -177,13 +183,14 @@ var workWordings = []wording{
 	},
 	{
 		PolicyViolation, isPushed, "GitHub found a secret in the change",
-		"If the secret is real, revoke it at its provider now. This comment asks the agent to remove it. For a false " +
-			"alarm, open the address in the cause, allow the secret, and comment `/agent resume`.",
+		"If the secret is real, revoke it at its provider now. For a false alarm, open the address in the cause, " +
+			"allow the secret, and comment `/agent resume`. To have the agent remove the secret, comment:",
 		"/agent retry Remove the secret reported by GitHub from the change, and read it from the environment instead.",
 	},
 	{
 		PolicyViolation, inDelivery, "the work is done, but GitHub's rules reject it",
-		"Ask the agent to change the work with `/agent retry`, or change the repository rule named in the cause.",
+		"To have the agent change the work, comment `/agent retry <what to change>`. Otherwise, change the " +
+			"repository rule named in the cause.",
 		onceDone,
 	},
 	{
@@ -207,9 +214,10 @@ var workWordings = []wording{
 	},
 	{
 		NeedsHuman, isUnapproved, "the text of this issue needs approval",
-		"Read the current text of the issue. To approve it, a person with at least triage rights removes the task " +
-			"label and adds it again. If GitHub does not show who edited the issue, the label is not enough: open a " +
-			"new issue with the same text, and close this one.",
+		"Read the current text of the issue. To approve it, a person with at least triage rights adds the task " +
+			"label. If the cause says that GitHub does not show whether the text was edited, the label is not " +
+			"enough: a person with write access opens a new issue with the text, and closes this one. Once the text " +
+			"is approved, comment:",
 		goOn,
 	},
 	{
@@ -226,7 +234,8 @@ var workWordings = []wording{
 	},
 	{
 		NeedsHuman, isTurnLimit, "{agent} reached its turn limit",
-		"Raise the limit in the CODE stage of " + inConfig + " ({holds stage.agent}), or just let the agent continue.",
+		"You can raise the limit first, in the CODE stage of " + inConfig + " ({holds stage.agent}). To let the " +
+			"agent continue, comment:",
 		goOn,
 	},
 	{
@@ -248,8 +257,9 @@ var workWordings = []wording{
 	},
 	{
 		CorruptState, inDirector, "the work cannot start: stored data is damaged",
-		"This comment starts over with a new checkout. If that also fails, repair the data named in the cause on the " +
-			"director's machine.", "/agent fresh",
+		"If a new checkout has already failed, repair the data named in the cause on the director's machine. To " +
+			"start over in a new checkout, comment:",
+		"/agent fresh",
 	},
 	{
 		CorruptState, anywhere, "stored data is damaged",
@@ -261,7 +271,8 @@ var workWordings = []wording{
 	},
 	{
 		AgentCrash, inAgent, "{agent} crashes",
-		"Read the crash output[ {below}]. Another version of the agent {home} may help.", goOn,
+		"Read the crash output[ {below}], and consider another version of the agent {home}.",
+		goOn,
 	},
 	{
 		AgentCrash, inCheck, "your check {command} crashes",
@@ -270,7 +281,8 @@ var workWordings = []wording{
 	},
 	{
 		AgentCrash, anywhere, "a program crashes",
-		"Read the crash report. Another version of the program may help.", goOn,
+		"Read the crash report, and consider another version of the program.",
+		goOn,
 	},
 	{
 		NoProgress, anywhere, "the agent changed nothing",
@@ -279,7 +291,8 @@ var workWordings = []wording{
 	},
 	{
 		Unknown, inAgent, "{agent} failed without giving a reason",
-		"Read the cause, and any output[ {below}]. If the failure looks temporary, let Retake continue.", goOn,
+		"Read the cause, and any output[ {below}]. If the failure looks temporary, comment:",
+		goOn,
 	},
 	{
 		Unknown, inCheck, "your check {command} failed",
@@ -299,6 +312,7 @@ var workWordings = []wording{
 	},
 	{
 		Unknown, anywhere, "an unknown failure",
-		"Read the cause and the output. If the failure looks temporary, let Retake continue.", goOn,
+		"Read the cause and the output. If the failure looks temporary, comment:",
+		goOn,
 	},
 }

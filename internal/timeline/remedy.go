@@ -26,12 +26,12 @@ var remedies = []struct {
 	means   map[fsm.State]string // effect by state; the zero state stands for all others
 }{
 	{fsm.CommandRetry, "", map[fsm.State]string{
-		0: "starts the next attempt now, in the existing checkout, with all meters at zero",
-		fsm.Blocked: "answers the question by starting another attempt in the existing checkout; --text \"…\" tells " +
-			"the agent what you know",
+		0: "starts another attempt now in the same checkout, and resets all budgets",
+		fsm.Blocked: "starts another attempt in the same checkout, and resets all budgets; --text \"…\" passes " +
+			"your text to the agent",
 	}},
-	{fsm.CommandFresh, "", map[fsm.State]string{0: "starts the next attempt on a fresh checkout of the base branch: " +
-		"unpushed work is lost"}},
+	{fsm.CommandFresh, "", map[fsm.State]string{0: "starts another attempt in a new checkout of the base branch, " +
+		"and resets all budgets; unpushed work is lost"}},
 	{
 		fsm.CommandFix, "director fix %s --text \"…\"",
 		map[fsm.State]string{fsm.InReview: "starts another attempt on the pull request; the text describes the " +
@@ -42,8 +42,8 @@ var remedies = []struct {
 		map[fsm.State]string{0: "postpones the issue for the given time, then starts the next attempt"},
 	},
 	{fsm.CommandBudget, "director grant %s +2", map[fsm.State]string{
-		0:           "allows 2 more attempts",
-		fsm.Blocked: "answers the question, and grants exactly 2 more attempts",
+		0:           "allows 2 more attempts, and resets the other budgets",
+		fsm.Blocked: "continues with up to 2 more attempts, and resets the other budgets",
 	}},
 	{
 		fsm.CommandTake, "director take %s",

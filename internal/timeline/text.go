@@ -64,7 +64,7 @@ func (s Task) standing(w *lines, now time.Time) {
 			}
 		}
 	}
-	first, second, _ := strings.Cut(whole(s.Next), " Step 2: ")
+	first, second, _ := strings.Cut(whole(s.Next), " Step 2: ") // in journals of earlier versions
 	w.field("DO NEXT", "%s", first)
 	if second != "" {
 		w.field("", "Step 2: %s", second)

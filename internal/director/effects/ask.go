@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"retake/internal/bus/wire"
 	"retake/internal/config"
@@ -25,7 +27,8 @@ func (q *Questions) Escalation(e fsm.Effect, report *wire.WorkerError) ask.Escal
 	words := c.words(e, report, happened, q.ConfigFile)
 	text := ask.Escalation{
 		Key: string(e.Task), Nonce: e.Nonce, AttemptID: e.Worker, Block: e.About(),
-		Title: words.Title, Ask: words.Ask, Alone: words.Alone, Reply: words.Command,
+		Title: words.Title, Ask: words.Ask, Alone: words.Alone, Invite: words.Invite,
+		Reply: words.Command,
 		Stage: asked.Stage, Reason: string(asked.Reason), Cause: withoutPackage(asked.Cause),
 		Command:  happened.Command(),
 		Attempts: attemptLines(asked.Tried), Answers: answerLines(asked.Hints),
@@ -57,13 +60,22 @@ func whyStopped(q *fsm.Escalation, report *wire.WorkerError, title string) strin
 	about, _ := recovery.Describe(q.Reason)
 	switch {
 	case strings.HasPrefix(q.Cause, recovery.Unapproved):
-		return "Agents get only text that a person with write access has approved."
+		return "Agents get only text that a person with triage rights has approved."
 	case about.Retryable || q.Topic != "" || q.Stale || retried(q):
-		return q.Why
+		return sentence(strings.TrimPrefix(q.Why, string(q.Reason)+": "))
 	case q.Reason == recovery.NeedsHuman && report != nil && report.Question != "":
 		return "The agent cannot decide this."
 	}
 	return "Retake did not repeat the attempt unchanged: " + title + "."
+}
+
+// sentence returns a clause as a sentence.
+func sentence(clause string) string {
+	first, size := utf8.DecodeRuneInString(clause)
+	if clause == "" || strings.HasSuffix(clause, ".") {
+		return clause
+	}
+	return string(unicode.ToUpper(first)) + clause[size:] + "."
 }
 
 // retried reports whether the policy granted another attempt after an earlier failure for the same reason.
@@ -126,7 +138,7 @@ func (in wording) words(e fsm.Effect, report *wire.WorkerError, happened circums
 	c.Asked = report != nil && report.Question != ""
 	words := c.Words()
 	if q.Topic == recovery.TopicPolicy && q.Ask != "" {
-		words.Ask, words.Alone = q.Ask, q.Ask
+		words.Ask, words.Alone, words.Invite = q.Ask, q.Ask, "Then comment:"
 	}
 	return words
 }

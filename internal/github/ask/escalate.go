@@ -40,6 +40,7 @@ type Escalation struct {
 	Title    string // the problem as text; defaults to the reason
 	Ask      string // instructions, in sentences
 	Alone    string // Ask as shown outside this comment
+	Invite   string // introduces Reply, and ends with a colon; default "Comment:"
 	Reply    string // the recommended comment; a person replaces <…> in it
 	Stage    string
 	Reason   string   // one of the fixed list of reasons
@@ -49,7 +50,7 @@ type Escalation struct {
 	Command  []string // argument vector of the failed stage, if any
 	ExitCode *int     // exit code of Command, if known
 	Facts    []string // further observations, one line each: "signal: SIGKILL"
-	// Alike lists the keys of all issues blocked by the same failure, including this one. The comment shows the list if
+	// Alike lists the keys of all issues that failed in the same way, including this one. The comment shows the list if
 	// it has at least two keys.
 	Alike       []string
 	Tail        string              // the tail of the output
@@ -152,20 +153,13 @@ type escalationPage struct {
 	Folded  bool   // Tail is longer than the excerpt
 }
 
-// Invite returns the sentence that introduces the recommended comment.
-func (p escalationPage) Invite() string {
-	switch {
-	case strings.Contains(p.Reply, "<"):
+// Introduction returns the sentence that introduces the recommended comment.
+func (p escalationPage) Introduction() string {
+	if strings.Contains(p.Reply, "<") {
 		return "Replace `<…>` with your own text, then comment:"
-	case strings.HasPrefix(p.Ask, "Step 1: "): // the last step is the recommended comment
-		return "Copy:"
-	case p.Reply == resumeComment:
-		return "Then comment:"
 	}
-	return "Comment:"
+	return cmp.Or(p.Invite, "Comment:")
 }
-
-const resumeComment = command.Start + " " + string(command.Resume)
 
 // Others returns the commands other than the recommended one. If the question needs an answer in words, Others omits
 // resume, because the agent would only ask again.
@@ -177,7 +171,7 @@ func (p escalationPage) Others() []command.Row {
 }
 
 // SameFailure returns a sentence that lists the issues in Alike, or "" for fewer than two issues. Issues of the same
-// repository are shown by number.
+// repository are shown by number. Some of them may already be waiting for the end of an outage.
 func (p escalationPage) SameFailure() string {
 	if len(p.Alike) < 2 {
 		return ""
@@ -194,7 +188,7 @@ func (p escalationPage) SameFailure() string {
 	if more := len(p.Alike) - len(names); more > 0 {
 		names = append(names, fmt.Sprintf("and %d more", more))
 	}
-	return fmt.Sprintf("The same failure blocks %d issues: %s", len(p.Alike), strings.Join(names, ", "))
+	return fmt.Sprintf("%d issues failed in this way: %s", len(p.Alike), strings.Join(names, ", "))
 }
 
 // Link returns the URL of the branch's page, or "" if a link would not be safe.

@@ -64,19 +64,21 @@ type Row struct {
 
 // All lists the commands in the order in which people see them.
 var All = []Row{
-	{Retry, "/agent retry <text>", "Retake starts another attempt with fresh budgets and passes your text " +
-		"to the agent.", OnIdle, nil, false},
-	{Resume, "/agent resume", "Retake continues with fresh budgets. Use this after you have " +
+	{
+		Retry, "/agent retry <text>", "Retake starts another attempt in the same checkout, resets all budgets, and " +
+			"passes your text to the agent.", OnIdle, nil, false,
+	},
+	{Resume, "/agent resume", "Retake resets all budgets and continues. Use this after you have " +
 		"removed the cause.", OnWaiting, nil, false},
 	{
-		Fresh, "/agent fresh <text>", "Like retry, but in a new checkout; Retake discards all changes so far.",
+		Fresh, "/agent fresh <text>", "Like retry, but in a new checkout of the base branch. Unpushed work is lost.",
 		OnIdle, nil, true,
 	},
 	{Snooze, "/agent snooze 2h", "Retake waits for the given time, from 1 minute to 30 days (such as `30m`, `2h` or " +
 		"`1d`), then tries again.", OnWaiting, snoozeArgument, false},
 	{
-		Budget, "/agent budget +2", "Retake continues with at most 2 more attempts. The number can be from 1 to 20.",
-		OnTask, budgetArgument, false,
+		Budget, "/agent budget +2", "Retake continues with up to 2 more attempts, and resets the other budgets. The " +
+			"number can be from 1 to 20.", OnTask, budgetArgument, false,
 	},
 	{Fix, "/agent fix <text>", "Retake starts another attempt on the same branch and passes your text " +
 		"to the agent.", onPull, nil, false},
