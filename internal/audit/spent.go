@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"retake/internal/bus/wire"
+	"retake/internal/recovery"
 )
 
 // Spent is the usage of all attempts. A person's answer does not reset it, unlike the usage in Stats and BudgetRow that
@@ -35,11 +36,16 @@ func (s Spent) String() string {
 }
 
 func (s Spent) plus(u Spent) Spent {
-	return Spent{s.PaidCalls + u.PaidCalls, s.Tokens + u.Tokens, s.CostUSD + u.CostUSD}
+	sum := s.total().Plus(u.total())
+	return Spent{sum.PaidCalls, sum.Tokens, sum.CostUSD}
 }
 
 func (s Spent) atLeast(u Spent) Spent {
 	return Spent{max(s.PaidCalls, u.PaidCalls), max(s.Tokens, u.Tokens), max(s.CostUSD, u.CostUSD)}
+}
+
+func (s Spent) total() recovery.Usage {
+	return recovery.Usage{PaidCalls: s.PaidCalls, Tokens: s.Tokens, CostUSD: s.CostUSD}
 }
 
 func (s Spent) usage() wire.Usage {

@@ -139,9 +139,7 @@ func (m *Metrics) used(u recovery.Usage) {
 		{m.paidCalls, float64(u.PaidCalls)},
 		{m.cacheHits, float64(u.CacheHits)},
 	} {
-		if row.n > 0 && row.n < recovery.MaxCost*recovery.MaxCost {
-			row.counter.Add(row.n)
-		}
+		row.counter.Add(row.n)
 	}
 }
 

@@ -13,8 +13,5 @@ func Spent(f fsm.Fact) recovery.Usage {
 	if !ok || !u.Ended || u.PaidCalls != nil {
 		return recovery.Usage{}
 	}
-	if u.Usage.CostUSD >= recovery.MaxCost { // budgets also ignore an implausible cost
-		u.Usage.CostUSD = 0
-	}
-	return recovery.Usage{}.Plus(u.Usage) // removes negative amounts
+	return u.Usage.Plausible() // as in budgets
 }

@@ -110,8 +110,16 @@ func (u Usage) Plus(v Usage) Usage {
 	return Usage{
 		Tokens: add(u.Tokens, v.Tokens), PaidCalls: add(u.PaidCalls, v.PaidCalls),
 		CacheHits: add(u.CacheHits, v.CacheHits),
-		CostUSD:   max(u.CostUSD, 0) + max(v.CostUSD, 0),
+		CostUSD:   addCost(u.CostUSD, v.CostUSD),
 	}
+}
+
+// Plausible replaces negative amounts and excessive costs with 0. Workers can report any amount.
+func (u Usage) Plausible() Usage {
+	if !(u.CostUSD < MaxCost) { // true for NaN
+		u.CostUSD = 0
+	}
+	return Usage{}.Plus(u)
 }
 
 // After returns the tally after one failure and its verdict. A verdict contains its charges, so a replay of old
@@ -143,13 +151,14 @@ func (t Tally) After(f Finding, v Verdict) Tally {
 // Use returns the tally with an attempt's usage added. It ignores negative and implausible amounts. Each cache hit
 // refunds one iteration, up to the number consumed.
 func (t Tally) Use(u Usage) Tally {
+	u = u.Plausible()
 	t.Tokens = add(t.Tokens, u.Tokens)
 	t.PaidCalls = add(t.PaidCalls, u.PaidCalls)
 	t.CacheHits = add(t.CacheHits, u.CacheHits)
 	left := int64(max(t.Iterations-max(t.Refunded, 0), 0))
-	t.Refunded = max(t.Refunded, 0) + int(min(max(u.CacheHits, 0), left))
-	if u.CostUSD > 0 && u.CostUSD < MaxCost {
-		t.CostUSD = max(t.CostUSD, 0) + u.CostUSD
+	t.Refunded = max(t.Refunded, 0) + int(min(u.CacheHits, left))
+	if u.CostUSD > 0 {
+		t.CostUSD = addCost(t.CostUSD, u.CostUSD)
 	}
 	return t
 }
@@ -249,4 +258,16 @@ func add[T int | int64](a, b T) T {
 	const top = 1 << 53 // largest exact integer in JSON
 	a, b = min(max(a, 0), top), min(max(b, 0), top)
 	return min(a+b, top)
+}
+
+// addCost returns a+b, bounded by top. An infinite sum could not be written to the journal. Negative numbers and NaN
+// count as 0.
+func addCost(a, b float64) (sum float64) {
+	const top = 1e15
+	for _, x := range []float64{a, b} {
+		if x > 0 {
+			sum = min(sum+min(x, top), top)
+		}
+	}
+	return sum
 }

@@ -58,14 +58,15 @@ func Evidence(b *wire.WorkerError, at time.Time) recovery.Evidence {
 	return e
 }
 
-// Usage returns the usage that a worker reports for its attempt, or nil if the report has no usage.
+// Usage returns the plausible part of the usage that a worker reports for its attempt, or nil if the report has no
+// usage.
 func Usage(u *wire.Usage) *recovery.Usage {
 	if u == nil {
 		return nil
 	}
-	return &recovery.Usage{
+	return new(recovery.Usage{
 		Tokens: u.Tokens, PaidCalls: int64(u.PaidCalls), CacheHits: int64(u.CacheHits), CostUSD: u.CostUSD,
-	}
+	}.Plausible())
 }
 
 // seconds converts a worker's number of seconds without overflow. It caps the result at a month, because quotas last
