@@ -188,3 +188,22 @@ func TestHostileTextInEveryPage(t *testing.T) {
 		}
 	}
 }
+
+// TestALostPermissionCountsAtOnce checks that a cached permission does not cover later comments.
+func TestALostPermissionCountsAtOnce(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.client("retake-bot")
+		w.blocked(c)
+		w.sim.SetPermission(testRepo, "writer", "write")
+		for n, may := range []bool{true, false} {
+			time.Sleep(10 * time.Second)
+			w.sim.AddComment(w.key, "writer", []string{"Use 80.", "/agent retry use 90"}[n])
+			got, err := c.Inbox.Answers(w.Context(), w.key)
+			w.must(err)
+			if len(got) != n+1 || got[n].MayWrite != may {
+				w.Errorf("answers %+v, want permission %v", got, may)
+			}
+			w.sim.SetPermission(testRepo, "writer", "read")
+		}
+	})
+}

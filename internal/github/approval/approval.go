@@ -191,7 +191,7 @@ func (c *Approvals) standing(ctx context.Context, p api.Place, all []revision, a
 		by := all[n].by
 		may := strings.EqualFold(by, self)
 		if known := asked[by]; !may && !known && by != "" && len(asked) < editorsAsked {
-			if may, err = c.read.MayWrite(ctx, p, by); err != nil {
+			if may, err = c.read.MayWriteAt(ctx, p, by, all[n].at); err != nil {
 				return "", nil, err
 			}
 			asked[by] = true

@@ -221,7 +221,7 @@ func (c *Deliveries) changeRequests(ctx context.Context, p api.Place) ([]ChangeR
 		if v.GetState() != "CHANGES_REQUESTED" {
 			continue
 		}
-		may, err := c.read.MayWrite(ctx, p, login)
+		may, err := c.read.MayWriteAt(ctx, p, login, v.GetSubmittedAt().UTC())
 		if err != nil {
 			return nil, err
 		}

@@ -83,8 +83,8 @@ func (c *Inbox) Vet(ctx context.Context, key string, a *command.Answer) error {
 }
 
 func (c *Inbox) vet(ctx context.Context, p api.Place, a *command.Answer) (err error) {
-	if a.MayWrite, err = c.read.MayWrite(ctx, p, a.By); err != nil || !a.MayWrite || a.Command == command.None ||
-		a.Thumbs == 0 {
+	if a.MayWrite, err = c.read.MayWriteAt(ctx, p, a.By, a.At); err != nil || !a.MayWrite ||
+		a.Command == command.None || a.Thumbs == 0 {
 		return err
 	}
 	self, err := c.conn.Self(ctx, gate.Reads)

@@ -14,7 +14,9 @@ var (
 	release = regexp.MustCompile(`(?i)\b(breaking)([ -]change)|\b((?:begin|end)_)(commit_override|nested_commit)`)
 	// chatCommand matches commands that bots read at the start of a line, such as /approve and bors r+.
 	chatCommand = regexp.MustCompile(`(?im)^([ \t]*)(?:(/)([a-z][\w-]*(?:[ \t]|$))|(bors)([ \t]+\S))`)
-	web         = regexp.MustCompile(`(?i)\bhttps?://`)
+	// folds matches the words that make git rebase --autosquash fold a commit into an earlier one.
+	folds = regexp.MustCompile(`(?m)^([ \t]*(?:fixup|squash|amend))!`)
+	web   = regexp.MustCompile(`(?i)\bhttps?://`)
 	// together matches tokens that GitHub recognizes even in plain text, such as mentions, references, URLs and HTML
 	// comments.
 	together = regexp.MustCompile(
@@ -34,6 +36,7 @@ func instructsNobody(text, gap string) string {
 	text = skipsChecks.ReplaceAllString(text, "($1)")
 	text = noCI.ReplaceAllString(text, "${1}"+gap+"${2}")
 	text = release.ReplaceAllString(text, "$1$3"+gap+"$2$4")
+	text = folds.ReplaceAllString(text, "$1"+gap+"!")
 	text = chatCommand.ReplaceAllString(text, "$1$2$4"+gap+"$3$5")
 	return trailer.ReplaceAllString(text, "$1"+gap+":")
 }

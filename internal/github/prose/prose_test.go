@@ -277,6 +277,7 @@ func TestPlainWords(t *testing.T) {
 		{"x\n/lgtm cancel\nbors r+", "x\n/ lgtm cancel\nbors  r+"},
 		{"/etc/hosts is not /etc", "/etc/hosts is not /etc"},
 		{"borscht", "borscht"},
+		{"fixup! squash! x\namend! y", "fixup ! squash! x\namend ! y"},
 		{"BEGIN_COMMIT_OVERRIDE feat: x", "BEGIN_ COMMIT_OVERRIDE feat: x"},
 		{"For example: a#b, C# 8, #tag, HIGH-5", "For example: a#b, C# 8, #tag, HIGH-5"},
 	} {

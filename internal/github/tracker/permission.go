@@ -13,8 +13,8 @@ import (
 	"retake/internal/github/gate"
 )
 
-// Lifetimes of cached answers about a person's rights, with and without write access. A change to the rights takes
-// effect within this time.
+// Lifetimes of cached answers about a person's rights, with and without write access. A new right takes effect within
+// noRightKept. A lost right is noticed at the next command; see MayWriteAt.
 const (
 	rightKept   = 5 * time.Minute
 	noRightKept = time.Minute
@@ -62,6 +62,17 @@ func (c *Reader) MayWrite(ctx context.Context, p api.Place, login string) (bool,
 	return r.write, err
 }
 
+// MayWriteAt is like MayWrite, for a change that the person made at a time. It ignores an older cached right, because
+// the person may have lost it.
+func (c *Reader) MayWriteAt(ctx context.Context, p api.Place, login string, at time.Time) (bool, error) {
+	r, known := c.rights.Get(rightKey(p, login))
+	if known && r.write && r.asked.Before(at) {
+		r, err := c.look(ctx, p, login)
+		return r.write, err
+	}
+	return c.MayWrite(ctx, p, login)
+}
+
 // MayTriage reports whether a login may label the issues of a repository. It caches GitHub's answers for a few minutes.
 func (c *Reader) MayTriage(ctx context.Context, p api.Place, login string) (bool, error) {
 	r, err := c.right(ctx, p, login)
@@ -90,6 +101,11 @@ func (c *Reader) right(ctx context.Context, p api.Place, login string) (right, e
 	if r, known := c.rights.Get(rightKey(p, login)); known && r.stands() {
 		return r, nil
 	}
+	return c.look(ctx, p, login)
+}
+
+// look asks GitHub for a person's rights.
+func (c *Reader) look(ctx context.Context, p api.Place, login string) (right, error) {
 	level, _, err := c.conn.Lane(gate.Completion).Repositories.GetPermissionLevel(ctx, p.Owner, p.Repo,
 		url.PathEscape(login))
 	err = api.Normalize(err)
