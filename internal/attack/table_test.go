@@ -103,8 +103,8 @@ func chosen(a attack) bool { return strings.Contains(string(a.kind)+": "+a.name,
 
 func rows() (all []attack) {
 	for _, table := range [][]attack{
-		busAttacks, streamAttacks, lineAttacks, personAttacks, peopleAttacks, floodAttacks, resultAttacks,
-		textAttacks, waitAttacks, checkoutAttacks, unknownAttacks,
+		busAttacks, streamAttacks, lineAttacks, personAttacks, peopleAttacks, restlessAttacks, floodAttacks,
+		resultAttacks, figureAttacks, textAttacks, waitAttacks, checkoutAttacks, unknownAttacks,
 	} {
 		all = append(all, table...)
 	}
