@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"retake/internal/recovery/plaintext"
 	"retake/internal/secrets/redact"
 	"retake/internal/sys/hidden"
 )
@@ -32,9 +33,18 @@ func main() { os.Exit(run()) }
 func run() int {
 	_ = hidden.Process() // call this as early as possible; `director run` reports the error
 	root := command()
+	root.SetOut(&plaintext.Terminal{To: os.Stdout})
 	ctx, stop := signalled(hangupReloads(root, os.Args[1:]))
 	defer stop()
 	return exitCode(root.ExecuteContext(ctx), os.Stderr)
+}
+
+// unescaped returns the writer below a command's plaintext.Terminal.
+func unescaped(cmd *cobra.Command) io.Writer {
+	if t, ok := cmd.OutOrStdout().(*plaintext.Terminal); ok {
+		return t.To
+	}
+	return cmd.OutOrStdout()
 }
 
 // exitCode prints a command's error and returns the matching exit code. It redacts the text, which can quote untrusted
@@ -49,7 +59,7 @@ func exitCode(err error, stderr io.Writer) int {
 	case errors.Is(err, errNo):
 		return 1
 	}
-	_, _ = fmt.Fprintln(stderr, redact.New().Text(err.Error()))
+	_, _ = fmt.Fprintln(stderr, plaintext.Escaped(redact.New().Text(err.Error())))
 	if said {
 		return 1
 	}

@@ -80,7 +80,7 @@ func tasksCommand(o *options) *cobra.Command {
 				}
 				rows = slices.DeleteFunc(rows, func(t timeline.Task) bool { return !f.wants(t, now) })
 				if watch {
-					fmt.Fprint(cmd.OutOrStdout(), "\x1b[H\x1b[2J") // cursor to the top left, clear the screen
+					fmt.Fprint(unescaped(cmd), "\x1b[H\x1b[2J") // cursor to the top left, clear the screen
 				}
 				if err := showTasks(cmd.OutOrStdout(), rows, now, asJSON); err != nil || !watch {
 					return err
