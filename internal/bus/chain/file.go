@@ -177,6 +177,9 @@ const (
 	maxLine   = 256 << 20
 )
 
+// maxWindow limits the decompression's memory. It is the default limit of the zstd program.
+const maxWindow = 128 << 20
+
 // readLine returns the next line. It returns an error if the line is longer than most bytes.
 func readLine(lines *bufio.Reader, most int) (text []byte, err error) {
 	for {
@@ -195,7 +198,7 @@ func readLine(lines *bufio.Reader, most int) (text []byte, err error) {
 }
 
 func read(from io.Reader, batch func(Record) error, state func(State) error) (out File, err error) {
-	z, err := zstd.NewReader(from, zstd.WithDecoderConcurrency(1))
+	z, err := zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
 	if err != nil {
 		return out, err
 	}

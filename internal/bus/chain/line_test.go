@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
@@ -58,4 +59,27 @@ func zeros(t *testing.T, start []byte, n int) []byte {
 		t.Fatal(err)
 	}
 	return file.Bytes()
+}
+
+// TestHugeWindow checks that Read refuses a file that demands 512 MiB of memory for its decompression.
+func TestHugeWindow(t *testing.T) {
+	header, err := json.Marshal(Header{Format: format, First: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file bytes.Buffer
+	z, err := zstd.NewWriter(&file, zstd.WithWindowSize(zstd.MaxWindowSize), zstd.WithEncoderConcurrency(1))
+	if err == nil {
+		_, err = z.Write(append(header, '\n'))
+	}
+	path := filepath.Join(t.TempDir(), "journal.jsonl.zst")
+	if err == nil {
+		err = errors.Join(z.Flush(), z.Close(), os.WriteFile(path, file.Bytes(), 0o600))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(path, nil, nil); err == nil || !strings.Contains(err.Error(), "window") {
+		t.Errorf("got %v, want a refused window", err)
+	}
 }
