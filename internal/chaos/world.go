@@ -93,6 +93,9 @@ func newWorld(ctx context.Context, k kind, o Options, log *eventLog) (_ *world, 
 	}
 	defer func() {
 		if err != nil {
+			if o.Keep != "" {
+				w.keep(o.Keep)
+			}
 			err = errors.Join(err, w.clear())
 		}
 	}()
