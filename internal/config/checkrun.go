@@ -20,8 +20,8 @@ func (c Config) CheckRun(lookup func(string) (string, bool)) (p Problems) {
 	if len(c.GitHub.Repositories) == 0 {
 		need("github.repositories", `empty, want at least one "owner/name"`)
 	}
-	if len(c.Stages) == 0 {
-		need("stage", `none given, want at least [[stage]] with name = "CODE" and run = [...]`)
+	if name, without := withoutStages(c); without {
+		need("stage", "none given"+name+`, want at least [[stage]] with name = "CODE" and run = [...]`)
 	}
 	places := []secretPlace{c.tokenPlace()}
 	if c.IsApp() {
@@ -53,6 +53,22 @@ func (c Config) CheckRun(lookup func(string) (string, bool)) (p Problems) {
 		need("director.data_dir", err.Error()+", want a directory that the director's user can create or write to")
 	}
 	return append(p, c.startProblems()...)
+}
+
+// withoutStages reports whether a repository has no stages, and names it if others have some.
+func withoutStages(c Config) (name string, without bool) {
+	if slices.Contains(c.ProjectsAllow, "stage") {
+		return "", false // the repositories' contracts may define them
+	}
+	for _, repo := range c.GitHub.Repositories {
+		if len(c.For(repo).Stages) == 0 {
+			if len(c.Projects) > 0 {
+				name = " for " + repo
+			}
+			return name, true
+		}
+	}
+	return "", len(c.GitHub.Repositories) == 0 && len(c.Stages) == 0
 }
 
 // writable returns an error unless this process can create the directory or write to it.

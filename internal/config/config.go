@@ -32,6 +32,9 @@ type Config struct {
 	Telemetry  Telemetry
 	Stages     []Stage // in the order in which they run
 
+	Projects      []Project // see For
+	ProjectsAllow []string  // keys that a repository's contract may set; see Contract
+
 	Agents *agent.Table // built-in agents plus those in recovery.agents_file; never nil after Load or Default
 
 	InWorkingDir bool // Director.DataDir is in the working directory, as in older versions; see settlePaths
@@ -344,6 +347,9 @@ func (c Config) String() string {
 	for i := range c.Stages {
 		b.WriteString("[[stage]]\n")
 		write(stageKeys(&c.Stages[i]))
+	}
+	for _, p := range c.Projects {
+		b.WriteString(p.literal())
 	}
 	return redact.New().JSON(b.String())
 }

@@ -380,4 +380,11 @@ var workKeys = []row{
 		doc: "Share of tasks to trace. After a restart, the director traces the same tasks.",
 		at:  func(c *Config) any { return &c.Telemetry.SampleRatio },
 	},
+
+	{
+		key: "projects.allow", def: "[]", allowed: ContractKeys(),
+		doc: "Keys that a repository can set in its own contract, .github/retake.toml on the base branch. If the " +
+			"list is empty, Retake does not read contracts. See docs/specs/projects.md.",
+		at: func(c *Config) any { return &c.ProjectsAllow },
+	},
 }

@@ -59,6 +59,7 @@ func read(name string, data []byte, env []string, overrides map[string]string) (
 		l.problem(l.atPosition(f.Position), "", f.Text)
 	}
 	l.table("", "", l.rows, l.doc.Values)
+	l.projects(l.doc.Values["project"])
 	l.salvage()
 	l.environment(env)
 	for _, key := range slices.Sorted(maps.Keys(overrides)) {
@@ -108,8 +109,12 @@ const (
 )
 
 type loader struct {
-	name     string
-	c        *Config
+	name   string
+	prefix string // path of the table that the loader reads; empty for the whole document
+	c      *Config
+	// only returns why a key must not be set here, or "". Nil allows all keys.
+	only     func(key string) string
+	staged   bool               // stages are set
 	rows     map[string]row     // the rows of c by key
 	data     []byte             // content of the file
 	doc      *tomlfile.File     // nil if the file is unreadable
@@ -128,8 +133,16 @@ func byKey(rows []row) map[string]row {
 
 func (l *loader) problem(at Problem, key, text string) {
 	l.bad[key] = true
-	at.Key, at.Text = key, text
+	at.Key, at.Text = l.path(key), text
 	l.problems = append(l.problems, at)
+}
+
+// path returns the path of a key in the document.
+func (l *loader) path(key string) string {
+	if l.prefix == "" || key == "" {
+		return l.prefix + key
+	}
+	return l.prefix + "." + key
 }
 
 // place returns the position of a key or, without one, of its section.
@@ -137,7 +150,7 @@ func (l *loader) place(key string) Problem {
 	if at, ok := l.set[key]; ok {
 		return at
 	}
-	return l.atPosition(l.doc.At(key))
+	return l.atPosition(l.doc.At(l.path(key)))
 }
 
 func (l *loader) atPosition(p tomlfile.Position) Problem {
@@ -152,6 +165,10 @@ func (l *loader) table(path, kind string, rows map[string]row, table map[string]
 		r, isRow := rows[key]
 		sub, isTable := v.(map[string]any)
 		switch {
+		case key == "project" && l.only == nil:
+			continue // read after the global keys
+		case l.only != nil && !sections[key] && l.only(staged(key)) != "":
+			l.problem(l.place(full), full, l.only(staged(key)))
 		case key == "stage":
 			l.stages(v)
 		case isRow:
@@ -173,7 +190,7 @@ func (l *loader) stages(v any) {
 		l.problem(l.place("stage"), "stage", "got "+tomlfile.Describe(v)+
 			", want [[stage]] for each stage, with double brackets")
 	}
-	l.c.Stages = make([]Stage, len(list))
+	l.c.Stages, l.staged = make([]Stage, len(list)), true
 	for i, e := range list {
 		path, rows := tomlfile.Element("stage", i), stageKeys(&l.c.Stages[i])
 		table, ok := e.(map[string]any)

@@ -45,6 +45,7 @@ var holds = merged(map[string][]string{
 		"recovery.preset", "recovery.continue_on_error", "recovery.max_consecutive_errors", "recovery.iteration_budget",
 		"recovery.paid_call_budget",
 		"recovery.cost_budget_usd", "recovery.rules_file", "recovery.policy_file", "recovery.agents_file",
+		"projects.allow",
 		"stage.name", "stage.run", "stage.agent", "stage.model", "stage.alternative_model", "stage.resource",
 		"stage.paid", "stage.caller", "stage.state_paths", "stage.timeout_seconds",
 	},
@@ -123,6 +124,7 @@ func (c Config) Reread(next Config) (Config, Change, Problems) {
 		}
 	}
 	change.stages(c.Stages, next.Stages)
+	change.projects(c.Projects, next.Projects)
 	if len(change.Restart) == 0 {
 		return out, change, nil
 	}
@@ -158,6 +160,13 @@ func (x *Change) stages(before, after []Stage) {
 				x.note(tomlfile.Element("stage", i) + "." + name)
 			}
 		}
+	}
+}
+
+// projects adds "project" if two lists of projects differ.
+func (x *Change) projects(before, after []Project) {
+	if !slices.EqualFunc(before, after, func(a, b Project) bool { return a.literal() == b.literal() }) {
+		x.note("project")
 	}
 }
 

@@ -366,7 +366,7 @@ func (l *loader) rules() {
 		if wrong := r.wrong(*l.c); wrong != "" {
 			shown := r.keys[max(slices.IndexFunc(r.keys, func(k string) bool { return l.set[k].Where != "" }), 0)]
 			at := l.place(shown)
-			at.Key, at.Text = shown, wrong
+			at.Key, at.Text = l.path(shown), wrong
 			l.problems = append(l.problems, at) // do not mark the key as bad, because it may break several rules
 		}
 	}

@@ -38,13 +38,13 @@ func (c Config) Tables() (t Tables, all Problems) {
 		return err
 	})
 	return t, append(all, ownFile("recovery.policy_file", c.Recovery.PolicyFile, func(data ...[]byte) (err error) {
-		t.Policy, err = c.policy(data...)
+		t.Policy, err = policyOf(c, data...)
 		return err
 	})...).sorted()
 }
 
-// policy returns the preset's policy. The rows of the optional document override it.
-func (c Config) policy(document ...[]byte) (*policy.Policy, error) {
+// policyOf returns the preset's policy. The rows of the optional document override it.
+func policyOf(c Config, document ...[]byte) (*policy.Policy, error) {
 	p, err := policy.Preset(c.Recovery.Preset)
 	if err == nil && len(document) > 0 {
 		p, err = policy.Parse(c.Recovery.PolicyFile, p, document[0])
@@ -63,7 +63,7 @@ func (c Config) wrongCaller(s Stage) string {
 	}
 	var wrong string
 	check := func(document ...[]byte) error {
-		p, err := c.policy(document...)
+		p, err := policyOf(c, document...)
 		switch {
 		case err != nil || s.Caller == "" || slices.Contains(p.Callers(), s.Caller):
 		case len(p.Callers()) == 0:

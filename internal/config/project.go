@@ -1,0 +1,257 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/docker/go-units"
+
+	"retake/internal/tomlfile"
+)
+
+// Project overrides keys for one repository.
+type Project struct {
+	Repository string // owner/name
+
+	keys []string // the keys that the project sets, in documentation order; "stage" stands for all stages
+	from *Config  // holds their values
+}
+
+// literal formats the project as TOML.
+func (p Project) literal() string {
+	var b strings.Builder
+	b.WriteString("[[project]]\nrepository = " + strconv.Quote(p.Repository) + "\n")
+	for _, r := range keys(p.from) {
+		if slices.Contains(p.keys, r.key) {
+			b.WriteString(r.key + " = " + r.literal() + "\n")
+		}
+	}
+	if !slices.Contains(p.keys, "stage") {
+		return b.String()
+	}
+	for i := range p.from.Stages {
+		b.WriteString("[[project.stage]]\n")
+		for _, r := range stageKeys(&p.from.Stages[i]) {
+			_, name := cutLast(r.key)
+			b.WriteString(name + " = " + r.literal() + "\n")
+		}
+	}
+	return b.String()
+}
+
+// Places for project keys, in addition to the global section.
+const (
+	byOperator = "operator" // only in [[project]]
+	byBoth     = "both"     // also in the repository's own contract
+)
+
+// projectKeys lists the keys that can differ between repositories. "stage" stands for the whole list of stages.
+var projectKeys = map[string]string{
+	"containers.image": byBoth, "containers.memory": byBoth, "containers.cpus": byBoth, "containers.pids": byBoth,
+	// The contract is read from the base branch, so it cannot name that branch.
+	"github.base_branch": byOperator,
+	"scope.deny":         byBoth, "scope.ask": byBoth, "scope.allow": byBoth, "scope.allow_secrets": byBoth,
+	"scope.allow_raw": byBoth, "scope.allow_left_out": byBoth, "scope.max_file_bytes": byBoth,
+	"worker.fix_attempts": byBoth, "recovery.iteration_budget": byOperator,
+	"recovery.paid_call_budget": byOperator, "recovery.cost_budget_usd": byOperator,
+	"stage": byBoth,
+}
+
+// ContractKeys lists the keys that a repository's contract can set, if projects.allow names them. They are sorted.
+func ContractKeys() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(projectKeys)), func(k string) bool {
+		return projectKeys[k] != byBoth
+	})
+}
+
+// For returns the configuration for one repository: c with the keys of the repository's [[project]].
+func (c Config) For(repository string) Config {
+	for _, p := range c.Projects {
+		if !strings.EqualFold(p.Repository, repository) {
+			continue
+		}
+		from, to := byKey(keys(p.from)), keys(&c)
+		for _, r := range to {
+			if slices.Contains(p.keys, r.key) {
+				reflect.ValueOf(r.to).Elem().Set(reflect.ValueOf(from[r.key].to).Elem())
+			}
+		}
+		if slices.Contains(p.keys, "stage") {
+			c.Stages = p.from.Stages
+		}
+	}
+	return c
+}
+
+// projects reads [[project]], after the global keys.
+func (l *loader) projects(v any) {
+	list, ok := v.([]any)
+	if !ok && v != nil {
+		l.problem(l.place("project"), "project", "got "+tomlfile.Describe(v)+
+			", want [[project]] for each repository, with double brackets")
+	}
+	for i, e := range list {
+		path := tomlfile.Element("project", i)
+		table, ok := e.(map[string]any)
+		if !ok {
+			l.problem(l.place(path), path, "got "+tomlfile.Describe(e)+", want a table with repository and other keys")
+			continue
+		}
+		l.project(path, table)
+	}
+}
+
+func (l *loader) project(path string, table map[string]any) {
+	name, _ := table["repository"].(string)
+	at := l.place(path + ".repository")
+	if !validRepository(name) {
+		l.problem(at, path+".repository", `want the repository of the project as "owner/name"`)
+	}
+	for _, p := range l.c.Projects {
+		if strings.EqualFold(p.Repository, name) {
+			l.problem(at, path+".repository", "a second project for "+shorten(name)+", want one per repository")
+		}
+	}
+	rest := maps.Clone(table)
+	delete(rest, "repository")
+	base := *l.c
+	base.Projects = nil
+	sub := l.layer(path, &base)
+	sub.only = func(key string) string {
+		if projectKeys[key] == "" {
+			return "this key is the same for all repositories, want it outside of [[project]]"
+		}
+		return ""
+	}
+	sub.table("", "", sub.rows, rest)
+	l.add(sub)
+	l.c.Projects = append(l.c.Projects, Project{Repository: name, keys: sub.given(), from: &base})
+}
+
+// layer returns a loader that sets keys of c from the part of the document below prefix.
+func (l *loader) layer(prefix string, c *Config) *loader {
+	return &loader{
+		name: l.name, prefix: prefix, c: c, rows: byKey(keys(c)), doc: l.doc, set: map[string]Problem{},
+		bad: map[string]bool{},
+	}
+}
+
+// add takes over the problems of a layer.
+func (l *loader) add(sub *loader) {
+	sub.rules()
+	l.problems = append(l.problems, sub.problems...)
+}
+
+// staged maps the keys of stages to "stage", which stands for all of them.
+func staged(key string) string {
+	if strings.HasPrefix(key, "stage.") {
+		return "stage"
+	}
+	return key
+}
+
+// given lists the project keys that the layer has set, in documentation order.
+func (l *loader) given() (all []string) {
+	for _, r := range keys(&Config{}) {
+		if _, set := l.set[r.key]; set {
+			all = append(all, r.key)
+		}
+	}
+	if l.staged {
+		all = append(all, "stage")
+	}
+	return all
+}
+
+// ContractFiles are the paths of a contract in a repository. The first that exists counts.
+var ContractFiles = []string{".github/retake.toml", LocalFile}
+
+// MaxContract is the maximum size of a contract in bytes.
+const MaxContract = 64 << 10
+
+// Contract returns the configuration of a repository for attempts that start from a commit with the given contract. c
+// is the repository's configuration without it; see For. The operator's values limit the contract's numbers and sizes,
+// and the contract can only add to scope.deny and scope.ask. name is the contract's path, for messages.
+// accepted means that an attempt already began with this contract, so ProjectsAllow and the limits do not apply.
+func Contract(c Config, name string, data []byte, accepted bool) (Config, Problems) {
+	if len(data) > MaxContract {
+		at := name + ":1:1"
+		return c, Problems{{Where: at, Text: fmt.Sprintf("the contract exceeds the limit of %d bytes", MaxContract)}}
+	}
+	out := c
+	out.Projects = nil
+	l := (&loader{name: name, doc: tomlfile.Parse(data)}).layer("", &out)
+	for _, f := range l.doc.Faults() {
+		l.problem(l.atPosition(f.Position), "", f.Text)
+	}
+	allow := c.ProjectsAllow
+	if accepted {
+		allow = ContractKeys()
+	}
+	l.only = func(key string) string { return contractMayNot(allow, key) }
+	l.table("", "", l.rows, l.doc.Values)
+	if !accepted {
+		l.limits(c)
+	}
+	l.protect(c)
+	l.rules()
+	return out, l.problems.sorted()
+}
+
+func contractMayNot(allow []string, key string) string {
+	switch {
+	case projectKeys[key] == byOperator:
+		return "only the operator can set this key, in [[project]] of the director's configuration: remove it"
+	case projectKeys[key] == "":
+		return "this key belongs to the director's configuration, not to a repository: remove it"
+	case !slices.Contains(allow, key):
+		return "the operator does not allow this key: remove it, or ask the operator to add " + shorten(key) +
+			" to projects.allow"
+	}
+	return ""
+}
+
+// limits reports values that exceed the operator's limits.
+func (l *loader) limits(operator Config) {
+	before := byKey(keys(&operator))
+	for _, key := range l.given() {
+		if limit := before[key]; exceeds(l.rows[key], limit) {
+			l.problem(l.place(key), key, "it exceeds the operator's limit, want at most "+limit.literal())
+		}
+	}
+}
+
+// protect extends the contract's protected paths with the operator's paths.
+func (l *loader) protect(operator Config) {
+	for key, list := range map[string][2]*[]string{
+		"scope.deny": {&l.c.Scope.Deny, &operator.Scope.Deny}, "scope.ask": {&l.c.Scope.Ask, &operator.Scope.Ask},
+	} {
+		if _, set := l.set[key]; !set {
+			continue
+		}
+		own, theirs := list[0], *list[1]
+		if slices.ContainsFunc(*own, func(glob string) bool { return strings.HasPrefix(glob, "!") }) {
+			l.problem(l.place(key), key, "a contract cannot permit protected paths: remove the globs that begin with !")
+		}
+		*own = slices.Concat(theirs, *own)
+	}
+}
+
+// exceeds reports whether a number or a size exceeds the operator's limit.
+func exceeds(r, operator row) bool {
+	switch to := r.to.(type) {
+	case *int:
+		return *to > *operator.to.(*int)
+	case *float64:
+		return *to > *operator.to.(*float64)
+	case *string:
+		size, err := units.RAMInBytes(*to)
+		limit, err2 := units.RAMInBytes(*operator.to.(*string))
+		return r.key == "containers.memory" && err == nil && err2 == nil && size > limit
+	}
+	return false
+}
