@@ -170,7 +170,7 @@ func (f Moved) apply(m *agenda, t *Task) {
 func (f AttemptBegan) apply(_ *agenda, t *Task) {
 	t.Attempt, t.WatchdogAt, t.UpAt, t.Used = f.N, f.WatchdogAt, time.Time{}, recovery.Usage{}
 	t.Next, t.Ending, t.Validates = Next{}, Ending{}, f.Next.Validate
-	t.LeavesValidation, t.Travels, t.Waits = f.LeavesValidation, f.Travels, nil
+	t.LeavesValidation, t.Travels, t.Waits, t.Contract = f.LeavesValidation, f.Travels, nil, nil
 	t.soft = soft{inFlight: t.soft.inFlight}
 }
 

@@ -3,6 +3,7 @@ package fsm
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"retake/internal/recovery"
@@ -12,6 +13,9 @@ import (
 func (m *attempts) started(t *Task, f *EffectError) {
 	switch {
 	case f != nil:
+		if f.Resource == ContractResource {
+			m.noteContract(t.Key.Repo(), f.Text)
+		}
 		m.stop(t, OnStartFailed, EndingSet{
 			Outcome: OutcomeFailed, Known: f.Reason, Cause: f.Text,
 			Resource: f.Resource,
@@ -111,3 +115,83 @@ func (r Report) mismatch(t *Task) string {
 	return fmt.Sprintf("it is for issue %d and attempt %d, but its worker_id belongs to issue %d, attempt %d",
 		issue, n, t.Key.Number(), t.Attempt)
 }
+
+// Contract identifies the contract of a repository that an attempt began with. It also contains the parts that later
+// decisions about the attempt depend on.
+type Contract struct {
+	Path   string `json:"path"`
+	Commit string `json:"commit"` // the commit of the base branch from which the contract was read
+	Digest string `json:"digest"` // of the file, 16 hexadecimal digits
+	// Callers and Alternative are like in Config, for the contract's stages. Staged means that the contract has stages.
+	Staged      bool          `json:"staged,omitempty"`
+	Callers     []StageCaller `json:"callers,omitempty"`
+	Alternative bool          `json:"alternative,omitempty"`
+}
+
+// StageCaller assigns a caller to a stage. See Config.Callers.
+type StageCaller struct {
+	Stage  string `json:"stage"`
+	Caller string `json:"caller"`
+}
+
+// AttemptContract records the contract of the attempt that is about to run.
+type AttemptContract struct {
+	OfTask
+	Contract Contract `json:"contract"`
+}
+
+func (f AttemptContract) apply(_ *agenda, t *Task) { t.Contract = &f.Contract }
+
+// ContractResource is the resource of a start that failed because the repository's contract has problems.
+const ContractResource = "contract"
+
+// contractPrefix begins the key of the incident about a contract. The repository follows.
+const contractPrefix = ContractResource + "/"
+
+func contractKey(repo string) string { return contractPrefix + strings.ToLower(repo) }
+
+// OfContract reports whether the incident is about a repository's contract.
+func (i *Incident) OfContract() bool { return strings.HasPrefix(i.Key, contractPrefix) }
+
+// ContractChecked is the outcome of reading a repository's contract again.
+type ContractChecked struct {
+	Repo    string `json:"repo"`
+	Problem string `json:"problem,omitempty"` // empty if the contract is valid
+}
+
+func (ContractChecked) eventKind() string { return "contract_checked" }
+
+func (c ContractChecked) step(m *Machine) { m.noteContract(c.Repo, c.Problem) }
+
+// noteContract holds up all tasks of a repository while its contract has problems. Retries would not help, because only
+// a change of the contract does.
+func (m *recorder) noteContract(repo, problem string) {
+	i := m.incident(contractKey(repo))
+	switch {
+	case problem == "" && i.Breaker.Held:
+		m.updateIncident(i, i.Breaker.Release())
+	case problem != "" && (!i.Breaker.Held || i.Cause != problem):
+		i.Repo, i.Reason, i.Cause = repo, recovery.InvalidConfig, problem
+		m.updateIncident(i, i.Breaker.Hold(m.now))
+	}
+}
+
+// rowContract names the verdict on an attempt that could not begin because of its repository's contract.
+const rowContract = "director.contract"
+
+// awaitContract postpones the next attempt until the repository's contract is valid, without charging the task.
+func (m *recorder) awaitContract(t *Task, f recovery.Finding) {
+	v := recovery.Verdict{
+		Action: recovery.CoolDown, Reason: f.Reason, Row: rowContract,
+		Why: fmt.Sprintf("the contract of %s has problems; the next attempt begins when they are fixed", t.Key.Repo()),
+	}
+	m.record(VerdictMade{
+		OfTask: OfTask{t.Key}, Attempt: t.Attempt, Finding: f, Verdict: v,
+		Incident: contractKey(t.Key.Repo()),
+	})
+	m.move(t, OnRetry, v.Why, m.now)
+}
+
+// MendContract is the action that ends an incident about a contract.
+const MendContract = "Correct the file on the base branch. The director reads it again every minute, and then " +
+	"continues automatically. To check it before a push, run: director project check"

@@ -55,12 +55,12 @@ func (m *attempts) begin(t *Task) {
 		on = OnStillOurs
 	}
 	next := t.Next
-	next.Validate = next.Validate && m.cfg.CleanValidation
-	leaves := m.cfg.CleanValidation && !next.Validate
+	next.Validate = next.Validate && m.cfg.of(t).CleanValidation
+	leaves := m.cfg.of(t).CleanValidation && !next.Validate
 	order := &StartOrder{
 		Action: next.Action, Fresh: next.Fresh, Validate: next.Validate, LeavesValidation: leaves,
 		Travels: m.cfg.CheckoutTravels, Alternative: t.Alternative, Failures: t.History, Hints: t.Hints,
-		WatchdogAt: m.now.Add(m.cfg.Watchdog), PaidCallsLeft: m.cfg.Policy.Guards().PaidCallsLeft(t.Tally),
+		WatchdogAt: m.now.Add(m.cfg.Watchdog), PaidCallsLeft: m.cfg.of(t).Policy.Guards().PaidCallsLeft(t.Tally),
 	}
 	m.record(AttemptBegan{
 		OfTask: OfTask{t.Key}, N: t.Attempt + 1, Next: next, Travels: order.Travels,

@@ -310,7 +310,7 @@ func (m *Machine) reply(t *Task, s CommentView, refused string) {
 // grant allows as many further attempts as a person asks for, up to the policy's maximum number of retries. The other
 // meters restart at zero.
 func (m *Machine) grant(t *Task, s CommentView, by string) {
-	used := func(left int) int { return max(0, m.cfg.Policy.Guards().MaxRetries-left) }
+	used := func(left int) int { return max(0, m.cfg.of(t).Policy.Guards().MaxRetries-left) }
 	if t.State == Blocked {
 		m.goOn(t, by, used(s.Amount-1), t.retry(false)) // the attempt that begins now uses one up
 		return

@@ -9,7 +9,7 @@ import (
 // deliver starts to deliver the last attempt's work.
 func (m *attempts) deliver(t *Task, on Trigger) {
 	m.plan(t, Effect{Kind: DoDeliver, Failures: t.History, Deliver: &DeliverOrder{
-		Validate: m.cfg.Policy.Forbids(t.Tally) == "", Validated: t.Validates, Hints: t.Hints, Spent: t.Spent,
+		Validate: m.cfg.of(t).Policy.Forbids(t.Tally) == "", Validated: t.Validates, Hints: t.Hints, Spent: t.Spent,
 	}})
 	m.move(t, on, "", time.Time{})
 }
@@ -30,7 +30,7 @@ func (m *attempts) validateAgain(t *Task, row, why string) {
 		return
 	}
 	m.record(VerdictMade{
-		OfTask: OfTask{t.Key}, Attempt: t.Attempt, Stage: "SYNC_MAIN", Validate: m.cfg.CleanValidation,
+		OfTask: OfTask{t.Key}, Attempt: t.Attempt, Stage: "SYNC_MAIN", Validate: m.cfg.of(t).CleanValidation,
 		Finding: recovery.Finding{Reason: recovery.Validation, Cause: why, Rule: row, Confidence: 1},
 		Verdict: recovery.Verdict{
 			Action: recovery.Revalidate, Charges: recovery.Infrastructure,

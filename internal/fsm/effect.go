@@ -92,6 +92,7 @@ type Effect struct {
 	Work    *DeliverResult `json:"work,omitempty"` // the claim's earlier push, or nil
 
 	Failures []Failure `json:"failures,omitempty"` // earlier failures, for a delivery
+	Contract *Contract `json:"contract,omitempty"` // the contract that the attempt began with, or nil
 
 	Token    uint64        `json:"-"` // the request that Welcome, Refuse or Fence answers
 	Unheard  uint64        `json:"-"` // sequence of a person's report about a worker without an attempt, or 0

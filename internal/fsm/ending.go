@@ -34,7 +34,7 @@ func (m *attempts) stopped(t *Task, result *StopResult) {
 		m.record(UsageCounted{OfTask: OfTask{t.Key}, Usage: used, Ended: true, Spent: t.Spent.Plus(used)})
 	}
 	switch done := t.Ending.Outcome == OutcomeOK; {
-	case done && (t.LeavesValidation || m.cfg.CleanValidation && !t.Validates):
+	case done && (t.LeavesValidation || m.cfg.of(t).CleanValidation && !t.Validates):
 		m.record(ValidationDue{OfTask: OfTask{t.Key}, Attempt: t.Attempt})
 		m.move(t, OnValidate, "", m.now)
 	case done && g.Fenced:
@@ -82,7 +82,7 @@ const rowFenced = "director.fenced"
 // validateFenced lets another attempt validate the work of a fenced attempt that reported success. The director has
 // only the work that the worker last sent, and cannot ask whether that work is complete.
 func (m *attempts) validateFenced(t *Task, f recovery.Finding) {
-	if t.Validates || m.cfg.Policy.Forbids(t.Tally) != "" {
+	if t.Validates || m.cfg.of(t).Policy.Forbids(t.Tally) != "" {
 		m.decide(t, f, "")
 		return
 	}

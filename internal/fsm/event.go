@@ -275,8 +275,7 @@ type LiftCommanded struct {
 	Resource string `json:"resource"`
 }
 
-// EffectEnded is the outcome of an effect. Failure is nil on success. The other results are set only for certain kinds
-// of effects.
+// EffectEnded is the outcome of an effect. Failure is nil on success. Other results depend on the effect's kind.
 type EffectEnded struct {
 	Task     IssueKey       `json:"task"`
 	Effect   string         `json:"effect"`
@@ -284,7 +283,8 @@ type EffectEnded struct {
 	Claim    *ClaimResult   `json:"claim,omitempty"`
 	Stop     *StopResult    `json:"gone,omitempty"`
 	Delivery *DeliverResult `json:"pushed,omitempty"`
-	Asked    *Asked         `json:"asked,omitempty"` // the question of an escalation
+	Asked    *Asked         `json:"asked,omitempty"`    // the question of an escalation
+	Contract *Contract      `json:"contract,omitempty"` // the contract that a started attempt uses
 }
 
 // Asked is a question to a person, as posted in the comment on the issue.

@@ -279,6 +279,7 @@ var facts = []factRow{
 	kindOf[ContainerWaits]("container_waits"),
 	kindOf[ContainerStarted]("container_started"),
 	kindOf[AttemptFenced]("attempt_fenced"),
+	kindOf[AttemptContract]("attempt_contract"),
 	kindOf[LabelsConfirmed]("labels_confirmed"),
 	kindOf[ReportAccepted]("report_accepted"),
 	kindOf[WorkerAnswered]("worker_answered"),

@@ -3,6 +3,7 @@ package fsm
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"retake/internal/recovery"
@@ -34,6 +35,9 @@ type Config struct {
 	// Repositories lists the repositories from which to take new issues. The director still finishes existing tasks in
 	// other repositories. An empty list means any repository.
 	Repositories []string
+	// Projects holds the settings of repositories that differ from the others, by lower-case name. Only the fields that
+	// concern stages and budgets count: CleanValidation, FixRounds, Policy, Callers and HasAlternative.
+	Projects map[string]*Config
 	// Only lists the issues that this run may take from the queue. The others wait, but existing claims continue. An
 	// empty list means all issues.
 	Only []IssueKey
@@ -59,6 +63,22 @@ type Config struct {
 	// Retry is the backoff for failed effects. Its Max should be a few minutes, because an outbox may wait for hours
 	// during an outage.
 	Retry recovery.Backoff
+}
+
+// of returns the settings for a task's repository, with the contract that its attempt began with.
+func (c *Config) of(t *Task) *Config {
+	if p := c.Projects[strings.ToLower(t.Key.Repo())]; p != nil {
+		c = p
+	}
+	if k := t.Contract; k != nil && k.Staged {
+		own := *c
+		own.Callers, own.HasAlternative = map[string]string{}, k.Alternative
+		for _, s := range k.Callers {
+			own.Callers[s.Stage] = s.Caller
+		}
+		return &own
+	}
+	return c
 }
 
 // Machine makes the decisions. It is not safe for concurrent use.

@@ -62,6 +62,9 @@ func (e EffectEnded) step(m *Machine) {
 	case DoClaim, DoRecheck:
 		m.claimChecked(t, p, e)
 	case DoStart:
+		if e.Contract != nil && e.Failure == nil {
+			m.record(AttemptContract{OfTask{t.Key}, *e.Contract})
+		}
 		m.started(t, e.Failure)
 	case DoStop:
 		m.stopped(t, e.Stop)

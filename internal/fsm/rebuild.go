@@ -286,7 +286,7 @@ func (f *FoundTask) base(m *Machine) *Task {
 	if anew {
 		began-- // the first attempt does not need a verdict
 	}
-	began = max(0, min(began, m.cfg.Policy.Guards().MaxRetries-t.Tally.Redispatches))
+	began = max(0, min(began, m.cfg.of(t).Policy.Guards().MaxRetries-t.Tally.Redispatches))
 	t.Tally.Redispatches, t.Tally.Granted, t.Tally.Iterations = t.Tally.Redispatches+began, t.Tally.Granted+
 		began, t.Tally.Iterations+began
 	return t

@@ -51,6 +51,7 @@ func (m *recorder) plan(t *Task, e Effect) {
 	if t.Work.Branch != "" {
 		e.Work = new(t.Work)
 	}
+	e.Contract = t.Contract
 	if !slices.ContainsFunc(t.Outbox, func(p Planned) bool { return p.Effect.ID == e.ID }) {
 		m.record(EffectPlanned{Effect: e})
 		m.revisit(t)

@@ -87,6 +87,8 @@ type Task struct {
 	LeavesValidation bool `json:"leaves_validation,omitempty"`
 	// Travels means that the current or last attempt works on a fetched copy of the director's checkout.
 	Travels bool `json:"travels,omitempty"`
+	// Contract is the contract that the current or last attempt began with. It is nil for a repository without one.
+	Contract *Contract `json:"contract,omitempty"`
 	// Waits describes why the current attempt's container is not running. It is nil if the container is running or has
 	// not been started.
 	Waits *Placement `json:"waits,omitempty"`

@@ -27,12 +27,16 @@ func callerOf(stated, stage string) string { return cmp.Or(stated, callers[stage
 
 // decide makes the verdict on a failed attempt and carries it out.
 func (m *attempts) decide(t *Task, f recovery.Finding, stage string) {
+	if t.Ending.Resource == ContractResource {
+		m.awaitContract(t, f)
+		return
+	}
 	chosen := m.judge(t, f, stage)
 	m.noteHealthEvidence(t, f, stage)
 	v, incident := m.applyBreaker(t, f, stage, chosen)
 	m.record(VerdictMade{
 		OfTask: OfTask{t.Key}, Attempt: t.Attempt, Stage: stage, Finding: f, Verdict: v, Incident: incident,
-		Validate: m.stillToValidate(t, f, v), Disagrees: t.disagrees(chosen), Caller: m.cfg.Callers[stage],
+		Validate: m.stillToValidate(t, f, v), Disagrees: t.disagrees(chosen), Caller: m.cfg.of(t).Callers[stage],
 	})
 	switch r := t.cooledResource(f, stage, v); { // keep other tasks from running into the same limit
 	case r == "":
@@ -65,9 +69,9 @@ func (m *memory) Aborted() string { return m.hard.Aborted }
 // judge returns the verdict that follows from a budget or a fix round, or else the policy's verdict. It ignores
 // incidents.
 func (m *attempts) judge(t *Task, f recovery.Finding, stage string) recovery.Verdict {
-	v := m.cfg.Policy.Decide(f, t.Tally, policy.DecisionInput{
-		HasAlternative: m.cfg.HasAlternative, AlreadyCompacted: t.Tally.Took(recovery.RetryCompact),
-		Caller: m.cfg.caller(stage),
+	v := m.cfg.of(t).Policy.Decide(f, t.Tally, policy.DecisionInput{
+		HasAlternative: m.cfg.of(t).HasAlternative, AlreadyCompacted: t.Tally.Took(recovery.RetryCompact),
+		Caller: m.cfg.of(t).caller(stage),
 	}, t.AttemptID())
 	// The task's budget is used up, and waiting would not refill it.
 	if t.Ending.Known == recovery.QuotaExhausted && f.Reason == recovery.QuotaExhausted {
@@ -111,7 +115,7 @@ func (t *Task) forbidsRetry() bool {
 // forbids another attempt. The verdict's row does not show the request if the policy would have asked a person anyway.
 func (m *memory) isFinal(t *Task, v recovery.Verdict, f recovery.Finding, stage string) bool {
 	return t.forbidsRetry() || v.Fatal || v.Action == recovery.Abort ||
-		m.cfg.Policy.Never(f.Reason, m.cfg.caller(stage))
+		m.cfg.of(t).Policy.Never(f.Reason, m.cfg.of(t).caller(stage))
 }
 
 // rowFixRound is the row of a verdict on work that failed validation in a clean container.
@@ -122,9 +126,9 @@ const rowFixRound = "director.validate_fresh"
 func (m *attempts) mayFix(t *Task, f recovery.Finding, stage string) bool {
 	about, _ := recovery.Describe(f.Reason)
 	rounds := t.Tally.Counter(rowFixRound)
-	return m.cfg.CleanValidation && t.State == Stopping && t.Validates && stage == "VALIDATE" &&
+	return m.cfg.of(t).CleanValidation && t.State == Stopping && t.Validates && stage == "VALIDATE" &&
 		about.Cause == recovery.Agent &&
-		rounds.N+1 < m.cfg.FixRounds && m.usedUp(t) == ""
+		rounds.N+1 < m.cfg.of(t).FixRounds && m.usedUp(t) == ""
 }
 
 // fixRound returns the verdict for a fix round. It does not charge a cause, because fix rounds have a separate limit
@@ -134,7 +138,8 @@ func (m *attempts) fixRound(t *Task, f recovery.Finding) recovery.Verdict {
 	return recovery.Verdict{
 		Action: recovery.FixAttempt, Reason: f.Reason, Row: rowFixRound, Counter: rowFixRound,
 		NextIfAgain: recovery.FixAttempt,
-		Why:         fmt.Sprintf("%s in a clean container: fix round %d of %d", f.Reason, rounds.N+2, m.cfg.FixRounds),
+		Why: fmt.Sprintf("%s in a clean container: fix round %d of %d", f.Reason, rounds.N+2,
+			m.cfg.of(t).FixRounds),
 	}
 }
 
@@ -144,7 +149,7 @@ func (m *attempts) fixRound(t *Task, f recovery.Finding) recovery.Verdict {
 func (m *attempts) stillToValidate(t *Task, f recovery.Finding, v recovery.Verdict) bool {
 	about, _ := recovery.Describe(f.Reason)
 	elsewhere := about.Cause == recovery.Infrastructure || about.Cause == recovery.RateLimit
-	return m.cfg.CleanValidation && t.State == Stopping && t.Validates && elsewhere && v.Action.About().Same
+	return m.cfg.of(t).CleanValidation && t.State == Stopping && t.Validates && elsewhere && v.Action.About().Same
 }
 
 // cooledResource returns the resource that a verdict closes, or "". If the policy names "model", or if it does not name
@@ -180,7 +185,7 @@ func isAboutWork(r recovery.Reason) bool {
 func (m *attempts) block(t *Task, f recovery.Finding, stage string, v recovery.Verdict) {
 	m.record(VerdictMade{
 		OfTask: OfTask{t.Key}, Attempt: t.Attempt, Stage: stage, Finding: f, Verdict: v,
-		Deliver: v.Row == rowDeliver && !isAboutWork(f.Reason), Caller: m.cfg.Callers[stage],
+		Deliver: v.Row == rowDeliver && !isAboutWork(f.Reason), Caller: m.cfg.of(t).Callers[stage],
 	})
 	m.askHuman(t, f, stage, v)
 }
@@ -208,7 +213,7 @@ func failureOf(f *EffectError) recovery.Finding {
 
 // usedUp returns the name of the used-up budget that forbids another attempt, or "". Verdict.Veto is not enough,
 // because a policy sets it only if the budget overruled the row.
-func (m *memory) usedUp(t *Task) string { return m.cfg.Policy.Guards().UsedUp(t.Tally) }
+func (m *memory) usedUp(t *Task) string { return m.cfg.of(t).Policy.Guards().UsedUp(t.Tally) }
 
 // used returns the known usage of the current attempt.
 func (t *Task) used() recovery.Usage {
@@ -221,7 +226,7 @@ func (m *attempts) enforceBudget(t *Task) {
 	if t.Validates { // a validation is not charged
 		return
 	}
-	if why := m.cfg.Policy.Guards().Overspent(t.Tally.Use(t.used())); why != "" {
+	if why := m.cfg.of(t).Policy.Guards().Overspent(t.Tally.Use(t.used())); why != "" {
 		m.stop(t, OnOverspent, EndingSet{Outcome: OutcomeFailed, Known: recovery.QuotaExhausted, Cause: why},
 			m.cfg.StopGrace)
 	}
@@ -243,7 +248,7 @@ func (m *attempts) blockOverspent(t *Task) bool {
 	if t.State != Backoff || t.Next.Deliver || t.Next.Validate && t.Next.Charges == "" {
 		return false
 	}
-	g := m.cfg.Policy.Guards()
+	g := m.cfg.of(t).Policy.Guards()
 	g.IterationBudget = 0 // the attempt's iteration has already been granted
 	budget := g.UsedUp(t.Tally)
 	if budget != "" {
@@ -270,7 +275,7 @@ func (m *attempts) blockUsedUp(t *Task) bool {
 // ownRows are the rows of verdicts that bypass the policy. Either they were not caused by the end of an attempt, or
 // they do not grant a normal retry.
 var ownRows = []string{
-	rowDeliver, rowStale, rowRecheck, rowRebuilt, rowBaseMoved, rowWorkChanged, rowFenced,
+	rowDeliver, rowStale, rowRecheck, rowRebuilt, rowBaseMoved, rowWorkChanged, rowFenced, rowContract,
 	// These rows follow an operator's edit.
 	"director." + policy.GuardIterations, "director." + policy.GuardPaidCalls, "director." + policy.GuardCost,
 }
@@ -301,7 +306,7 @@ func (m *Machine) Redecide(at time.Time, f VerdictMade, canary func(incident str
 		v, key = m.underIncident(t, f.Finding, f.Stage, v, m.incident(key), canary(key) == t.Key)
 	}
 	f.Verdict, f.Incident, f.Validate = v, key, m.stillToValidate(t, f.Finding, v)
-	f.Caller = m.cfg.Callers[f.Stage]
+	f.Caller = m.cfg.of(t).Callers[f.Stage]
 	return f, true
 }
 

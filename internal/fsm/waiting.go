@@ -168,6 +168,11 @@ func (m *agenda) waitsForTurn(t *Task) Waiting {
 		return Waiting{For: "GitHub, where requests are paused: " + c.Why, Until: c.Until}
 	case m.MissingPrograms() != "":
 		return Waiting{For: "a program that the stages run: " + m.MissingPrograms(), Do: SupplyPrograms}
+	case m.incident(contractKey(t.Key.Repo())).Breaker.Held:
+		return Waiting{
+			For: "the repository's contract, which has problems: " + m.incident(contractKey(t.Key.Repo())).Cause,
+			Do:  MendContract,
+		}
 	case m.hostOpensAt().After(m.now):
 		return Waiting{
 			For: "the director's machine, or the cluster: " + m.closed(recovery.Host).Why,

@@ -200,8 +200,8 @@ var attemptMutants = []mutant{
 	},
 	{
 		"an agent's success needs no validation", "fsm/ending.go",
-		"case done && (t.LeavesValidation || m.cfg.CleanValidation && !t.Validates):",
-		"case done && (t.LeavesValidation || m.cfg.CleanValidation && !t.Validates) && t.Attempt < 2:",
+		"case done && (t.LeavesValidation || m.cfg.of(t).CleanValidation && !t.Validates):",
+		"case done && (t.LeavesValidation || m.cfg.of(t).CleanValidation && !t.Validates) && t.Attempt < 2:",
 		[]string{cleanlyValidated, "SuccessIsDelivered"},
 		false,
 	},
@@ -225,8 +225,8 @@ var attemptMutants = []mutant{
 	},
 	{
 		"validated for ever", "fsm/ending.go",
-		"case done && (t.LeavesValidation || m.cfg.CleanValidation && !t.Validates):",
-		"case done && (t.LeavesValidation || m.cfg.CleanValidation):",
+		"case done && (t.LeavesValidation || m.cfg.of(t).CleanValidation && !t.Validates):",
+		"case done && (t.LeavesValidation || m.cfg.of(t).CleanValidation):",
 		[]string{cleanlyValidated, "SuccessIsDelivered"},
 		false,
 	},
@@ -281,13 +281,13 @@ var attemptMutants = []mutant{
 	},
 	{
 		"one fix round too many", "fsm/verdict.go",
-		"rounds.N+1 < m.cfg.FixRounds", "rounds.N < m.cfg.FixRounds",
+		"rounds.N+1 < m.cfg.of(t).FixRounds", "rounds.N < m.cfg.of(t).FixRounds",
 		[]string{"BudgetsNeverExceeded"},
 		false,
 	},
 	{
 		"fix rounds cost nothing", "fsm/verdict.go",
-		"rounds.N+1 < m.cfg.FixRounds && m.usedUp(t) == \"\"", "rounds.N+1 < m.cfg.FixRounds",
+		"rounds.N+1 < m.cfg.of(t).FixRounds && m.usedUp(t) == \"\"", "rounds.N+1 < m.cfg.of(t).FixRounds",
 		[]string{"BudgetsNeverExceeded"},
 		false,
 	},

@@ -219,13 +219,14 @@ var sharedMutants = []mutant{
 	},
 	{
 		"a stated caller does not decide", "fsm/verdict.go",
-		"Caller: m.cfg.caller(stage),\n	}, t.AttemptID())", "Caller: callerOf(\"\", stage),\n	}, t.AttemptID())",
+		"Caller: m.cfg.of(t).caller(stage),\n	}, t.AttemptID())",
+		"Caller: callerOf(\"\", stage),\n	}, t.AttemptID())",
 		[]string{"StatedCallersDecide"},
 		false,
 	},
 	{
 		"a verdict forgets the stated caller", "fsm/verdict.go",
-		"Disagrees: t.disagrees(chosen), Caller: m.cfg.Callers[stage],", "Disagrees: t.disagrees(chosen),",
+		"Disagrees: t.disagrees(chosen), Caller: m.cfg.of(t).Callers[stage],", "Disagrees: t.disagrees(chosen),",
 		[]string{"StatedCallersDecide"},
 		false,
 	},
