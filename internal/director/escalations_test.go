@@ -158,7 +158,7 @@ func (x example) escalation(t *testing.T, d *daemon) ask.Escalation {
 		x.report.Circumstances = new(x.circumstances(t))
 	}
 	questions := effects.Questions{Setup: d.setup, ConfigFile: d.configFile, Denied: d.network.Denied}
-	text := questions.Escalation(e, x.report)
+	text := questions.Escalation(d.setup(), e, x.report)
 	if x.report != nil {
 		text.Branch = fmt.Sprintf("retake/21-a%d", last)
 		text.BranchURL = "https://github.com/acme/widgets/tree/" + text.Branch

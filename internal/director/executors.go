@@ -162,7 +162,7 @@ func (s *session) newAttempts() {
 		Redact: s.github.Text.Redact, Log: s.log,
 	}
 	s.starter = &effects.Starter{
-		Setup: s.setup, Texts: texts, Runtime: s.runtime, Bus: s.bus, Workspace: s.workspace, Origin: s.origin,
+		Contracts: s.contracts, Texts: texts, Runtime: s.runtime, Bus: s.bus, Workspace: s.workspace, Origin: s.origin,
 		Travel: s.travel, Withdrawals: s.withdrawals, Reports: s.reports,
 		Specs: &effects.Specs{
 			Workspace: s.workspace, Environ: s.environ.Variables, WorkerBinary: s.workerBinary,
@@ -172,7 +172,7 @@ func (s *session) newAttempts() {
 		Image: s.image(), WorkerURL: s.bus.WorkerURL(s.gateway), Secrets: s.environ.Secrets, Log: s.log,
 	}
 	s.stopper = &effects.Stopper{
-		Setup: s.setup, Now: func() time.Time { return s.owner.Clock.Now() }, Runtime: s.runtime,
+		Contracts: s.contracts, Now: func() time.Time { return s.owner.Clock.Now() }, Runtime: s.runtime,
 		Workspace: s.workspace, Travel: s.travel, Withdrawals: s.withdrawals, Secrets: s.workSecrets,
 		Ending: &reports.Ending{
 			Cache: s.reports, Bus: s.bus.Reports(), Spool: s.workspace, Log: s.log,

@@ -78,9 +78,12 @@ func (d *daemon) newOffers() *intake.Offers {
 	}
 }
 
+// baseBranch returns the branch on which a repository's work is based.
+func (d *daemon) baseBranch(repo string) string { return d.setup().For(repo).GitHub.BaseBranch }
+
 func (d *daemon) newRestorer(patience time.Duration) *restore.Restorer {
 	offers := d.newOffers()
-	origin := effects.Origin{APIURL: d.config.GitHub.APIURL, BaseBranch: d.config.GitHub.BaseBranch}
+	origin := effects.Origin{APIURL: d.config.GitHub.APIURL, BaseBranch: d.baseBranch}
 	return &restore.Restorer{
 		Config: d.config, Setup: d.setup, Machine: d.machineConfig, Bus: d.hub.Bus, Writer: d.writer,
 		Leads: d.candidate.Leads, Fleet: d.fleetFile(), Shared: d.config.SharedDir(),

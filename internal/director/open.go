@@ -109,7 +109,7 @@ func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 		return nil, err
 	}
 	d.repositories = &intake.Repositories{
-		GitHub: d.github, Names: d.config.GitHub.Repositories, BaseBranch: d.config.GitHub.BaseBranch,
+		GitHub: d.github, Names: d.config.GitHub.Repositories, BaseBranch: d.baseBranch,
 		Unusable: &d.unusable, Log: d.log,
 	}
 	d.telemetry.Hide(d.github.Text.Redact)

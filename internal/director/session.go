@@ -69,6 +69,7 @@ type session struct {
 	credentials *effects.Credentials
 	hostDisk    *effects.Disk
 	origin      effects.Origin
+	contracts   *effects.Contracts
 	delivery    *effects.Delivery
 	questions   *effects.Questions
 	workSecrets *effects.Secrets
@@ -99,16 +100,19 @@ func (d *daemon) newSession() *session {
 			Dir: d.config.SharedDir(), Leads: d.candidate.Leads, Workspace: d.workspace, Bus: d.hub.Bus(), Log: d.log,
 		},
 	}
-	s.origin = effects.Origin{APIURL: d.config.GitHub.APIURL, BaseBranch: d.config.GitHub.BaseBranch}
-	s.workSecrets = &effects.Secrets{Setup: d.setup, Token: d.token, Values: d.known, Bus: d.hub.Bus()}
+	s.origin = effects.Origin{APIURL: d.config.GitHub.APIURL, BaseBranch: d.baseBranch}
+	s.contracts = &effects.Contracts{Setup: d.setup, Workspace: d.workspace, Origin: s.origin}
+	s.workSecrets = &effects.Secrets{Contracts: s.contracts, Token: d.token, Values: d.known, Bus: d.hub.Bus()}
 	s.delivery = &effects.Delivery{
-		Setup: d.setup, GitHub: d.github, Workspace: d.workspace, Origin: s.origin, Secrets: s.workSecrets,
+		Setup: d.setup, Contracts: s.contracts, GitHub: d.github, Workspace: d.workspace, Origin: s.origin,
+		Secrets:     s.workSecrets,
 		Withdrawals: s.withdrawals, Reports: s.reports.Of, Log: d.log,
 	}
 	s.questions = &effects.Questions{
-		Setup: d.setup, ConfigFile: d.configFile, GitHub: d.github, Delivery: s.delivery, Failure: s.reports.Failure,
-		Denied: d.network.Denied,
-		Gone:   func(ctx context.Context, k fsm.IssueKey) { s.issues.Gone(ctx, k) },
+		Setup: d.setup, Contracts: s.contracts, ConfigFile: d.configFile, GitHub: d.github, Delivery: s.delivery,
+		Failure: s.reports.Failure,
+		Denied:  d.network.Denied,
+		Gone:    func(ctx context.Context, k fsm.IssueKey) { s.issues.Gone(ctx, k) },
 	}
 	return s
 }

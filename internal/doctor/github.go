@@ -172,8 +172,8 @@ func (e *exam) eachReached(look func(repo string)) {
 }
 
 func lookBranch(ctx context.Context, e *exam) {
-	branch := e.Config.GitHub.BaseBranch
 	e.eachReached(func(repo string) {
+		branch := e.Config.For(repo).GitHub.BaseBranch
 		if err := e.github.HasBranch(ctx, repo, branch); err != nil {
 			e.problem(err.Error(), "")
 			return

@@ -91,8 +91,14 @@ func line(at time.Time, f fsm.Fact, t *fsm.Task) (attempt int, text string) {
 		return attempt, fmt.Sprintf("Rebuilt in state %s (%s)", f.Rebuilt.State, f.Row)
 	case fsm.ClaimWentStale:
 		return attempt, "This claim was inactive for too long"
+	case fsm.AttemptContract:
+		return attempt, contractText(f.Contract)
 	}
 	return lineOfAttempt(at, f, t, attempt)
+}
+
+func contractText(c fsm.Contract) string {
+	return fmt.Sprintf("It uses the contract %s of commit %.12s (digest %s)", c.Path, c.Commit, c.Digest)
 }
 
 // lineOfAttempt is like line, for facts about an attempt or about a person's answer to it.

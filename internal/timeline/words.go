@@ -28,6 +28,11 @@ func incidentText(f fsm.IncidentChanged) string {
 	switch {
 	case f.Over:
 		return "The incident is over: " + i.Key
+	case i.OfContract() && i.Breaker.Held:
+		return fmt.Sprintf("Incident %s: %s. No attempt starts in %s until the contract is corrected", i.Key, i.Cause,
+			i.Repo)
+	case i.OfContract():
+		return fmt.Sprintf("The contract of %s is valid again", i.Repo)
 	case i.Breaker.Held:
 		return fmt.Sprintf("Incident %s: %s. No attempt starts until the program is installed", i.Key, i.Cause)
 	case i.Breaker.Opened == 0:

@@ -156,6 +156,8 @@ func (t *task) follow(b *Book, at time.Time, f fsm.Fact) {
 		t.attempt.add(keyValidates, f.Next.Validate)
 	case fsm.ContainerWaits:
 		t.phase.happened(at, "container waits", Attribute{keyCause, f.For})
+	case fsm.AttemptContract:
+		t.attempt.add(keyContract, f.Contract.Commit)
 	case fsm.AttemptFenced:
 		t.attempt.happened(at, "fenced", Attribute{keyCause, f.Words})
 	case fsm.ContainerStarted:

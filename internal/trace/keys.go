@@ -28,6 +28,7 @@ const (
 	keyCommand    = "retake.command"
 	keyEstimated  = "retake.estimated"
 	keyValidates  = "retake.validates"
+	keyContract   = "retake.contract"
 	keyIncomplete = "retake.incomplete"
 	keyTokens     = "retake.tokens"
 	keyPaidCalls  = "retake.paid_calls"

@@ -299,3 +299,79 @@ func (s *fetches) begin(want wanted) {
 	defer s.mu.Unlock()
 	delete(s.next, want)
 }
+
+// BaseFile is a file on a base branch.
+type BaseFile struct {
+	Name   string // "" if none of the names exists
+	Commit string // the commit that was searched
+	Data   []byte // truncated to one byte more than the limit
+	Odd    string // the type if it is not a regular file, such as "a symbolic link"; otherwise empty
+}
+
+// BaseFile reads a commit of the base branch, and returns the first existing file among names, truncated to limit+1
+// bytes. at is a commit that an earlier call has fetched. If it is empty, BaseFile fetches the branch and reads its
+// head. BaseFile reads from the mirror, so it cannot return the work of an agent.
+func (w *Workspaces) BaseFile(ctx context.Context, q Request, at string, limit int, names ...string) (BaseFile, error) {
+	op := "read the contract of " + q.Repo
+	r, err := parseRemote(op, q.RemoteURL)
+	if err == nil {
+		err = checkRepo(op, q.Repo)
+	}
+	if err != nil {
+		return BaseFile{}, err
+	}
+	mirror := w.mirrors.at(op, q.Repo, nil)
+	there, err := mirror.hasTree(ctx, at)
+	if err == nil && !there {
+		// The mirror may have been removed since, and at may no longer be on the branch.
+		var head string
+		if head, err = w.mirrors.head(ctx, q.Repo, q.BaseBranch, r); at == "" {
+			at = head
+		}
+	}
+	if err != nil {
+		return BaseFile{}, err
+	}
+	for _, name := range names {
+		f, err := mirror.fileAt(ctx, at, name, limit)
+		if err != nil || f.Name != "" {
+			return f, err
+		}
+	}
+	return BaseFile{Commit: at}, nil
+}
+
+// fileAt reads a file of a commit. Its result has no Name if the commit has no such file.
+func (o objects) fileAt(ctx context.Context, commit, name string, limit int) (BaseFile, error) {
+	f := BaseFile{Commit: commit}
+	line, err := o.ask(ctx, "ls-tree", "-z", commit, "--", name)
+	if err != nil || line == "" {
+		return f, err
+	}
+	f.Name = name
+	fields := strings.Fields(line) // mode, type, object and name
+	switch {
+	case len(fields) < 4:
+		return f, refuse(o.op, "", "git printed an invalid entry for %s: %.80q", name, line)
+	case fields[0] == "120000":
+		f.Odd = "a symbolic link"
+	case fields[1] != "blob":
+		f.Odd = "not a file"
+	default:
+		c := o.call("cat-file", "blob", fields[2])
+		c.base, c.most = true, limit+1
+		var text string
+		text, err = o.git.run(ctx, c)
+		f.Data = []byte(text)
+	}
+	return f, err
+}
+
+// Base returns the commit of the base branch that a task's checkout is based on.
+func (w *Workspaces) Base(nonce string) (string, error) {
+	t, err := w.tasks.find("read the base of "+nonce, nonce)
+	if err == nil {
+		err = t.load()
+	}
+	return t.rec.BaseSHA, err
+}

@@ -20,9 +20,9 @@ import (
 )
 
 // Escalation returns the comment that asks the effect's question on the issue. report is the failure that led to the
-// question, or nil.
-func (q *Questions) Escalation(e fsm.Effect, report *wire.WorkerError) ask.Escalation {
-	asked, c := e.Escalation, wording{q.Setup()}
+// question, or nil. in is the setup of the attempt.
+func (q *Questions) Escalation(in *inforce.Setup, e fsm.Effect, report *wire.WorkerError) ask.Escalation {
+	asked, c := e.Escalation, wording{in}
 	happened := c.happened(asked, report)
 	words := c.words(e, report, happened, q.ConfigFile)
 	text := ask.Escalation{
@@ -47,7 +47,7 @@ func (q *Questions) Escalation(e fsm.Effect, report *wire.WorkerError) ask.Escal
 			text.Facts = []string{"signal: " + r.Signal}
 		}
 	}
-	text.TakesReply = q.Setup().Escalation.PlainAnswers && shownQuestion(text) != ""
+	text.TakesReply = in.Escalation.PlainAnswers && shownQuestion(text) != ""
 	text.Alike = asked.Alike
 	text.Facts = append(text.Facts, q.Denied(e.Worker)...)
 	return text

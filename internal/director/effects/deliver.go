@@ -33,6 +33,7 @@ const (
 // Delivery delivers an attempt's work, publishes unfinished work, and releases claims.
 type Delivery struct {
 	Setup       func() *inforce.Setup
+	Contracts   *Contracts
 	GitHub      *github.Client
 	Workspace   *workspace.Workspaces
 	Origin      Origin
@@ -104,26 +105,26 @@ func (d *Delivery) keep(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 // If the issue has the review label, an earlier run of this effect set it, and the outcome of that run was lost. handIn
 // then completes the delivery even if the base branch has moved. Another attempt would treat the missing claimed label
 // as a person's decision.
-func (d *Delivery) handIn(ctx, git context.Context, e fsm.Effect, order *fsm.DeliverOrder,
-	issue tracker.Issue,
+func (d *Delivery) handIn(ctx, git context.Context, e fsm.Effect, order *fsm.DeliverOrder, issue tracker.Issue,
 ) fsm.EffectEnded {
 	gh := d.Setup().GitHub
 	shown := issue.Has(gh.Labels.Review) && !issue.Has(gh.Labels.Claimed)
-	mayValidate := order.Validate && len(d.Setup().ValidateStages()) > 0 && !shown
-	behind := ""
-	if !shown || !order.Validate { // without a validation, the repeated delivery needs the same draft note
-		var err error
-		if behind, err = d.behind(git, e); err != nil {
-			return failure.Ended(err)
-		}
+	in, err := d.Contracts.Of(git, e)
+	behind, mayValidate := "", order.Validate && len(in.ValidateStages()) > 0 && !shown
+	// Without a validation, the repeated delivery needs the same draft note.
+	if err == nil && (!shown || !order.Validate) {
+		behind, err = d.behind(git, e)
+	}
+	if err != nil {
+		return failure.Ended(err)
 	}
 	if behind != "" && mayValidate {
 		return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Merged: true}}
 	}
 	message := fmt.Sprintf("%s\n\nRefs #%d", d.GitHub.Text.CommitSubject(issue.Title, issue.Number), issue.Number)
-	var asked *[]scope.Asked // nil if the delivery cannot be a draft
-	if gh.Delivery == DeliverPullRequest {
-		asked = &[]scope.Asked{}
+	asked := &[]scope.Asked{}
+	if gh.Delivery != DeliverPullRequest {
+		asked = nil // the delivery cannot be a draft
 	}
 	request := d.pushRequest(e, issue, BranchOf(e), message, asked)
 	if order.Validated {
@@ -150,7 +151,7 @@ func (d *Delivery) handIn(ctx, git context.Context, e fsm.Effect, order *fsm.Del
 		return failure.Ended(err)
 	}
 	to, err := d.GitHub.Deliveries.Deliver(ctx, withAsked(
-		d.deliverRequest(ctx, e, order, issue, work, d.draftNote(behind, moved)), asked))
+		d.deliverRequest(ctx, e, order, issue, work, draftNote(in, behind, moved)), asked))
 	if to.Withdrawn != "" {
 		d.unpush(ctx, e, work)
 		return notOurs(to.Withdrawn)
@@ -232,13 +233,13 @@ func (d *Delivery) behind(ctx context.Context, e fsm.Effect) (string, error) {
 	if d.Setup().SyncPolicy().Reason(drift.Commits, drift.Behind) == "" {
 		return "", nil
 	}
-	return fmt.Sprintf("%d commits behind `%s`", drift.Commits, d.Origin.BaseBranch), nil
+	return fmt.Sprintf("%d commits behind `%s`", drift.Commits, d.Origin.BaseBranch(e.Task.Repo())), nil
 }
 
 // draftNote returns why the work does not count as validated, or "" for validated work.
-func (d *Delivery) draftNote(behind string, moved bool) string {
+func draftNote(in *inforce.Setup, behind string, moved bool) string {
 	switch {
-	case len(d.Setup().ValidateStages()) == 0:
+	case len(in.ValidateStages()) == 0:
 		return "Not validated, because no VALIDATE stage is configured."
 	case behind != "":
 		return "Not validated on the current base branch: the work " +
@@ -265,8 +266,9 @@ func (d *Delivery) pushRequest(e fsm.Effect, issue tracker.Issue, branch, messag
 	asked *[]scope.Asked,
 ) workspace.DeliverRequest {
 	request := workspace.DeliverRequest{
-		Nonce: e.Nonce, RemoteURL: d.Origin.Remote(e.Task.Repo()), Branch: branch, BaseBranch: d.Origin.BaseBranch,
-		Message: message, AuthoredAt: e.At, Check: d.Secrets.Inspect(e.Worker, issue.Labels, asked),
+		Nonce: e.Nonce, RemoteURL: d.Origin.Remote(e.Task.Repo()), Branch: branch,
+		BaseBranch: d.Origin.BaseBranch(e.Task.Repo()), Message: message, AuthoredAt: e.At,
+		Check: d.Secrets.Inspect(e, issue.Labels, asked),
 	}
 	if e.Work != nil && e.Work.Branch == branch {
 		request.Onto = e.Work.SHA
@@ -288,7 +290,7 @@ func (d *Delivery) pushJoined(ctx context.Context, e fsm.Effect,
 func (d *Delivery) deliverRequest(ctx context.Context, e fsm.Effect, order *fsm.DeliverOrder, issue tracker.Issue,
 	work workspace.Delivery, note string,
 ) deliver.Request {
-	gh := d.Setup().GitHub
+	gh := d.Setup().For(e.Task.Repo()).GitHub
 	summary, checks := d.whatWorkersSaid(ctx, e)
 	if note != "" {
 		checks = nil // the checks passed on another version of the work

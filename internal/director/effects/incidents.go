@@ -100,12 +100,18 @@ func (s *Incidents) incidentsToShow(m *fsm.Machine) map[string]shownIncident {
 			text.Until = m.Now()
 		}
 		for _, t := range m.Tasks() {
+			held := i.Breaker.Held && (i.Repo == "" || i.Repo == t.Key.Repo())
 			if t.State == fsm.Backoff && t.Incident == i.Key ||
-				i.Breaker.Held && (t.State == fsm.Backoff || t.State == fsm.Queued) {
+				held && (t.State == fsm.Backoff || t.State == fsm.Queued) {
 				text.Waiting = append(text.Waiting, string(t.Key))
 			}
 		}
-		if i.Breaker.Held {
+		switch {
+		case i.OfContract():
+			text.Title = "Retake is waiting: this repository's contract has problems"
+			text.Check = []string{fsm.MendContract}
+			text.Does = "Retake does not claim issues or start attempts in this repository until the contract is valid."
+		case i.Breaker.Held:
 			if len(text.Waiting) == 0 && i.Issue == "" {
 				continue // an outage that delays no task appears only in the director's health
 			}

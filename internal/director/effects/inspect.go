@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"retake/internal/bus"
-	"retake/internal/director/inforce"
+	"retake/internal/fsm"
 	"retake/internal/secrets/leak"
 	"retake/internal/secrets/scope"
 	"retake/internal/workspace"
@@ -17,10 +17,10 @@ import (
 
 // Secrets searches workers' output for values that must not leave the machine.
 type Secrets struct {
-	Setup  func() *inforce.Setup
-	Token  func(context.Context) (string, error) // returns GitHub's current token
-	Values []leak.Value                          // values passed to containers, and GitHub's token at startup
-	Bus    *bus.Bus
+	Contracts *Contracts
+	Token     func(context.Context) (string, error) // returns GitHub's current token
+	Values    []leak.Value                          // values passed to containers, and GitHub's token at startup
+	Bus       *bus.Bus
 }
 
 // TokenName is the name of GitHub's token in messages to people.
@@ -30,19 +30,23 @@ const TokenName = "GitHub token"
 // director's memory use does not depend on the patch's size.
 const searchTime = 5 * time.Minute
 
-// Inspect returns a function that checks a worker's patch before the push. labels are the labels. The function
-// sets asked to the files that only a draft may change. If asked is nil, the delivery cannot be a draft, and these
-// files are refused.
-func (v *Secrets) Inspect(worker string, labels []string, asked *[]scope.Asked) func(context.Context,
+// Inspect returns a function that checks the patch of an effect's worker before the push. labels are the issue's
+// labels. The function sets asked to the files that only a draft may change. If asked is nil, the delivery cannot be a
+// draft, and these files are refused.
+func (v *Secrets) Inspect(e fsm.Effect, labels []string, asked *[]scope.Asked) func(context.Context,
 	*workspace.Patch) error {
 	return func(ctx context.Context, p *workspace.Patch) error {
 		limited, cancel := context.WithTimeout(ctx, searchTime)
 		defer cancel()
-		known, err := v.Known(ctx, worker)
+		known, err := v.Known(ctx, e.Worker)
 		if err != nil { // without all values, the search could miss a secret
 			return &workspace.Error{Kind: workspace.Transient, Op: "examine the work", Detail: err.Error(), Err: err}
 		}
-		look := v.Setup().Pushable.Look(labels, known)
+		in, err := v.Contracts.Of(ctx, e)
+		if err != nil {
+			return err
+		}
+		look := in.Pushable.Look(labels, known)
 		err = lookThrough(limited, look, p, asked == nil)
 		if asked != nil {
 			*asked = look.Asked()

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 
+	"retake/internal/fsm"
+
 	"retake/internal/director/failure"
 	"retake/internal/secrets/scope"
 	"retake/internal/workspace"
@@ -15,7 +17,7 @@ import (
 func TestUnsafeUnlessAllIsKnown(t *testing.T) {
 	for _, cause := range []error{errors.New("the file with the token cannot be read"), context.DeadlineExceeded} {
 		v := &Secrets{Token: func(context.Context) (string, error) { return "", cause }}
-		err := v.Inspect("", nil, nil)(t.Context(), nil)
+		err := v.Inspect(fsm.Effect{}, nil, nil)(t.Context(), nil)
 		var unsafe *scope.Violation
 		if !errors.Is(err, cause) || workspace.KindOf(err) != workspace.Transient || errors.As(err, &unsafe) {
 			t.Errorf("%v: %v", cause, err)

@@ -10,7 +10,7 @@ import (
 // Origin derives the git URLs of repositories from the configuration.
 type Origin struct {
 	APIURL     string
-	BaseBranch string
+	BaseBranch func(repo string) string
 }
 
 // Remote returns a repository's git URL: on the host of the API, or at github.com for the public API.
@@ -24,7 +24,12 @@ func (o Origin) Remote(repo string) string {
 
 // Checkout returns the request that identifies the checkout of a task's claim.
 func (o Origin) Checkout(k fsm.IssueKey, nonce string) workspace.Request {
-	return workspace.Request{
-		Nonce: nonce, Repo: k.Repo(), RemoteURL: o.Remote(k.Repo()), BaseBranch: o.BaseBranch,
-	}
+	q := o.Branch(k.Repo())
+	q.Nonce = nonce
+	return q
+}
+
+// Branch returns the request that identifies a repository's base branch.
+func (o Origin) Branch(repo string) workspace.Request {
+	return workspace.Request{Repo: repo, RemoteURL: o.Remote(repo), BaseBranch: o.BaseBranch(repo)}
 }

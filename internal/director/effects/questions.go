@@ -21,6 +21,7 @@ import (
 // Questions posts questions to people, and keeps the comments of claims up to date.
 type Questions struct {
 	Setup      func() *inforce.Setup
+	Contracts  *Contracts
 	ConfigFile string // the advice shows its base name; may be ""
 	GitHub     *github.Client
 	Delivery   *Delivery
@@ -41,7 +42,7 @@ func (q *Questions) Escalate(ctx context.Context, e fsm.Effect) fsm.EffectEnded 
 		report = new(*report)
 		report.Circumstances = nil
 	}
-	question := q.Escalation(e, report)
+	question := q.Escalation(q.Contracts.shown(ctx, e), e, report)
 	if persons {
 		AsPersonsWord(&question)
 	}

@@ -3,6 +3,7 @@ package effects
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 
 	"go.uber.org/zap"
@@ -20,7 +21,7 @@ import (
 
 // Starter starts attempts. It prepares the checkout, and creates a bus credential, a plan and a container.
 type Starter struct {
-	Setup       func() *inforce.Setup
+	Contracts   *Contracts
 	Texts       *IssueTexts
 	Runtime     container.Runtime
 	Bus         *bus.Bus
@@ -37,7 +38,7 @@ type Starter struct {
 	}
 	Trace     func(worker string) string // returns the parent span of a worker's spans
 	RunID     string
-	Image     string   // the workers' image, as shown to people; "" for plain processes
+	Image     string   // the workers' default image; "" for plain processes
 	WorkerURL string   // URL at which workers reach the bus
 	Secrets   []string // values in the workers' environment that workers must mask
 	Log       *zap.Logger
@@ -59,6 +60,7 @@ type attempt struct {
 	in        *inforce.Setup // the setup for the whole plan
 	issue     wire.IssueRef
 	rejected  *wire.Rejection
+	contract  *fsm.Contract // nil without a contract
 	checkout  workspace.Checkout
 	conflicts []string // files in which a merge left conflicts
 	tracked   []string
@@ -71,14 +73,18 @@ type attempt struct {
 // Start starts an attempt, unless an earlier process already did.
 func (s *Starter) Start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	runs, err := s.runsAlready(ctx, e.Worker)
-	if err == nil && !runs { // a running worker owns the checkout
-		err = s.begin(ctx, e)
+	a := &attempt{Effect: e}
+	switch {
+	case err == nil && runs: // a running worker owns the checkout
+		err = s.agree(ctx, a)
+	case err == nil:
+		err = s.begin(ctx, a)
 	}
 	if err != nil {
 		return failure.Ended(err)
 	}
 	s.Outputs.Begin(e.Task, e.Worker, e.Attempt)
-	return fsm.EffectEnded{}
+	return fsm.EffectEnded{Contract: a.contract}
 }
 
 // runsAlready reports whether an earlier process started the container. If so, it gives the worker access to the bus
@@ -107,8 +113,8 @@ func lists(ctx context.Context, r container.Runtime, worker string, state func(c
 }
 
 // begin prepares and starts an attempt that never ran.
-func (s *Starter) begin(ctx context.Context, e fsm.Effect) error {
-	a := &attempt{Effect: e}
+func (s *Starter) begin(ctx context.Context, a *attempt) error {
+	e := a.Effect
 	a.Start = withShownHints(*e.Start)
 	if err := s.receive(ctx, a); err != nil {
 		return err
@@ -116,10 +122,14 @@ func (s *Starter) begin(ctx context.Context, e fsm.Effect) error {
 	if err := s.read(ctx, a); err != nil {
 		return err
 	}
-	a.in = s.Setup() // read late, because the configuration can be reloaded during receive or read
+	// read late, because the configuration can be reloaded during receive or read
+	a.in = s.Contracts.Setup().For(e.Task.Repo())
 	git, done := s.Withdrawals.During(ctx, e.Task)
 	defer done()
 	if err := s.prepare(git, a); err != nil {
+		return err
+	}
+	if err := s.agree(git, a); err != nil {
 		return err
 	}
 	if err := s.specify(ctx, a); err != nil {
@@ -180,6 +190,25 @@ func (s *Starter) prepare(git context.Context, a *attempt) (err error) {
 	return err
 }
 
+// agree applies the repository's contract at the base of the checkout. If that contract has problems, a new checkout is
+// discarded, so that the next attempt begins with the newest contract. A checkout with earlier work stays, and agree
+// reads the newest contract instead.
+func (s *Starter) agree(ctx context.Context, a *attempt) error {
+	base, err := s.Workspace.Base(a.Nonce)
+	if err != nil {
+		return err
+	}
+	a.in, a.contract, err = s.Contracts.At(ctx, a.Task.Repo(), base)
+	if _, broken := errors.AsType[*failure.Contract](err); !broken {
+		return err
+	}
+	if !a.checkout.Reused && a.checkout.Path != "" {
+		return errors.Join(err, s.Workspace.Fresh(ctx, a.Nonce))
+	}
+	a.in, a.contract, err = s.Contracts.At(ctx, a.Task.Repo(), "")
+	return err
+}
+
 // specify describes the container.
 func (s *Starter) specify(ctx context.Context, a *attempt) (err error) {
 	if a.Start.Validate {
@@ -212,7 +241,7 @@ func (s *Starter) plan(a *attempt) wire.Plan {
 	c := a.in
 	return wire.Plan{
 		WorkerID: a.Worker, AttemptID: a.Worker, RunID: s.RunID, Issue: a.issue, Attempt: a.Attempt,
-		Branch: BranchOf(a.Effect), BaseBranch: c.GitHub.BaseBranch, BaseSHA: a.checkout.BaseSHA, ImageTag: s.Image,
+		Branch: BranchOf(a.Effect), BaseBranch: c.GitHub.BaseBranch, BaseSHA: a.checkout.BaseSHA, ImageTag: s.image(c),
 		Bus: wire.PlanBus{
 			URL: s.WorkerURL, JWT: a.access.JWT, Seed: a.access.Seed, CA: a.access.CA,
 			Prefix: c.AgentBus.Prefix, MaxMessageBytes: c.AgentBus.MaxMessageBytes,
@@ -240,6 +269,14 @@ func (s *Starter) plan(a *attempt) wire.Plan {
 	}
 }
 
+// image returns the image of an attempt, as shown to people. Plain processes do not use an image.
+func (s *Starter) image(in *inforce.Setup) string {
+	if s.Image == "" {
+		return ""
+	}
+	return in.Containers.Image
+}
+
 // run creates the container with its plan.
 func (s *Starter) run(ctx context.Context, a *attempt, plan wire.Plan) (err error) {
 	if a.spec.Stdin, err = json.Marshal(plan); err != nil {
@@ -253,7 +290,7 @@ func (s *Starter) run(ctx context.Context, a *attempt, plan wire.Plan) (err erro
 // rejection returns the failure of the last clean validation, for the agent that must fix the work. It returns nil if
 // no validation has failed since the work last passed, or if the report is gone.
 func (s *Starter) rejection(ctx context.Context, e fsm.Effect) (*wire.Rejection, error) {
-	if e.Start.Validate || e.Start.Fresh || !s.Setup().ValidatesFresh() {
+	if e.Start.Validate || e.Start.Fresh || !s.Contracts.Setup().ValidatesFresh() {
 		return nil, nil
 	}
 	last := e.Attempt

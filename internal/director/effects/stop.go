@@ -12,7 +12,6 @@ import (
 	"retake/internal/bus/wire"
 	"retake/internal/container"
 	"retake/internal/director/failure"
-	"retake/internal/director/inforce"
 	"retake/internal/director/reports"
 	"retake/internal/fsm"
 	"retake/internal/secrets/leak"
@@ -22,7 +21,7 @@ import (
 
 // Stopper ends attempts.
 type Stopper struct {
-	Setup       func() *inforce.Setup
+	Contracts   *Contracts
 	Now         func() time.Time // the machine's clock
 	Runtime     container.Runtime
 	Workspace   *workspace.Workspaces
@@ -148,7 +147,7 @@ func (s *Stopper) result(ctx context.Context, e fsm.Effect, exit container.Exit,
 ) *fsm.StopResult {
 	gone := &fsm.StopResult{
 		Fenced: fenced, Cause: fsm.EndCause(exit.Cause), Words: s.Redact(exit.Words),
-		OOM: exit.OOM, Signal: exit.Signal, Killed: exit.Killed, Limit: s.Setup().Containers.Memory,
+		OOM: exit.OOM, Signal: exit.Signal, Killed: exit.Killed, Limit: s.Contracts.shown(ctx, e).Containers.Memory,
 	}
 	if !reports.WorkerEnded(stored) {
 		gone.Lost = s.Travel.LostWork(ctx, e.Worker)

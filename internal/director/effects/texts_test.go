@@ -48,7 +48,7 @@ func TestTexts(t *testing.T) {
 	asked := withAsked(deliver.Request{Nonce: textNonce, Branch: fsm.BranchName(textIssue, 2)}, askedFiles(setup))
 	draft := deliver.Request{
 		Nonce: textNonce, Branch: fsm.BranchName(textIssue, 2), Draft: true,
-		Note:    (&Delivery{Setup: func() *inforce.Setup { return setup }}).draftNote("3 commits behind `main`", false),
+		Note:    draftNote(setup, "3 commits behind `main`", false),
 		Summary: strings.Repeat("A paragraph about the change.\n\n", 40),
 	}
 	open, over := incidentTexts(t)

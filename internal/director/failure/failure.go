@@ -34,6 +34,11 @@ func OnBus(err error) error {
 	return fmt.Errorf("%w: %w", ErrBus, err)
 }
 
+// Contract reports that a repository's contract has problems. Text lists them.
+type Contract struct{ Text string }
+
+func (c *Contract) Error() string { return c.Text }
+
 // Ended returns the outcome of an effect that failed with err.
 func Ended(err error) fsm.EffectEnded { return fsm.EffectEnded{Failure: Of(err)} }
 
@@ -53,7 +58,10 @@ func Of(err error) *fsm.EffectError {
 	var ws *workspace.Error
 	var unsafe *scope.Violation
 	var unapproved *approval.NotApproved
+	var contract *Contract
 	switch {
+	case errors.As(err, &contract):
+		return &fsm.EffectError{Reason: recovery.InvalidConfig, Text: contract.Text, Resource: fsm.ContractResource}
 	case errors.As(err, &unsafe): // use the inner text, because it contains the advice
 		f.Reason, f.Text = unsafe.Reason, unsafe.Text
 	case errors.As(err, &unapproved):

@@ -36,6 +36,8 @@ type Setup struct {
 	Change  *fsm.SettingsChanged
 	decided chan struct{}
 	decide  func()
+
+	projects map[string]*Setup // by lower-case repository; see For
 }
 
 // New derives a setup from a valid configuration. fileSums are the checksums of the configuration's files, by key.
@@ -52,7 +54,23 @@ func New(read config.Config, fileSums map[string]string) (*Setup, error) {
 		Deny: s.Scope.Deny, Ask: s.Scope.Ask, Allow: s.Scope.Allow, AllowSecrets: s.Scope.AllowSecrets,
 		AllowRaw: s.Scope.AllowRaw, AllowLeftOut: s.Scope.AllowLeftOut, MaxFileBytes: int64(s.Scope.MaxFileBytes),
 	})
-	return s, errors.Join(problems.Err(), stages, state, push)
+	faults := []error{problems.Err(), stages, state, push}
+	s.projects = map[string]*Setup{}
+	for _, p := range read.Projects {
+		of := read.For(p.Repository)
+		of.Projects = nil
+		sub, err := New(of, fileSums)
+		s.projects[strings.ToLower(p.Repository)], faults = sub, append(faults, err)
+	}
+	return s, errors.Join(faults...)
+}
+
+// For returns the setup for a repository: s itself unless the configuration has a [[project]] for it.
+func (s *Setup) For(repo string) *Setup {
+	if of := s.projects[strings.ToLower(repo)]; of != nil {
+		return of
+	}
+	return s
 }
 
 // lowered returns the labels in lower case, because GitHub ignores their case.
@@ -106,7 +124,25 @@ func (s *Setup) Machine(only []fsm.IssueKey) fsm.Config {
 	if s.Containers.Runtime == config.OnKubernetes { // the cluster's scheduler decides where and when an attempt runs
 		cfg.PendingTimeout = s.Kubernetes.PendingTimeout
 	}
+	for repo, of := range s.projects {
+		own := of.Machine(nil)
+		if cfg.Projects == nil {
+			cfg.Projects = map[string]*fsm.Config{}
+		}
+		cfg.Projects[repo] = &own
+		cfg.Models = union(cfg.Models, own.Models)
+	}
 	return cfg
+}
+
+// union returns the resources of two lists. An empty list stands for any resource.
+func union(a, b []string) []string {
+	if len(a) == 0 || len(b) == 0 {
+		return nil
+	}
+	out := slices.Concat(a, b)
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // SyncPolicy returns the limits beyond which a checkout is too far behind its base branch.

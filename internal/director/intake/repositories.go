@@ -16,7 +16,7 @@ import (
 type Repositories struct {
 	GitHub     *github.Client
 	Names      []string // in the order in which OpenAny tries them
-	BaseBranch string
+	BaseBranch func(repo string) string
 	Unusable   *sync.Map // repositories that cannot be used, with the reason
 	Log        *zap.Logger
 
@@ -56,7 +56,7 @@ func (r *Repositories) Open(ctx context.Context, repo string) error {
 	if _, done := r.opened.Load(repo); done {
 		return nil
 	}
-	err := r.GitHub.HasBranch(ctx, repo, r.BaseBranch)
+	err := r.GitHub.HasBranch(ctx, repo, r.BaseBranch(repo))
 	if err == nil {
 		err = r.GitHub.Labels.EnsureLabels(ctx, repo)
 	}

@@ -118,7 +118,7 @@ func (r *Reviews) lookAgain(ctx context.Context, t reviewedTask, tips map[string
 	tip, known := tips[repo]
 	if !known {
 		var err error
-		if tip, err = r.GitHub.BranchHead(ctx, repo, r.Config.Load().GitHub.BaseBranch); err != nil {
+		if tip, err = r.GitHub.BranchHead(ctx, repo, r.Config.Load().For(repo).GitHub.BaseBranch); err != nil {
 			return err
 		}
 		tips[repo] = tip

@@ -83,7 +83,7 @@ func (c *Recorder) Starts(e fsm.Effect, p wire.Plan, in *inforce.Setup) {
 	c.courses.Store(e.Worker, courseOf(in))
 	who, model := workerOf(p)
 	c.Out.Attempt(e.Worker, func(m *audit.Meta) {
-		m.Issue, m.Attempt, m.Agent, m.Model = string(e.Task), e.Attempt, who, model
+		m.Issue, m.Attempt, m.Agent, m.Model, m.Image = string(e.Task), e.Attempt, who, model, p.ImageTag
 	})
 }
 

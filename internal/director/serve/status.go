@@ -96,6 +96,12 @@ func (s *Status) ownersProblem(m *fsm.Machine) string {
 	if missing := m.MissingPrograms(); missing != "" && problem == "" {
 		problem = "a program that a stage runs is missing, so no attempt starts: " + missing + ". " + fsm.SupplyPrograms
 	}
+	for _, i := range m.AllIncidents() {
+		if i.OfContract() && i.Breaker.Held && problem == "" {
+			problem = fmt.Sprintf("the contract of %s has problems, so no attempt starts there: %s. %s", i.Repo,
+				i.Cause, fsm.MendContract)
+		}
+	}
 	return problem
 }
 

@@ -1,0 +1,198 @@
+package effects
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/config"
+	"retake/internal/director/failure"
+	"retake/internal/director/inforce"
+	"retake/internal/director/loop"
+	"retake/internal/fsm"
+	"retake/internal/workspace"
+)
+
+// Contracts applies the contracts of repositories to the setup. Its methods are safe for concurrent use.
+type Contracts struct {
+	Setup     func() *inforce.Setup
+	Workspace *workspace.Workspaces
+	Origin    Origin
+
+	mu   sync.Mutex
+	last map[string]applied // by lower-case repository
+}
+
+// applied is a setup with a contract.
+type applied struct {
+	from     *inforce.Setup
+	digest   string
+	accepted bool
+	in       *inforce.Setup
+}
+
+// At returns the setup for attempts of a repository that start from a commit of its base branch, or from the branch's
+// head if commit is empty. The contract is nil if the commit does not contain a contract, or if projects.allow is
+// empty. At returns a failure.Contract if the contract has problems.
+func (c *Contracts) At(ctx context.Context, repo, commit string) (*inforce.Setup, *fsm.Contract, error) {
+	in := c.Setup().For(repo)
+	if len(in.ProjectsAllow) == 0 {
+		return in, nil, nil
+	}
+	file, err := c.Workspace.BaseFile(ctx, c.Origin.Branch(repo), commit, config.MaxContract, config.ContractFiles...)
+	if err != nil || file.Name == "" {
+		return in, nil, err
+	}
+	out, err := c.apply(in, repo, file, false)
+	if err != nil {
+		return in, nil, err
+	}
+	k := &fsm.Contract{Path: file.Name, Commit: file.Commit, Digest: digestOf(file)}
+	if len(out.Stages) > 0 {
+		k.Staged, k.Alternative = true, out.AlternativeModel() != ""
+		callers := out.Callers()
+		for _, stage := range slices.Sorted(maps.Keys(callers)) {
+			k.Callers = append(k.Callers, fsm.StageCaller{Stage: stage, Caller: callers[stage]})
+		}
+	}
+	return out, k, nil
+}
+
+// Of returns the setup of an effect's attempt, with the contract that the attempt began with. Later changes of
+// projects.allow and of the operator's limits do not affect the attempt.
+func (c *Contracts) Of(ctx context.Context, e fsm.Effect) (*inforce.Setup, error) {
+	in := c.Setup().For(e.Task.Repo())
+	if e.Contract == nil {
+		return in, nil
+	}
+	file, err := c.Workspace.BaseFile(ctx, c.Origin.Branch(e.Task.Repo()), e.Contract.Commit, config.MaxContract,
+		e.Contract.Path)
+	if err != nil {
+		return in, err
+	}
+	out, err := c.apply(in, e.Task.Repo(), file, true)
+	if err != nil {
+		return in, err
+	}
+	return out, nil
+}
+
+// shown is like Of, for texts. It returns the setup without the contract if the contract cannot be read.
+func (c *Contracts) shown(ctx context.Context, e fsm.Effect) *inforce.Setup {
+	in, err := c.Of(ctx, e)
+	if err != nil {
+		return c.Setup().For(e.Task.Repo())
+	}
+	return in
+}
+
+func digestOf(f workspace.BaseFile) string {
+	sum := sha256.Sum256(f.Data)
+	return hex.EncodeToString(sum[:8])
+}
+
+// apply returns the setup with a contract. accepted is like in config.Contract.
+func (c *Contracts) apply(in *inforce.Setup, repo string, file workspace.BaseFile, accepted bool) (*inforce.Setup,
+	error,
+) {
+	name, digest := strings.ToLower(repo), digestOf(file)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if l := c.last[name]; l.from == in && l.digest == digest && l.accepted == accepted {
+		return l.in, nil
+	}
+	if file.Odd != "" {
+		return nil, &failure.Contract{Text: file.Name + " is " + file.Odd + ", want a regular file"}
+	}
+	read, problems := config.Contract(in.Config, file.Name, file.Data, accepted)
+	if len(problems) > 0 {
+		return nil, &failure.Contract{Text: shortList(problems)}
+	}
+	out, err := inforce.New(read, in.FileSums)
+	if err != nil {
+		return nil, &failure.Contract{Text: file.Name + ": " + err.Error()}
+	}
+	if c.last == nil {
+		c.last = map[string]applied{}
+	}
+	c.last[name] = applied{in, digest, accepted, out}
+	return out, nil
+}
+
+// shortList formats the first problems on one line.
+func shortList(problems config.Problems) string {
+	const most = 5
+	lines := strings.Split(problems[:min(len(problems), most)].String(), "\n")
+	if more := len(problems) - most; more > 0 {
+		lines = append(lines, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(lines, "; ")
+}
+
+// ContractWatch reads the contracts of all repositories at startup and after each reload. It reads contracts with
+// problems again in every round. Other changes are found when an attempt begins.
+type ContractWatch struct {
+	Owner     *loop.Owner
+	Contracts *Contracts
+	Every     time.Duration // the time between two rounds
+	Log       *zap.Logger
+}
+
+// Run watches until ctx is done.
+func (w *ContractWatch) Run(ctx context.Context) error {
+	var last *inforce.Setup
+	for {
+		in := w.Contracts.Setup()
+		repos, err := loop.Look(ctx, w.Owner, brokenRepos)
+		if err != nil {
+			return nil //nolint:nilerr // the owner has ended
+		}
+		if in != last && len(in.ProjectsAllow) > 0 {
+			repos = append(repos, in.GitHub.Repositories...)
+		}
+		last = in
+		for _, repo := range repos {
+			w.check(ctx, repo)
+		}
+		select {
+		case <-time.After(w.Every):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// brokenRepos lists the repositories that are held back by their contract.
+func brokenRepos(d *fsm.Driver) (repos []string) {
+	for _, i := range d.Machine().AllIncidents() {
+		if i.OfContract() && i.Breaker.Held {
+			repos = append(repos, i.Repo)
+		}
+	}
+	return repos
+}
+
+// check reads a contract and reports the outcome to the machine. If the repository cannot be read, the outcome is
+// unknown, and the next round retries.
+func (w *ContractWatch) check(ctx context.Context, repo string) {
+	_, _, err := w.Contracts.At(ctx, repo, "")
+	problem := ""
+	if broken, ok := errors.AsType[*failure.Contract](err); ok {
+		problem = broken.Text
+	} else if err != nil {
+		if ctx.Err() == nil {
+			w.Log.Warn("could not read the contract", zap.String("repo", repo), zap.Error(err))
+		}
+		return
+	}
+	w.Owner.Send(ctx, fsm.ContractChecked{Repo: repo, Problem: problem}, nil)
+}
