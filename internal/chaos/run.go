@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -117,10 +118,7 @@ func (o Options) world(ctx context.Context, k kind, n uint64, rounds int, log *e
 		return nil, err
 	}
 	defer func() {
-		if o.Keep != "" {
-			w.keep(o.Keep)
-		}
-		err = errors.Join(err, w.clear())
+		err = errors.Join(err, w.keep(o.Keep), w.clear())
 	}()
 	possible := possible(w, o)
 	if len(possible) == 0 && !o.Crash {
@@ -314,20 +312,28 @@ func (w *world) awaitEnd(ctx context.Context) (stuck []string, err error) {
 	}
 }
 
-// keep copies the logs to a directory.
-func (w *world) keep(to string) {
+// keep copies the logs to a directory, unless to is empty.
+func (w *world) keep(to string) (err error) {
+	if to == "" {
+		return nil
+	}
 	dir := filepath.Join(to, w.fleet)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return
+		return err
 	}
 	for _, name := range []string{
 		"director.log", "second.log", "standby.log", "nats.log", "nats0.log", "nats1.log", "nats2.log",
 		"config.toml",
 		filepath.Join("runs", runsFile),
 	} {
-		if data, err := os.ReadFile(filepath.Join(w.dir, name)); err == nil {
-			_ = os.WriteFile(filepath.Join(dir, filepath.Base(name)), data, 0o644)
+		data, failed := os.ReadFile(filepath.Join(w.dir, name))
+		if failed == nil {
+			failed = os.WriteFile(filepath.Join(dir, filepath.Base(name)), data, 0o644)
+		}
+		if !errors.Is(failed, fs.ErrNotExist) {
+			err = errors.Join(err, failed)
 		}
 	}
 	w.log.add("logs are in %s", dir)
+	return err
 }

@@ -93,10 +93,7 @@ func newWorld(ctx context.Context, k kind, o Options, log *eventLog) (_ *world, 
 	}
 	defer func() {
 		if err != nil {
-			if o.Keep != "" {
-				w.keep(o.Keep)
-			}
-			err = errors.Join(err, w.clear())
+			err = errors.Join(err, w.keep(o.Keep), w.clear())
 		}
 	}()
 	if err := errors.Join(os.Chmod(w.dir, 0o711), os.Mkdir(w.runs(), 0o777), os.Chmod(w.runs(), 0o777)); err != nil {
