@@ -15,9 +15,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"retake/internal/recovery/plaintext"
 	"retake/internal/secrets/redact"
 	"retake/internal/sys/hidden"
+	"retake/internal/terminal"
 )
 
 // errNo means that the command worked, and its answer is no. Its exit code is 1.
@@ -33,15 +33,15 @@ func main() { os.Exit(run()) }
 func run() int {
 	_ = hidden.Process() // call this as early as possible; `director run` reports the error
 	root := command()
-	root.SetOut(&plaintext.Terminal{To: os.Stdout})
+	root.SetOut(&terminal.Writer{To: os.Stdout})
 	ctx, stop := signalled(hangupReloads(root, os.Args[1:]))
 	defer stop()
 	return exitCode(root.ExecuteContext(ctx), os.Stderr)
 }
 
-// unescaped returns the writer below a command's plaintext.Terminal.
+// unescaped returns the writer below a command's terminal.Writer.
 func unescaped(cmd *cobra.Command) io.Writer {
-	if t, ok := cmd.OutOrStdout().(*plaintext.Terminal); ok {
+	if t, ok := cmd.OutOrStdout().(*terminal.Writer); ok {
 		return t.To
 	}
 	return cmd.OutOrStdout()
@@ -59,7 +59,7 @@ func exitCode(err error, stderr io.Writer) int {
 	case errors.Is(err, errNo):
 		return 1
 	}
-	_, _ = fmt.Fprintln(stderr, plaintext.Escaped(redact.New().Text(err.Error())))
+	_, _ = fmt.Fprintln(stderr, terminal.Escaped(redact.New().Text(err.Error())))
 	if said {
 		return 1
 	}

@@ -9,7 +9,7 @@ import (
 	"unicode"
 
 	"retake/internal/bus/chain"
-	"retake/internal/recovery/plaintext"
+	"retake/internal/terminal"
 )
 
 // TestForeignJournalsCannotSteerTerminals reads a hostile journal with control characters in its texts, and a truncated
@@ -50,7 +50,7 @@ func TestForeignJournalsCannotSteerTerminals(t *testing.T) {
 			var out, errs bytes.Buffer
 			c := command()
 			c.SetArgs(append(strings.Fields(args), file))
-			c.SetOut(&plaintext.Terminal{To: &out})
+			c.SetOut(&terminal.Writer{To: &out})
 			code := exitCode(c.ExecuteContext(t.Context()), &errs)
 			said := out.String() + errs.String()
 			if (code == 2) != (file == short) || said == "" {

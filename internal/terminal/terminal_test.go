@@ -1,4 +1,4 @@
-package plaintext
+package terminal
 
 import (
 	"encoding/json"
@@ -12,7 +12,7 @@ func TestTerminal(t *testing.T) {
 	const want = `a\u001b[2Jb\u009bc\u202ed\u000de\u0000f\u007f` + "\tg\nß€😀\ufffd"
 	for size := 1; size <= len(text); size++ {
 		var got strings.Builder
-		to := &Terminal{To: &got}
+		to := &Writer{To: &got}
 		for at := 0; at < len(text); at += size {
 			if n, err := to.Write([]byte(text[at:min(at+size, len(text))])); err != nil || n == 0 {
 				t.Fatal(n, err)

@@ -1,4 +1,4 @@
-package plaintext
+package terminal
 
 import (
 	"fmt"
@@ -8,15 +8,15 @@ import (
 	"unicode/utf8"
 )
 
-// Terminal is a writer for text that can quote untrusted files. It escapes control characters, except tabs and line
+// Writer is a writer for text that can quote untrusted files. It escapes control characters, except tabs and line
 // feeds, and characters that change the direction of text. JSON keeps its meaning.
-type Terminal struct {
+type Writer struct {
 	To   io.Writer
 	rest []byte // the beginning of a character that the next Write continues
 }
 
 // Write implements io.Writer.
-func (t *Terminal) Write(p []byte) (int, error) {
+func (t *Writer) Write(p []byte) (int, error) {
 	data := append(t.rest, p...)
 	end := len(data)
 	for n := 1; n < utf8.UTFMax && n <= len(data); n++ {
@@ -34,7 +34,7 @@ func (t *Terminal) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Escaped returns text as Terminal writes it.
+// Escaped returns text as Writer writes it.
 func Escaped(text string) string {
 	if !strings.ContainsFunc(text, steers) && utf8.ValidString(text) {
 		return text
