@@ -3,6 +3,7 @@ package terminal
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -17,7 +18,7 @@ type Writer struct {
 
 // Write implements io.Writer.
 func (t *Writer) Write(p []byte) (int, error) {
-	data := append(t.rest, p...)
+	data := slices.Concat(t.rest, p)
 	end := len(data)
 	for n := 1; n < utf8.UTFMax && n <= len(data); n++ {
 		if tail := data[len(data)-n:]; utf8.RuneStart(tail[0]) {
@@ -27,7 +28,7 @@ func (t *Writer) Write(p []byte) (int, error) {
 			break
 		}
 	}
-	t.rest = append([]byte(nil), data[end:]...)
+	t.rest = slices.Clone(data[end:])
 	if _, err := io.WriteString(t.To, Escaped(string(data[:end]))); err != nil {
 		return 0, err
 	}
