@@ -31,6 +31,7 @@ type Config struct {
 	Recovery   Recovery
 	Telemetry  Telemetry
 	Stages     []Stage // in the order in which they run
+	Routes     []Route
 
 	Projects      []Project // see For
 	ProjectsAllow []string  // keys that a repository's contract may set; see Contract
@@ -336,7 +337,7 @@ func (c Config) String() string {
 	write := func(rows []row) {
 		for _, r := range rows {
 			s, key := cutLast(r.key)
-			if s != section && s != "stage" {
+			if s != section && s != "stage" && s != "route" {
 				section = s
 				b.WriteString("[" + s + "]\n")
 			}
@@ -347,6 +348,10 @@ func (c Config) String() string {
 	for i := range c.Stages {
 		b.WriteString("[[stage]]\n")
 		write(stageKeys(&c.Stages[i]))
+	}
+	for i := range c.Routes {
+		b.WriteString("[[route]]\n")
+		write(routeKeys(&c.Routes[i]))
 	}
 	for _, p := range c.Projects {
 		b.WriteString(p.literal())

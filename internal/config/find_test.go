@@ -91,7 +91,7 @@ func TestSettingsSayWhereTheyComeFrom(t *testing.T) {
 		!strings.Contains(url.Value, "nats:4222") {
 		t.Errorf("a password is shown: %+v", url)
 	}
-	if len(settings) != len(allRows) {
-		t.Errorf("%d settings, want one for each of the %d keys", len(settings), len(allRows))
+	if want := len(allRows) - len(routeKeys(&Route{})); len(settings) != want { // the file has one stage and no route
+		t.Errorf("%d settings, want one for each of the %d keys", len(settings), want)
 	}
 }

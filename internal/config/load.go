@@ -115,6 +115,7 @@ type loader struct {
 	// only returns why a key must not be set here, or "". Nil allows all keys.
 	only     func(key string) string
 	staged   bool               // stages are set
+	routed   bool               // routes are set
 	rows     map[string]row     // the rows of c by key
 	data     []byte             // content of the file
 	doc      *tomlfile.File     // nil if the file is unreadable
@@ -171,6 +172,8 @@ func (l *loader) table(path, kind string, rows map[string]row, table map[string]
 			l.problem(l.place(full), full, l.only(staged(key)))
 		case key == "stage":
 			l.stages(v)
+		case key == "route":
+			l.routes(v)
 		case isRow:
 			l.value(full, r, v)
 		case sections[key] && isTable:

@@ -84,7 +84,7 @@ c.toml:42:34: stage[0].state_paths: element 3: "**": the glob matches all paths 
 environment RETAKE_CFG_DIRECTOR_MAX_WORKER: director_max_worker: unknown variable, did you mean RETAKE_CFG_DIRECTOR_MAX_WORKERS?
 environment RETAKE_CFG_RETRY_JITTER: retry.jitter: got "some", want one of "full", "equal", "none"
 environment RETAKE_CFG_STAGE_NAME: stage_name: unknown variable: define stages in the configuration file
-flag: no.such: unknown key, want one of agent_bus, checkout, containers, director, escalation, github, journal, kubernetes, policy, projects, rate_limits, recovery, retry, scope, stage, telemetry, timeouts, worker, workspace
+flag: no.such: unknown key, want one of agent_bus, checkout, containers, director, escalation, github, journal, kubernetes, policy, projects, rate_limits, recovery, retry, route, scope, stage, telemetry, timeouts, worker, workspace
 flag: worker.fix_attempts: got "many", want an integer from 1 to 20`
 )
 

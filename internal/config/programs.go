@@ -12,7 +12,11 @@ type StageProgram struct{ Stage, Name string }
 // StagePrograms returns the programs that must exist before an attempt begins. It returns each program once, with the
 // first stage that starts it, and omits programs that are files in the checkout.
 func (c Config) StagePrograms() (all []StageProgram) {
-	for _, s := range c.Stages {
+	stages := slices.Clone(c.Stages)
+	for _, r := range c.Routes {
+		stages = append(stages, r.Routed(c.Stages)...)
+	}
+	for _, s := range stages {
 		p, err := c.Agents.Expand(s)
 		if err != nil || len(p.Run) == 0 || c.inCheckout(p.Run[0]) {
 			continue

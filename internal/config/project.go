@@ -17,7 +17,7 @@ import (
 type Project struct {
 	Repository string // owner/name
 
-	keys []string // the keys that the project sets, in documentation order; "stage" stands for all stages
+	keys []string // the keys that the project sets, in documentation order; "stage" and "route" stand for whole lists
 	from *Config  // holds their values
 }
 
@@ -30,14 +30,21 @@ func (p Project) literal() string {
 			b.WriteString(r.key + " = " + r.literal() + "\n")
 		}
 	}
-	if !slices.Contains(p.keys, "stage") {
-		return b.String()
-	}
-	for i := range p.from.Stages {
-		b.WriteString("[[project.stage]]\n")
-		for _, r := range stageKeys(&p.from.Stages[i]) {
+	write := func(list string, rows []row) {
+		b.WriteString("[[project." + list + "]]\n")
+		for _, r := range rows {
 			_, name := cutLast(r.key)
 			b.WriteString(name + " = " + r.literal() + "\n")
+		}
+	}
+	for i := range p.from.Stages {
+		if slices.Contains(p.keys, "stage") {
+			write("stage", stageKeys(&p.from.Stages[i]))
+		}
+	}
+	for i := range p.from.Routes {
+		if slices.Contains(p.keys, "route") {
+			write("route", routeKeys(&p.from.Routes[i]))
 		}
 	}
 	return b.String()
@@ -58,7 +65,7 @@ var projectKeys = map[string]string{
 	"scope.allow_raw": byBoth, "scope.allow_left_out": byBoth, "scope.max_file_bytes": byBoth,
 	"worker.fix_attempts": byBoth, "recovery.iteration_budget": byOperator,
 	"recovery.paid_call_budget": byOperator, "recovery.cost_budget_usd": byOperator,
-	"stage": byBoth,
+	"stage": byBoth, "route": byBoth,
 }
 
 // ContractKeys lists the keys that a repository's contract can set, if projects.allow names them. They are sorted.
@@ -82,6 +89,9 @@ func (c Config) For(repository string) Config {
 		}
 		if slices.Contains(p.keys, "stage") {
 			c.Stages = p.from.Stages
+		}
+		if slices.Contains(p.keys, "route") {
+			c.Routes = p.from.Routes
 		}
 	}
 	return c
@@ -146,10 +156,12 @@ func (l *loader) add(sub *loader) {
 	l.problems = append(l.problems, sub.problems...)
 }
 
-// staged maps the keys of stages to "stage", which stands for all of them.
+// staged maps the keys of stages and routes to the name of the list.
 func staged(key string) string {
-	if strings.HasPrefix(key, "stage.") {
-		return "stage"
+	for _, list := range []string{"stage", "route"} {
+		if strings.HasPrefix(key, list+".") {
+			return list
+		}
 	}
 	return key
 }
@@ -163,6 +175,9 @@ func (l *loader) given() (all []string) {
 	}
 	if l.staged {
 		all = append(all, "stage")
+	}
+	if l.routed {
+		all = append(all, "route")
 	}
 	return all
 }

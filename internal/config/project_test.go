@@ -214,7 +214,7 @@ func TestContractProblems(t *testing.T) {
 func TestContractKeysExist(t *testing.T) {
 	for key := range projectKeys {
 		known := slices.ContainsFunc(allRows, func(r row) bool { return r.key == key })
-		if !known && key != "stage" {
+		if !known && key != "stage" && key != "route" {
 			t.Errorf("project key %s has no row", key)
 		}
 	}

@@ -76,8 +76,8 @@ func referencePage() string {
 		if s != section {
 			section = s
 			heading := "[" + s + "]"
-			if s == "stage" {
-				heading = "[[stage]]"
+			if s == "stage" || s == "route" {
+				heading = "[[" + s + "]]"
 			}
 			b.WriteString("\n## `" + heading + "`\n\n| key | default | values | meaning | effect |\n" +
 				"|---|---|---|---|---|\n")

@@ -46,6 +46,8 @@ var holds = merged(map[string][]string{
 		"recovery.paid_call_budget",
 		"recovery.cost_budget_usd", "recovery.rules_file", "recovery.policy_file", "recovery.agents_file",
 		"projects.allow",
+		"route.labels", "route.attempt", "route.min_bytes", "route.after", "route.agent", "route.model",
+		"route.alternative_model",
 		"stage.name", "stage.run", "stage.agent", "stage.model", "stage.alternative_model", "stage.resource",
 		"stage.paid", "stage.caller", "stage.state_paths", "stage.timeout_seconds",
 	},
@@ -125,6 +127,9 @@ func (c Config) Reread(next Config) (Config, Change, Problems) {
 	}
 	change.stages(c.Stages, next.Stages)
 	change.projects(c.Projects, next.Projects)
+	if !reflect.DeepEqual(c.Routes, next.Routes) {
+		change.note("route")
+	}
 	if len(change.Restart) == 0 {
 		return out, change, nil
 	}

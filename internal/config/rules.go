@@ -342,6 +342,11 @@ func (l *loader) rules() {
 			all = append(all, stageRules(i)...)
 		}
 	}
+	for i := range l.c.Routes {
+		if !l.bad[tomlfile.Element("route", i)] {
+			all = append(all, routeRules(i)...)
+		}
+	}
 	if !code {
 		l.problem(l.place("stage"), "stage", `CODE is missing, want one stage with name = "CODE", because only CODE `+
 			"changes files")

@@ -54,6 +54,12 @@ func Settings(path string, env []string, overrides map[string]string) ([]Setting
 			add(tomlfile.Join(tomlfile.Element("stage", i), name), r)
 		}
 	}
+	for i := range l.c.Routes {
+		for _, r := range routeKeys(&l.c.Routes[i]) {
+			_, name := cutLast(r.key)
+			add(tomlfile.Join(tomlfile.Element("route", i), name), r)
+		}
+	}
 	return l.c.asBounded(out)
 }
 

@@ -10,7 +10,7 @@ import (
 
 // row describes one key.
 type row struct {
-	key         string  // section.key; "stage.x" applies to every [[stage]]
+	key         string  // section.key; "stage.x" applies to every [[stage]], and "route.x" to every [[route]]
 	def         string  // default as TOML; empty if the key is required
 	unit        string  // unit for the documentation
 	min, max    float64 // inclusive range of a number
@@ -26,7 +26,7 @@ type row struct {
 	// the field: *bool, *int, *float64, *time.Duration, *string, *[]string, *map[string]string,
 	// *map[string][]string or *map[string]int
 	to any
-	at func(*Config) any // returns the field of a configuration; nil for a stage's key
+	at func(*Config) any // returns the field of a configuration; nil for the keys of stages and routes
 }
 
 const (
@@ -119,7 +119,7 @@ var unsupported = map[string]string{
 }
 
 // allRows contains the rows of all keys, for lookups without a Config.
-var allRows = append(keys(&Config{}), stageKeys(&Stage{})...)
+var allRows = slices.Concat(keys(&Config{}), stageKeys(&Stage{}), routeKeys(&Route{}))
 
 // sections is the set of all tables and their parents, such as "rate_limits" and "rate_limits.github".
 var sections = func() map[string]bool {

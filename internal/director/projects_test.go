@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"retake/internal/config"
 	"retake/internal/github/githubtest"
@@ -200,5 +201,31 @@ func TestContractThatBreaksBeforeAStart(t *testing.T) {
 	s.until("the work is delivered", s.labelled(build, "agent-review"))
 	if n := len(s.github.Issue(build).Comments); n > 2 {
 		t.Errorf("%d comments, want at most 2", n)
+	}
+}
+
+// TestRouteByLabel checks that a route selects the model by label, and that explain names the route.
+func TestRouteByLabel(t *testing.T) {
+	t.Parallel()
+	s := newReal(t, map[string]string{"painter": `echo "model: $RETAKE_MODEL" >model.txt`},
+		config.Stage{Name: "CODE", Run: []string{"painter"}, Model: "large", Timeout: time.Minute})
+	s.config.Routes = []config.Route{
+		{Attempt: 2, Model: "huge"},
+		{Labels: []string{"Docs"}, Attempt: 1, Model: "small"},
+	}
+	docs := s.github.CreateIssue(repo, "octocat", "Docs", "", "agent-task", "docs")
+	code := s.github.CreateIssue(repo, "octocat", "Code", "", "agent-task")
+	s.start()
+	s.until("both are delivered", func() bool {
+		return s.labelled(code, "agent-review")() && slices.Contains(s.labels(docs), "agent-review")
+	})
+	for branch, want := range map[string]string{"retake/1-a1": "model: small", "retake/2-a1": "model: large"} {
+		if got := s.gitIn(repo, "show", branch+":model.txt"); got != want {
+			t.Errorf("%s: got %q, want %q", branch, got, want)
+		}
+	}
+	const says = "It uses route 2 (labels Docs: model small)"
+	if told := fmt.Sprintf("%+v", s.explained(docs)); !strings.Contains(told, says) {
+		t.Errorf("explain does not say %q: %s", says, told)
 	}
 }

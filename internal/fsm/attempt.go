@@ -122,7 +122,10 @@ type Contract struct {
 	Path   string `json:"path"`
 	Commit string `json:"commit"` // the commit of the base branch from which the contract was read
 	Digest string `json:"digest"` // of the file, 16 hexadecimal digits
-	// Callers and Alternative are like in Config, for the contract's stages. Staged means that the contract has stages.
+	// Route describes the route of the attempt, or is empty. Without a contract, the other texts are empty.
+	Route string `json:"route,omitempty"`
+	// Staged means that the contract or the route determines the stages. Callers and Alternative are then like in
+	// Config.
 	Staged      bool          `json:"staged,omitempty"`
 	Callers     []StageCaller `json:"callers,omitempty"`
 	Alternative bool          `json:"alternative,omitempty"`

@@ -98,7 +98,14 @@ func line(at time.Time, f fsm.Fact, t *fsm.Task) (attempt int, text string) {
 }
 
 func contractText(c fsm.Contract) string {
-	return fmt.Sprintf("It uses the contract %s of commit %.12s (digest %s)", c.Path, c.Commit, c.Digest)
+	text := "It uses "
+	if c.Path != "" {
+		text += fmt.Sprintf("the contract %s of commit %.12s (digest %s)", c.Path, c.Commit, c.Digest)
+	}
+	if c.Path != "" && c.Route != "" {
+		text += ", and "
+	}
+	return text + c.Route
 }
 
 // lineOfAttempt is like line, for facts about an attempt or about a person's answer to it.

@@ -14,11 +14,13 @@ import (
 
 	"go.uber.org/zap"
 
+	"retake/internal/bus/wire"
 	"retake/internal/config"
 	"retake/internal/director/failure"
 	"retake/internal/director/inforce"
 	"retake/internal/director/loop"
 	"retake/internal/fsm"
+	"retake/internal/recovery"
 	"retake/internal/workspace"
 )
 
@@ -58,20 +60,59 @@ func (c *Contracts) At(ctx context.Context, repo, commit string) (*inforce.Setup
 	}
 	k := &fsm.Contract{Path: file.Name, Commit: file.Commit, Digest: digestOf(file)}
 	if len(out.Stages) > 0 {
-		k.Staged, k.Alternative = true, out.AlternativeModel() != ""
-		callers := out.Callers()
-		for _, stage := range slices.Sorted(maps.Keys(callers)) {
-			k.Callers = append(k.Callers, fsm.StageCaller{Stage: stage, Caller: callers[stage]})
-		}
+		noteStages(k, out)
 	}
 	return out, k, nil
+}
+
+// noteStages records the properties of the stages on which verdicts depend.
+func noteStages(k *fsm.Contract, in *inforce.Setup) {
+	k.Staged, k.Callers, k.Alternative = true, nil, in.AlternativeModel() != ""
+	callers := in.Callers()
+	for _, stage := range slices.Sorted(maps.Keys(callers)) {
+		k.Callers = append(k.Callers, fsm.StageCaller{Stage: stage, Caller: callers[stage]})
+	}
+}
+
+// route selects the agent and model of an attempt by the first route that fits. It returns the setup and the contract
+// unchanged if no route fits.
+func route(in *inforce.Setup, k *fsm.Contract, t config.Traits) (*inforce.Setup, *fsm.Contract, error) {
+	for i, r := range in.Routes {
+		if !r.Fits(t) {
+			continue
+		}
+		out, err := in.Routed(r)
+		if err != nil {
+			return in, k, err
+		}
+		if k == nil {
+			k = &fsm.Contract{}
+		}
+		k.Route = fmt.Sprintf("route %d (%s)", i+1, r)
+		noteStages(k, out)
+		return out, k, nil
+	}
+	return in, k, nil
+}
+
+// traits returns the properties of an attempt on which routes depend.
+func traits(e fsm.Effect, issue wire.IssueRef) config.Traits {
+	t := config.Traits{Labels: issue.Labels, Attempt: e.Attempt, Bytes: len(issue.Title) + len(issue.Body)}
+	failures := e.Start.Failures
+	if n := len(failures); n > 0 {
+		last := failures[n-1]
+		t.Overflow = last.Reason == recovery.ContextOverflow
+		t.Repeated = n > 1 && last.Reason == failures[n-2].Reason && last.Stage == failures[n-2].Stage &&
+			last.Signature == failures[n-2].Signature
+	}
+	return t
 }
 
 // Of returns the setup of an effect's attempt, with the contract that the attempt began with. Later changes of
 // projects.allow and of the operator's limits do not affect the attempt.
 func (c *Contracts) Of(ctx context.Context, e fsm.Effect) (*inforce.Setup, error) {
 	in := c.Setup().For(e.Task.Repo())
-	if e.Contract == nil {
+	if e.Contract == nil || e.Contract.Path == "" {
 		return in, nil
 	}
 	file, err := c.Workspace.BaseFile(ctx, c.Origin.Branch(e.Task.Repo()), e.Contract.Commit, config.MaxContract,

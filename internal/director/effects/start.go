@@ -76,7 +76,9 @@ func (s *Starter) Start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	a := &attempt{Effect: e}
 	switch {
 	case err == nil && runs: // a running worker owns the checkout
-		err = s.agree(ctx, a)
+		if err = s.read(ctx, a); err == nil {
+			err = s.agree(ctx, a)
+		}
 	case err == nil:
 		err = s.begin(ctx, a)
 	}
@@ -190,22 +192,25 @@ func (s *Starter) prepare(git context.Context, a *attempt) (err error) {
 	return err
 }
 
-// agree applies the repository's contract at the base of the checkout. If that contract has problems, a new checkout is
-// discarded, so that the next attempt begins with the newest contract. A checkout with earlier work stays, and agree
-// reads the newest contract instead.
+// agree applies the repository's contract at the base of the checkout, and then the first route that fits. If the
+// contract has problems, a new checkout is discarded, so that the next attempt begins with the newest contract. A
+// checkout with earlier work stays, and agree reads the newest contract instead.
 func (s *Starter) agree(ctx context.Context, a *attempt) error {
 	base, err := s.Workspace.Base(a.Nonce)
 	if err != nil {
 		return err
 	}
 	a.in, a.contract, err = s.Contracts.At(ctx, a.Task.Repo(), base)
-	if _, broken := errors.AsType[*failure.Contract](err); !broken {
-		return err
-	}
-	if !a.checkout.Reused && a.checkout.Path != "" {
+	_, broken := errors.AsType[*failure.Contract](err)
+	switch {
+	case broken && !a.checkout.Reused && a.checkout.Path != "":
 		return errors.Join(err, s.Workspace.Fresh(ctx, a.Nonce))
+	case broken:
+		a.in, a.contract, err = s.Contracts.At(ctx, a.Task.Repo(), "")
 	}
-	a.in, a.contract, err = s.Contracts.At(ctx, a.Task.Repo(), "")
+	if err == nil {
+		a.in, a.contract, err = route(a.in, a.contract, traits(a.Effect, a.issue))
+	}
 	return err
 }
 

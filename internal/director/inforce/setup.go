@@ -73,6 +73,15 @@ func (s *Setup) For(repo string) *Setup {
 	return s
 }
 
+// Routed returns the setup for an attempt that uses a route. It shares everything but the stages with s.
+func (s *Setup) Routed(r config.Route) (*Setup, error) {
+	out := *s
+	out.Stages = r.Routed(s.Stages)
+	var err error
+	out.StagePlans, err = stagePlans(out.Config)
+	return &out, err
+}
+
 // lowered returns the labels in lower case, because GitHub ignores their case.
 func lowered(labels map[string]int) map[string]int {
 	out := make(map[string]int, len(labels))
@@ -192,9 +201,18 @@ func (s *Setup) AlternativeModel() string {
 	return ""
 }
 
-// models returns the resources that the stages use. Nil means that a stage's program may use any resource.
+// models returns the resources that the stages and routes use. Nil means that a stage's program may use any resource.
 func (s *Setup) models() (out []string) {
-	for _, g := range s.StagePlans {
+	plans := slices.Clone(s.StagePlans)
+	for _, r := range s.Routes {
+		if routed, err := s.Routed(r); err == nil {
+			plans = append(plans, routed.StagePlans...)
+		}
+	}
+	if slices.ContainsFunc(s.ProjectsAllow, func(key string) bool { return key == "stage" || key == "route" }) {
+		return nil // contracts can add resources
+	}
+	for _, g := range plans {
 		if g.Name == wire.StageCode && g.Agent == nil && g.Resource == "" {
 			return nil
 		}
