@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -17,8 +16,10 @@ import (
 type Project struct {
 	Repository string // owner/name
 
-	keys []string // the keys that the project sets, in documentation order; "stage" and "route" stand for whole lists
-	from *Config  // holds their values
+	// keys lists the keys that the project sets, in documentation order. "stage" and "route" stand for whole lists.
+	keys []string
+	from *Config            // holds their values
+	at   map[string]Problem // maps their paths to their positions
 }
 
 // literal formats the project as TOML.
@@ -77,22 +78,21 @@ func ContractKeys() []string {
 
 // For returns the configuration for one repository: c with the keys of the repository's [[project]].
 func (c Config) For(repository string) Config {
-	for _, p := range c.Projects {
-		if !strings.EqualFold(p.Repository, repository) {
-			continue
+	p := c.project(repository)
+	if p == nil {
+		return c
+	}
+	from := byKey(keys(p.from))
+	for _, r := range keys(&c) {
+		if slices.Contains(p.keys, r.key) {
+			reflect.ValueOf(r.to).Elem().Set(reflect.ValueOf(from[r.key].to).Elem())
 		}
-		from, to := byKey(keys(p.from)), keys(&c)
-		for _, r := range to {
-			if slices.Contains(p.keys, r.key) {
-				reflect.ValueOf(r.to).Elem().Set(reflect.ValueOf(from[r.key].to).Elem())
-			}
-		}
-		if slices.Contains(p.keys, "stage") {
-			c.Stages = p.from.Stages
-		}
-		if slices.Contains(p.keys, "route") {
-			c.Routes = p.from.Routes
-		}
+	}
+	if slices.Contains(p.keys, "stage") {
+		c.Stages = p.from.Stages
+	}
+	if slices.Contains(p.keys, "route") {
+		c.Routes = p.from.Routes
 	}
 	return c
 }
@@ -139,7 +139,7 @@ func (l *loader) project(path string, table map[string]any) {
 	}
 	sub.table("", "", sub.rows, rest)
 	l.add(sub)
-	l.c.Projects = append(l.c.Projects, Project{Repository: name, keys: sub.given(), from: &base})
+	l.c.Projects = append(l.c.Projects, Project{Repository: name, keys: sub.given(), from: &base, at: sub.set})
 }
 
 // layer returns a loader that sets keys of c from the part of the document below prefix.
@@ -193,28 +193,12 @@ const MaxContract = 64 << 10
 // and the contract can only add to scope.deny and scope.ask. name is the contract's path, for messages.
 // accepted means that an attempt already began with this contract, so ProjectsAllow and the limits do not apply.
 func Contract(c Config, name string, data []byte, accepted bool) (Config, Problems) {
-	if len(data) > MaxContract {
-		at := name + ":1:1"
-		return c, Problems{{Where: at, Text: fmt.Sprintf("the contract exceeds the limit of %d bytes", MaxContract)}}
-	}
-	out := c
-	out.Projects = nil
-	l := (&loader{name: name, doc: tomlfile.Parse(data)}).layer("", &out)
-	for _, f := range l.doc.Faults() {
-		l.problem(l.atPosition(f.Position), "", f.Text)
-	}
-	allow := c.ProjectsAllow
+	terms := Terms{Allow: c.ProjectsAllow, Limited: true}
 	if accepted {
-		allow = ContractKeys()
+		terms = AnyTerms()
 	}
-	l.only = func(key string) string { return contractMayNot(allow, key) }
-	l.table("", "", l.rows, l.doc.Values)
-	if !accepted {
-		l.limits(c)
-	}
-	l.protect(c)
-	l.rules()
-	return out, l.problems.sorted()
+	read, problems := ReadContract(c, name, data, terms)
+	return read.Config, problems
 }
 
 func contractMayNot(allow []string, key string) string {

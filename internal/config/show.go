@@ -28,7 +28,9 @@ const (
 	FromFile        Origin = "file"
 	FromEnvironment Origin = "environment"
 	FromFlag        Origin = "flag"
-	FromPreset      Origin = "preset" // from recovery.preset or recovery.policy_file
+	FromPreset      Origin = "preset"   // from recovery.preset or recovery.policy_file
+	FromProject     Origin = "project"  // from [[project]]; only in ProjectSettings
+	FromContract    Origin = "contract" // from the repository's contract; only in ProjectSettings
 )
 
 // Settings returns every key of a configuration as Load reads it, with the origin of its value.
