@@ -98,7 +98,7 @@ func configShowCommand(o *options) *cobra.Command {
 // policy.
 var origins = map[config.Origin]string{
 	config.FromDefault: "default", config.FromFile: "", config.FromEnvironment: "variable ", config.FromFlag: "--set",
-	config.FromPreset: "policy ",
+	config.FromPreset: "policy ", config.FromProject: "[[project]] ", config.FromContract: "contract ",
 }
 
 func showSettings(to io.Writer, settings []config.Setting) error {

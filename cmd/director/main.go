@@ -110,7 +110,7 @@ func command() *cobra.Command {
 	root.AddCommand(explainCommand(&o), eventsCommand(&o))
 	root.AddCommand(steerCommands(&o)...)
 	root.AddCommand(recordCommands(&o)...)
-	root.AddCommand(agentsCommand(&o), busCommand(), journalCommand(&o))
+	root.AddCommand(agentsCommand(&o), busCommand(), journalCommand(&o), projectCommand(&o))
 	root.InitDefaultCompletionCmd()
 	group(root)
 	complete(root, &o)

@@ -75,7 +75,7 @@ func ProjectSettings(path string, env []string, overrides map[string]string, rep
 	}
 	c := l.c.For(repo)
 	layers := []layerOf{{"", l.set}}
-	if p := l.c.project(repo); p != nil {
+	if p := projectOf(l.c.Projects, repo); p != nil {
 		layers = append(layers, layerOf{FromProject, p.at})
 	}
 	if contract != nil {
@@ -85,7 +85,7 @@ func ProjectSettings(path string, env []string, overrides map[string]string, rep
 		}
 		c, layers = read.Config, append(layers, layerOf{FromContract, read.at})
 	}
-	return c.asBounded(c.projectSettings(layers))
+	return c.asBounded(projectSettings(c, layers))
 }
 
 // NamedText is a file's content with the file's name.
@@ -101,7 +101,7 @@ type layerOf struct {
 }
 
 // projectSettings lists the keys that can differ between repositories. Later layers take precedence.
-func (c Config) projectSettings(layers []layerOf) (out []Setting) {
+func projectSettings(c Config, layers []layerOf) (out []Setting) {
 	add := func(path string, r row, layers []layerOf) {
 		s := Setting{Key: path, Value: shownValue(r.key, r.literal()), From: FromDefault}
 		for _, l := range layers {
@@ -147,12 +147,15 @@ func lastWith(list string, layers []layerOf) []layerOf {
 	return nil
 }
 
-// project returns the [[project]] of a repository, or nil.
-func (c Config) project(repository string) *Project {
-	for i, p := range c.Projects {
+// projectOf returns a repository's project, or nil.
+func projectOf(projects []Project, repository string) *Project {
+	for i, p := range projects {
 		if strings.EqualFold(p.Repository, repository) {
-			return &c.Projects[i]
+			return &projects[i]
 		}
 	}
 	return nil
 }
+
+// IsRepository reports whether s has the form owner/name.
+func IsRepository(s string) bool { return validRepository(s) }

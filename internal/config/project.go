@@ -10,6 +10,7 @@ import (
 	"github.com/docker/go-units"
 
 	"retake/internal/tomlfile"
+	"retake/internal/tomlfile/spelling"
 )
 
 // Project overrides keys for one repository.
@@ -78,7 +79,7 @@ func ContractKeys() []string {
 
 // For returns the configuration for one repository: c with the keys of the repository's [[project]].
 func (c Config) For(repository string) Config {
-	p := c.project(repository)
+	p := projectOf(c.Projects, repository)
 	if p == nil {
 		return c
 	}
@@ -205,6 +206,8 @@ func contractMayNot(allow []string, key string) string {
 	switch {
 	case projectKeys[key] == byOperator:
 		return "only the operator can set this key, in [[project]] of the director's configuration: remove it"
+	case projectKeys[key] == "" && isUnknown(key):
+		return "a contract has no such key" + spelling.Hint(key, ContractKeys())
 	case projectKeys[key] == "":
 		return "this key belongs to the director's configuration, not to a repository: remove it"
 	case !slices.Contains(allow, key):
@@ -212,6 +215,12 @@ func contractMayNot(allow []string, key string) string {
 			" to projects.allow"
 	}
 	return ""
+}
+
+// isUnknown reports whether a key does not exist in a director's configuration.
+func isUnknown(key string) bool {
+	return key != "project" && unsupported[key] == "" &&
+		!slices.ContainsFunc(allRows, func(r row) bool { return r.key == key })
 }
 
 // limits reports values that exceed the operator's limits.

@@ -198,7 +198,8 @@ func TestContractProblems(t *testing.T) {
 			`3:1: stage[0].agent: no agent "claud-code", did you mean claude-code?`,
 		},
 		"a long file":  {"# " + strings.Repeat("x", 10<<20), "1:1: the contract exceeds the limit"},
-		"deep tables":  {strings.Repeat("a.", 5000) + "b = 1", "1:1: a: this key belongs to"},
+		"deep tables":  {strings.Repeat("a.", 5000) + "b = 1", "1:1: a: a contract has no such key"},
+		"a wrong name": {`containers.imag = "x"`, "1:12: containers.imag: a contract has no such key, did you mean containers.image?"},
 		"binary bytes": {"\x00\x01", "1:1: not UTF-8 text"},
 	} {
 		t.Run(name, func(t *testing.T) {

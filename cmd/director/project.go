@@ -1,0 +1,9 @@
+package main
+
+import "github.com/spf13/cobra"
+
+func projectCommand(o *options) *cobra.Command {
+	c := &cobra.Command{Use: "project", Short: "Propose, check or show a repository's contract"}
+	c.AddCommand(projectInitCommand(), projectCheckCommand(o), projectShowCommand(o))
+	return c
+}
