@@ -15,8 +15,8 @@ import (
 
 	"retake/internal/config"
 	"retake/internal/project"
-	"retake/internal/recovery/plaintext"
 	"retake/internal/safefile"
+	"retake/internal/terminal"
 	"retake/internal/tomlfile/spelling"
 )
 
@@ -124,7 +124,7 @@ func (s *proposing) draft(stderr io.Writer, dir string) (d project.Draft, prompt
 			return d, "", err
 		}
 		for _, line := range converted.Left {
-			fmt.Fprintln(stderr, plaintext.Escaped(line))
+			fmt.Fprintln(stderr, terminal.Escaped(line))
 		}
 		if prompt = converted.Prompt; len(converted.Checks) == 0 {
 			converted.Checks = d.Checks
@@ -150,7 +150,7 @@ func (s *proposing) draft(stderr io.Writer, dir string) (d project.Draft, prompt
 func (s *proposing) try(ctx context.Context, stderr io.Writer, dir string, checks []project.Command) error {
 	for i := range checks {
 		c := &checks[i]
-		fmt.Fprintln(stderr, plaintext.Escaped("running: "+c.String()))
+		fmt.Fprintln(stderr, terminal.Escaped("running: "+c.String()))
 		if err := project.Try(ctx, dir, c, s.limit); err != nil {
 			return err
 		}
@@ -165,7 +165,7 @@ func withNewline(text string) string {
 	if text != "" && !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
-	return plaintext.Escaped(text)
+	return terminal.Escaped(text)
 }
 
 func (s *proposing) write(file, text, prompt string) error {

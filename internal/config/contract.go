@@ -18,8 +18,9 @@ func AnyTerms() Terms { return Terms{Allow: ContractKeys()} }
 
 // ContractText is a contract that has been read.
 type ContractText struct {
-	Config Config   // the repository's configuration, with the contract
-	Keys   []string // the keys that the contract sets, in documentation order; "stage" and "route" stand for whole lists
+	Config Config // the repository's configuration, with the contract
+	// Keys lists the keys that the contract sets, in documentation order. "stage" and "route" stand for whole lists.
+	Keys []string
 
 	at map[string]Problem // maps their paths to their positions
 }

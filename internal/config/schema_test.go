@@ -87,6 +87,10 @@ timeout_seconds = 600
 [[stage]]
 name = "VALIDATE"
 run = ["make", "test"]
+[[route]]
+labels = ["docs"]
+attempt = 2
+model = "small"
 `
 
 func compiled(t *testing.T) *jsonschema.Schema {
