@@ -227,12 +227,12 @@ func (f ValidationDue) apply(_ *agenda, t *Task) {
 
 // Only a verdict charges the tally.
 func (f VerdictMade) apply(m *agenda, t *Task) {
-	t.History = append(t.History, Failure{
+	t.History = append(t.withRoom(), Failure{
 		Attempt: f.Attempt, Stage: f.Stage, Reason: f.Finding.Reason, Cause: f.Finding.Cause,
 		Action: f.Verdict.Action, At: m.now, Signature: f.Finding.Signature,
 	})
 	t.History = t.History[max(0, len(t.History)-maxHistory):]
-	t.Tally = t.Tally.After(f.Finding, f.Verdict)
+	t.Tally = f.charge(t.Tally)
 	t.Next = Next{
 		Action: f.Verdict.Action, Charges: f.Verdict.Charges, Reason: f.Finding.Reason, Validate: f.Validate,
 		Deliver: f.Deliver,

@@ -3,6 +3,7 @@ package fsm
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -182,7 +183,34 @@ func (m *recorder) noteContract(repo, problem string) {
 // rowContract names the verdict on an attempt that could not begin because of its repository's contract.
 const rowContract = "director.contract"
 
-// awaitContract postpones the next attempt until the repository's contract is valid, without charging the task.
+// lacksContract reports whether the attempt could not begin because of its repository's contract. A later failure to
+// deliver the attempt's work has another cause.
+func (t *Task) lacksContract(f recovery.Finding) bool {
+	return t.State == Stopping && t.Ending.Resource == ContractResource && f.Reason == t.Ending.Known
+}
+
+// charge returns the tally after the verdict. An attempt that could not begin because of a contract is free.
+func (f VerdictMade) charge(t recovery.Tally) recovery.Tally {
+	if f.Verdict.Row == rowContract {
+		return t
+	}
+	return t.After(f.Finding, f.Verdict)
+}
+
+// withRoom returns the history with room for another failure. A full history first loses an attempt that could not
+// begin because of a contract, because the other failures help the next attempt.
+func (t *Task) withRoom() []Failure {
+	i := slices.IndexFunc(t.History, func(f Failure) bool {
+		return f.Reason == recovery.InvalidConfig && f.Action == recovery.CoolDown
+	})
+	if len(t.History) < maxHistory || i < 0 {
+		return t.History
+	}
+	return slices.Delete(slices.Clone(t.History), i, i+1) // effects share the old list
+}
+
+// awaitContract postpones the next attempt until the repository's contract is valid, without charging the task. A
+// validation stays a validation.
 func (m *recorder) awaitContract(t *Task, f recovery.Finding) {
 	v := recovery.Verdict{
 		Action: recovery.CoolDown, Reason: f.Reason, Row: rowContract,
@@ -190,7 +218,7 @@ func (m *recorder) awaitContract(t *Task, f recovery.Finding) {
 	}
 	m.record(VerdictMade{
 		OfTask: OfTask{t.Key}, Attempt: t.Attempt, Finding: f, Verdict: v,
-		Incident: contractKey(t.Key.Repo()),
+		Incident: contractKey(t.Key.Repo()), Validate: t.Validates,
 	})
 	m.move(t, OnRetry, v.Why, m.now)
 }

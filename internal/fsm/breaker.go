@@ -62,7 +62,7 @@ func (i *Incident) concerns(t *Task) bool {
 	if !t.Next.usesModel() && i.ofModel() {
 		return false
 	}
-	return i.Repo == "" || i.Repo == t.Key.Repo()
+	return i.Repo == "" || strings.EqualFold(i.Repo, t.Key.Repo())
 }
 
 func (i *Incident) ofModel() bool { return strings.HasPrefix(i.Key, recovery.ModelPrefix) }

@@ -254,7 +254,8 @@ func (m *Machine) slotBeside() error {
 		return errors.New("with a free slot")
 	case m.NextDeadline().IsZero() && m.modelOpensAt().After(m.now):
 		return errors.New("without a deadline, though the model cools down")
-	case m.NextDeadline().IsZero():
+	case m.NextDeadline().IsZero() && !slices.ContainsFunc(m.hard.Incidents,
+		func(i Incident) bool { return i.Breaker.Held }):
 		return errors.New("without a deadline, though an incident keeps it back")
 	}
 	return nil

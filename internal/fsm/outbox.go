@@ -62,7 +62,7 @@ func (e EffectEnded) step(m *Machine) {
 	case DoClaim, DoRecheck:
 		m.claimChecked(t, p, e)
 	case DoStart:
-		if e.Contract != nil && e.Failure == nil {
+		if e.Contract != nil { // even a failed start may have started the container
 			m.record(AttemptContract{OfTask{t.Key}, *e.Contract})
 		}
 		m.started(t, e.Failure)

@@ -27,7 +27,7 @@ func callerOf(stated, stage string) string { return cmp.Or(stated, callers[stage
 
 // decide makes the verdict on a failed attempt and carries it out.
 func (m *attempts) decide(t *Task, f recovery.Finding, stage string) {
-	if t.Ending.Resource == ContractResource {
+	if t.lacksContract(f) {
 		m.awaitContract(t, f)
 		return
 	}

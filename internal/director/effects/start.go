@@ -82,8 +82,8 @@ func (s *Starter) Start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	case err == nil:
 		err = s.begin(ctx, a)
 	}
-	if err != nil {
-		return failure.Ended(err)
+	if err != nil { // the container may be running, so the outcome names the contract
+		return fsm.EffectEnded{Failure: failure.Of(err), Contract: a.contract}
 	}
 	s.Outputs.Begin(e.Task, e.Worker, e.Attempt)
 	return fsm.EffectEnded{Contract: a.contract}

@@ -145,7 +145,7 @@ var sharedMutants = []mutant{
 	},
 	{
 		"an incident ignores the repository", "fsm/breaker.go",
-		"return i.Repo == \"\" || i.Repo == t.Key.Repo()", "return i.Repo == \"\" || t != nil",
+		"return i.Repo == \"\" || strings.EqualFold(i.Repo, t.Key.Repo())", "return i.Repo == \"\" || t != nil",
 		[]string{"IncidentsKeepToTheirRepository"},
 		false,
 	},
