@@ -228,7 +228,7 @@ func successDelivered(r record, m fsm.Moved) string {
 	c := r.c
 	switch {
 	case m.From != fsm.Stopping:
-	case c.outcome == fsm.OutcomeOK && r.w.directors.set.cfg.CleanValidation && !c.validates:
+	case c.outcome == fsm.OutcomeOK && r.w.directors.set.of(c).cfg.CleanValidation && !c.validates:
 		if m.On != fsm.OnValidate {
 			return fmt.Sprintf("attempt %d of %s succeeded and needs validation, but moved to %s", c.attempt, c.key,
 				m.To)
@@ -328,7 +328,7 @@ func ofTheWork(r recovery.Reason) bool {
 }
 
 func leavesValidation(r record, f fsm.AttemptBegan) string {
-	clean, c := r.p.cfg.CleanValidation, r.c
+	clean, c := r.p.project(f.Task).CleanValidation, r.c
 	switch {
 	case f.LeavesValidation != (clean && !f.Next.Validate):
 		return fmt.Sprintf("attempt %d of %s leaves its validation to another attempt: %t",
@@ -346,7 +346,7 @@ func leavesValidation(r record, f fsm.AttemptBegan) string {
 }
 
 func handsInValidated(r record, f fsm.EffectPlanned) string {
-	clean := r.p.cfg.CleanValidation
+	clean := r.p.project(f.Effect.Task).CleanValidation
 	if o := f.Effect.Start; o != nil && o.LeavesValidation != (clean && !o.Validate) {
 		return fmt.Sprintf("%s leaves its validation to another attempt: %t", f.Effect.ID, o.LeavesValidation)
 	}
@@ -358,7 +358,7 @@ func handsInValidated(r record, f fsm.EffectPlanned) string {
 }
 
 func deliversValidated(r record, f fsm.WorkDelivered) string {
-	if r.p.cfg.CleanValidation && (!r.c.validates || f.Delivery.Changed) {
+	if r.p.project(f.Task).CleanValidation && (!r.c.validates || f.Delivery.Changed) {
 		return fmt.Sprintf("attempt %d of %s is delivered without a clean validation", r.c.attempt, r.c.key)
 	}
 	return ""
@@ -366,7 +366,7 @@ func deliversValidated(r record, f fsm.WorkDelivered) string {
 
 // handsInTheValidated checks that a delivery is restricted to validated work.
 func handsInTheValidated(h *history, _ *process, e fsm.Effect) string {
-	if e.Kind == fsm.DoDeliver && h.w.directors.set.cfg.CleanValidation && !e.Deliver.Validated {
+	if e.Kind == fsm.DoDeliver && h.w.directors.set.in(e.Task.Repo()).cfg.CleanValidation && !e.Deliver.Validated {
 		return e.ID + " delivers unvalidated work"
 	}
 	return ""
@@ -374,7 +374,7 @@ func handsInTheValidated(h *history, _ *process, e fsm.Effect) string {
 
 // shown checks published work. A validation-only container must have received the same work and reported success.
 func (h *history) shown(i *issue, e fsm.Effect) {
-	if !h.w.directors.set.cfg.CleanValidation || i.delivered == e.Worker {
+	if !h.w.directors.set.in(e.Task.Repo()).cfg.CleanValidation || i.delivered == e.Worker {
 		return
 	}
 	well := h.w.hub.losses != nil && h.w.hub.losses.well[e.Worker] // the success report may be lost

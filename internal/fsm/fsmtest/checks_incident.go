@@ -95,6 +95,9 @@ func canaryStays(r record, i fsm.IncidentChanged) string {
 func about(i fsm.Incident, k fsm.IssueKey, validates bool) bool {
 	everybodys := strings.HasPrefix(i.Key, "model.") && !validates || strings.HasPrefix(i.Key, "host/") ||
 		strings.HasPrefix(i.Key, "cluster/") || strings.HasPrefix(i.Key, "github.")
+	if name, contract := strings.CutPrefix(i.Key, contractIncident); contract {
+		return i.Breaker.Held && strings.EqualFold(name, k.Repo())
+	}
 	return (everybodys || i.Repo == k.Repo()) && !deterministic[i.Reason] || i.Breaker.Held
 }
 
@@ -130,12 +133,13 @@ func waitsForNothing(_ record, f fsm.VerdictMade) string {
 // neverStays checks that an incident does not make a task wait after a failure that the policy never retries, unless
 // the policy sets incidents_outrank_never.
 func neverStays(r record, f fsm.VerdictMade) string {
-	row, ok := policies()[r.set.preset].Row(f.Finding.Reason, r.set.caller(f.Stage))
-	if f.Verdict.Row != rowIncident || r.set.preset == "director" || r.set.preset == userPolicy || !ok {
+	set := r.set.of(r.c)
+	row, ok := policies()[set.preset].Row(f.Finding.Reason, set.caller(f.Stage))
+	if f.Verdict.Row != rowIncident || set.preset == "director" || set.preset == userPolicy || !ok {
 		return ""
 	}
 	if len(row.Ladder) == 0 {
-		return fmt.Sprintf("%s waits for the end of an incident, although %s never retries %s", f.Task, r.set.preset,
+		return fmt.Sprintf("%s waits for the end of an incident, although %s never retries %s", f.Task, set.preset,
 			f.Finding.Reason)
 	}
 	return ""
@@ -143,14 +147,15 @@ func neverStays(r record, f fsm.VerdictMade) string {
 
 // decidesForCaller checks that a verdict names the stage's configured caller, and that the row matches this caller.
 func decidesForCaller(r record, f fsm.VerdictMade) string {
-	caller := r.set.caller(f.Stage)
+	set := r.set.of(r.c)
+	caller := set.caller(f.Stage)
 	_, of, forOne := strings.Cut(f.Verdict.Row, "@")
-	row, _ := policies()[r.set.preset].Row(f.Finding.Reason, caller)
+	row, _ := policies()[set.preset].Row(f.Finding.Reason, caller)
 	switch {
 	case f.Failed() != caller:
 		return fmt.Sprintf("%s failed in %s (caller %s), but the verdict is for %s", f.Task, f.Stage, caller,
 			f.Failed())
-	case forOne && of != caller, f.Verdict.Row == r.set.preset+"."+row.On && row.Caller == caller:
+	case forOne && of != caller, f.Verdict.Row == set.preset+"."+row.On && row.Caller == caller:
 		return fmt.Sprintf("%s failed in %s (caller %s), but row %s decided", f.Task, f.Stage, caller, f.Verdict.Row)
 	}
 	return ""

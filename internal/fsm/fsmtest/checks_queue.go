@@ -201,7 +201,7 @@ func withinBudget(r record, b fsm.AttemptBegan) string {
 		}
 		return ""
 	}
-	if wrong := c.exceeds(r.set, b); wrong != "" {
+	if wrong := c.exceeds(r.set.of(c), b); wrong != "" {
 		return fmt.Sprintf("attempt %d of %s: %s", b.N, b.Task, wrong)
 	}
 	return ""
@@ -219,6 +219,7 @@ func (c *claim) exceeds(set settings, b fsm.AttemptBegan) string {
 	case c.usedUp(g) != "" && (!b.Next.Validate || b.Next.Charges != ""):
 		return c.usedUp(g) // The budgets also bound free attempts after an incident.
 	case c.last.Row == rowIncident || c.healed: // bounded by incidentWaits
+	case c.last.Row == rowContract: // the attempt before it could not begin
 	case !c.last.Action.Again():
 		return fmt.Sprintf("the verdict was %s", c.last.Action)
 	case c.granted: // the attempt was granted before a person reset the meters
@@ -279,7 +280,7 @@ func affordsAttempt(p *process, worker string) string {
 	if a, _ := t.Activity(); a.Usage != nil {
 		calls, cost = max(calls, a.Usage.PaidCalls), max(cost, a.Usage.CostUSD)
 	}
-	g := p.cfg.Policy.Guards()
+	g := p.project(t.Key).Policy.Guards()
 	switch {
 	case g.PaidCallBudget > 0 && t.Tally.PaidCalls+calls > int64(g.PaidCallBudget):
 		return fmt.Sprintf("%s has used %d paid calls before this attempt and %d in it, but continues", t.Key,

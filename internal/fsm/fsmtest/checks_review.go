@@ -34,7 +34,7 @@ func again(row string) bool { return row == rowBaseMoved || row == rowWorkChange
 
 // noPolicys reports whether a verdict is exempt from the policy's limits, because it did not come from the policy.
 func noPolicys(row string) bool {
-	return row == rowIncident || row == rowFixRound || row == rowFenced || again(row)
+	return row == rowIncident || row == rowContract || row == rowFixRound || row == rowFenced || again(row)
 }
 
 func asksOnce(r record, f fsm.EffectPlanned) string {

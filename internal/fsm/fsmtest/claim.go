@@ -64,6 +64,8 @@ type claim struct {
 	reminded    string            // question that already has a reminder
 	granted     bool              // the pending attempt was granted before a person reset the meters
 
+	contract *fsm.Contract // contract of the current or last attempt
+
 	delivering
 	placed
 }
@@ -109,6 +111,8 @@ func (c *claim) take(at time.Time, f fsm.Fact, set settings) {
 		c.moved(at, f, set)
 	case fsm.AttemptBegan:
 		c.begins(at, f)
+	case fsm.AttemptContract:
+		c.contract = &f.Contract
 	case fsm.ContainerWaits:
 		if !c.waits {
 			c.waitsSince = at
@@ -256,7 +260,7 @@ func (c *claim) deliveryDeferred(at time.Time, f fsm.EffectDeferred) {
 func (c *claim) begins(at time.Time, f fsm.AttemptBegan) {
 	c.attempt, c.confirmed, c.startedAt, c.outcome, c.mine = f.N, false, time.Time{}, "", 0
 	c.watchdog, c.life, c.used, c.end = f.WatchdogAt, f.WatchdogAt.Sub(at), recovery.Usage{}, ending{}
-	c.validates, c.away, c.delivering = f.Next.Validate, time.Time{}, delivering{}
+	c.validates, c.away, c.delivering, c.contract = f.Next.Validate, time.Time{}, delivering{}, nil
 	c.waits, c.lacked, c.waitsSince = false, false, time.Time{}
 	if c.counts != c.by.preset { // each policy groups failures differently
 		c.counts, c.byReason = c.by.preset, map[string]int{}
@@ -282,7 +286,7 @@ func (c *claim) judge(f fsm.VerdictMade, set settings) {
 	if again(v.Row) { // the delivery's settings also apply to this attempt
 		c.by, c.unvalidated = c.ordered, c.attempt
 	}
-	if v.Action.Again() {
+	if v.Action.Again() && v.Row != rowContract {
 		c.iterations++
 	}
 	if v.Row == rowIncident {

@@ -55,11 +55,11 @@ func (w *shell) execute(p *process, f *flight) {
 	out, failed := w.refuse(p, e)
 	switch {
 	case failed && out.Failure.Transient && w.fault(halfOf(e.Kind)):
-		w.carryOut(p, e)
+		out.Contract = w.carryOut(p, e).Contract
 	case !failed:
 		out = w.carryOut(p, e)
 		if out.Failure == nil && w.fault(halfOf(e.Kind)) {
-			out = fsm.EffectEnded{Failure: w.failure(e.Kind)}
+			out = fsm.EffectEnded{Failure: w.failure(e.Kind), Contract: out.Contract}
 		}
 	}
 	if e.Kind == fsm.DoClaim && (out.Failure != nil || !out.Claim.Ours) {
@@ -223,7 +223,7 @@ func (w *shell) carryOut(p *process, e fsm.Effect) fsm.EffectEnded {
 		}
 		return fsm.EffectEnded{Claim: end}
 	case fsm.DoStart:
-		w.runtime.start(p, e)
+		return w.start(p, e)
 	case fsm.DoStop:
 		return w.runtime.stop(p, e)
 	case fsm.DoDeliver:

@@ -123,7 +123,7 @@ func (h *history) take(at time.Time, f fsm.Fact) {
 // takeOfClaim applies a fact about a claim to the model.
 func (h *history) takeOfClaim(c *claim, at time.Time, f fsm.Fact) {
 	queued := c.state == fsm.Queued
-	c.take(at, f, h.set)
+	c.take(at, f, h.set.of(c))
 	if queued && c.state != fsm.Queued {
 		h.begun = append(h.begun, c)
 	}

@@ -1,8 +1,6 @@
 package fsmtest
 
 import (
-	"fmt"
-
 	"retake/internal/fsm"
 )
 
@@ -40,6 +38,7 @@ const (
 	clustersReason   = "TheClusterSaysWhy"
 	decidesNothing   = "ReadingDecidesNothing"
 	cleanlyValidated = "ValidatedCleanly"
+	contractsHold    = "MendedContractsHoldNothing"
 )
 
 var invariants = []Invariant{
@@ -130,6 +129,21 @@ var invariants = []Invariant{
 		Name: "ProgramsComeFirst", Says: "an attempt begins only after a search has found all programs in the " +
 			"configuration",
 		step: programsFirst,
+	},
+	{
+		Name: "ContractsComeFirst", Says: "while a repository's contract has known problems, the director claims no " +
+			"issue there and prepares no attempt. The incident names the last known problems",
+		fact: onClaim(contractFirst), step: contractNoted,
+	},
+	{
+		Name: "ContractsAreKept", Says: "an attempt gets one contract, which its effects carry until the next " +
+			"attempt begins, even after a takeover",
+		fact: several(onClaim(contractOnce), onClaim(contractCarried)), boot: contractRestored,
+	},
+	{
+		Name: "BrokenContractsAreFree", Says: "an attempt that could not begin because of its repository's contract " +
+			"is free. Its task waits for a valid contract, and then repeats the attempt",
+		fact: onClaim(contractAsksNobody), step: after(contractIsFree),
 	},
 	{
 		Name: "NoGitHubCallInCooldown", Says: "while GitHub is closed, the director does not decide on effects that " +
@@ -304,6 +318,10 @@ var invariants = []Invariant{
 			"deadline, or none if no task waits",
 		end: noTimerLeft, live: true,
 	},
+	{
+		Name: contractsHold, Says: "once people have mended a contract, it no longer holds up its repository",
+		end: contractsMended, live: true,
+	},
 	{Name: endsSomewhere, Says: "once faults stop, every task reaches Running, InReview with an open pull request, " +
 		"Done, Blocked or Released, and eligible issues are taken", end: atRest, live: true},
 	{
@@ -368,17 +386,4 @@ func runsOnce(h *history, p *process, e fsm.Effect) string {
 		return e.Worker + " is started again"
 	}
 	return runsAlone(h, p, e)
-}
-
-func questionOnce(h *history, p *process, e fsm.Effect) string {
-	if e.Kind != fsm.DoEscalate || p != h.w.directors.lead {
-		return ""
-	}
-	i := h.w.hub.issue(e.Task)
-	for _, open := range []string{i.asked, h.w.hub.losses.half[e.Nonce]} {
-		if i.nonce == e.Nonce && open != "" && open != e.ID && answers(open) >= e.Answers {
-			return fmt.Sprintf("question %s is asked on %s while %s is open", e.ID, i.key, open)
-		}
-	}
-	return ""
 }

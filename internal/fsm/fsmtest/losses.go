@@ -371,3 +371,16 @@ func (w *world) foundAgain(known, m *fsm.Machine, f fsm.FoundTask) string {
 	}
 	return ""
 }
+
+func questionOnce(h *history, p *process, e fsm.Effect) string {
+	if e.Kind != fsm.DoEscalate || p != h.w.directors.lead {
+		return ""
+	}
+	i := h.w.hub.issue(e.Task)
+	for _, open := range []string{i.asked, h.w.hub.losses.half[e.Nonce]} {
+		if i.nonce == e.Nonce && open != "" && open != e.ID && answers(open) >= e.Answers {
+			return fmt.Sprintf("question %s is asked on %s while %s is open", e.ID, i.key, open)
+		}
+	}
+	return ""
+}

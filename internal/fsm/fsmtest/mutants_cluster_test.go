@@ -37,7 +37,7 @@ var clusterMutants = []mutant{
 		"fenced workers are heard", "fsm/memory.go",
 		"return t, t != nil && t.Attempt == n && t.State.Info().Live",
 		"return t, t != nil && t.Attempt == n && (t.State.Info().Live || t.Ending.Fenced != \"\")",
-		[]string{fencedCounts, "OnlyTheTable"},
+		[]string{fencedCounts, "OnlyTheTable", "BudgetsNeverExceeded"},
 		false,
 	},
 	{

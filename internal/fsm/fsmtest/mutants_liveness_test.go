@@ -78,6 +78,11 @@ var livenessMutants = []mutant{
 		"		m.revisitAll() // the phase determines which deadlines apply\n", "",
 		stuck, false,
 	},
+	{
+		"a mended contract goes unnoticed", "fsm/attempt.go",
+		"\"\" && i.Breaker.Held", "\"\" && m == nil",
+		append([]string{contractsHold}, stuck...), false,
+	},
 }
 
 // live names the mutants of livenessMutants.

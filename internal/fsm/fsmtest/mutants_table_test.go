@@ -26,7 +26,8 @@ var lossMutants = map[string]bool{
 }
 
 // mutants lists all mutants, in the order of testdata/searched.md.
-var mutants = slices.Concat(durableMutants, attemptMutants, sharedMutants, clusterMutants, livenessMutants)
+var mutants = slices.Concat(durableMutants, attemptMutants, sharedMutants, clusterMutants, livenessMutants,
+	projectMutants)
 
 // mutantTails are declarations that some mutants need.
 var mutantTails = map[string]string{"jitter from outside the event": "\nvar drawn time.Duration\n"}

@@ -6,6 +6,7 @@ import (
 
 	"retake/internal/fsm"
 	"retake/internal/fsm/fsmtest/deep"
+	"retake/internal/recovery"
 )
 
 // softView is the part of a process's state that is not in the journal.
@@ -21,6 +22,7 @@ type softView struct {
 
 	edits  map[fsm.IssueKey]*fsm.Effect // running edits of comments about failing deliveries
 	edited []string                     // ids of edits with a known outcome
+	tally  recovery.Tally               // of the task of the last outcome, before it
 }
 
 // hasIncident reports whether the machine had an incident when it decided a fact, or has one now. By the time the fact
@@ -188,6 +190,9 @@ func (h *history) stepping(p *process, at time.Time, body fsm.EventBody) {
 		s.heard[b.Worker] = now
 	case fsm.WorkersSeen: // arrived has recorded these
 	case fsm.EffectEnded:
+		if t := p.m.Task(b.Task); t != nil {
+			s.tally = t.Tally
+		}
 		if strings.HasPrefix(b.Effect, string(fsm.DoProgress)+"/") {
 			s.edited = append(s.edited, b.Effect)
 		}

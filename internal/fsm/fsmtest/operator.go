@@ -2,6 +2,7 @@ package fsmtest
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -188,10 +189,12 @@ type settings struct {
 	cfg    fsm.Config
 	preset string
 	limits policy.Limits
+
+	projects map[string]settings // by repository, if they differ
 }
 
 func newSettings(workers int, claimStale time.Duration, preset string, limits policy.Limits) settings {
-	return settings{machineConfig(workers, claimStale, preset, limits), preset, limits}
+	return settings{cfg: machineConfig(workers, claimStale, preset, limits), preset: preset, limits: limits}
 }
 
 // readSettings lets a director read an edited file. It may change any value that applies without a restart.
@@ -200,7 +203,7 @@ func (w *operator) readSettings(p *process) {
 	preset, limits := presets[pick(len(presets))], budgets[pick(len(budgets))]
 	limits.MaxRetries = pick(5)
 	claimStale := claimStales[pick(len(claimStales))]
-	before := w.directors.set.cfg
+	before, projects := w.directors.set.cfg, w.directors.set.projects
 	w.directors.set = newSettings(1+pick(3), claimStale, preset, limits)
 	cfg := &w.directors.set.cfg
 	cfg.HasAlternative, cfg.Models = pick(2) == 1, [][]string{nil, {"model.anthropic"}}[pick(2)]
@@ -212,6 +215,9 @@ func (w *operator) readSettings(p *process) {
 	cfg.Watchdog = [...]time.Duration{watchdog, watchdog / 2}[pick(2)]
 	cfg.CleanValidation, cfg.FixRounds, cfg.Caps = before.CleanValidation, 1+pick(3), before.Caps
 	cfg.PendingTimeout, cfg.CheckoutTravels = before.PendingTimeout, before.CheckoutTravels
+	for _, repo := range slices.Sorted(maps.Keys(projects)) {
+		w.directors.set.project(w.choices, repo, projects[repo].cfg.CleanValidation)
+	}
 	s := fsm.SettingsChanged{
 		By: "file", Digest: fmt.Sprint(len(w.directors.kept) + 1),
 		Keys: []string{"director.max_workers"},

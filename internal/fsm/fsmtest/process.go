@@ -106,6 +106,7 @@ func (w *directors) boot() {
 	w.after(w.delay(40), func() { w.shell.watch(p) })
 	w.after(w.delay(300), func() { w.operator.directorFaults(p) })
 	w.operator.search(p)
+	w.operator.watchContracts(p, -1)
 }
 
 // end kills a process. Some of its running effects still take place, unless its lease has expired, because the shell

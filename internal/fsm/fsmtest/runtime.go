@@ -20,6 +20,7 @@ type container struct {
 	code      int
 
 	validates bool // it only validates a copy of the work
+	contract  *fsm.Contract
 
 	pending bool         // accepted by a cluster, but not running yet
 	waits   string       // reason for waiting
@@ -53,16 +54,16 @@ func (w *runtime) container(attempt string) *container {
 	return nil
 }
 
-// start creates a container for the attempt, unless it exists already.
-func (w *runtime) start(p *process, e fsm.Effect) {
+// start creates a container for the attempt, unless it exists already. It returns the container's contract.
+func (w *runtime) start(p *process, e fsm.Effect, k *fsm.Contract) *fsm.Contract {
 	w.hub.losses.began(e)
 	if b := w.container(e.Worker); b != nil && b.listed {
 		b.orphan = b.orphan && p != w.directors.lead
-		return
+		return b.contract
 	}
 	b := &container{
 		attempt: e.Worker, issue: e.Task, listed: true, running: true, patience: 30,
-		orphan: p != w.directors.lead || p.dead, travels: e.Start.Travels, made: w.now,
+		orphan: p != w.directors.lead || p.dead, travels: e.Start.Travels, made: w.now, contract: k,
 	}
 	b.ends = w.now + seconds(30) + w.delay(1500)
 	if w.explored {
@@ -83,9 +84,10 @@ func (w *runtime) start(p *process, e fsm.Effect) {
 	}
 	if w.inCluster {
 		w.accept(b)
-		return
+		return k
 	}
 	w.after(w.delay(20), func() { w.workers.workerTurn(b) })
+	return k
 }
 
 // stop ends the container. It fails if the end cannot be confirmed.

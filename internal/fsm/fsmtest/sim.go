@@ -259,6 +259,9 @@ func (w *world) atRest() string {
 			return string(i.key) + " is half claimed, but the claim does not end"
 		}
 	}
+	if text := w.contractsMended(); text != "" {
+		return text
+	}
 	for _, b := range w.runtime.containers {
 		if b.listed && (!b.lost || !b.revoked) { // a lost container that was shut out may remain
 			return "a container remains: " + b.attempt

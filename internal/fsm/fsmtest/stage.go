@@ -144,6 +144,7 @@ const (
 	clusterEnds
 	atPrograms // the search for stage programs
 	atBacklog  // the presence of a backlog
+	atContract // contracts and settings of repositories
 	sites
 
 	faults    = busDrop    // the first fault
@@ -197,7 +198,7 @@ var siteTable = [sites]siteInfo{
 	settingsRead: {"the configuration is reloaded", 300}, signsWait: {"a sign of life reaches the machine late", 500},
 	atCluster: {"cluster", 0}, nodeLost: {"a worker's node is lost", 60},
 	clusterEnds: {"the cluster evicts a worker", 40},
-	atPrograms:  {"programs", 0}, atBacklog: {"backlog", 0},
+	atPrograms:  {"programs", 0}, atBacklog: {"backlog", 0}, atContract: {"contracts", 0},
 }
 
 // eventQueue is a heap of future events, ordered by time and then by insertion.

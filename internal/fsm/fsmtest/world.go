@@ -57,6 +57,7 @@ type hub struct {
 	gitTo     int64      // git fails until this time
 	awayTo    int64      // GitHub is down until this time
 	losses    *losses    // nil in worlds that keep their journal
+	contracts []*repository
 }
 
 // runtime runs containers. In a cluster, an attempt may have to wait for capacity.
@@ -218,6 +219,7 @@ func (w *world) begin() *world {
 	w.cluster()
 	w.backlog()
 	w.operator.programs()
+	w.operator.contracts()
 	w.directors.boot()
 	w.after(w.delay(10), w.hub.people)
 	if w.choices.pick(atRequest, 4) == 3 {
