@@ -245,7 +245,9 @@ func (s *session) parts() []sessionPart {
 		func(ctx context.Context) error { return s.reload.Follow(ctx, s.begun, s.decideSettings) },
 		s.watchGate,
 		s.searchPrograms,
-		(&effects.ContractWatch{Owner: s.owner, Contracts: s.contracts, Every: s.programsEvery, Log: s.log}).Run,
+		(&effects.ContractWatch{
+			Owner: s.owner, Contracts: s.contracts, Only: s.only.Issues(), Every: s.programsEvery, Log: s.log,
+		}).Run,
 		(&workers.Offences{Bus: s.bus, Ends: s.ends, Wake: s.offences, Log: s.log}).Run,
 		s.running.WatchDrift,
 		s.diskWatch().Run,

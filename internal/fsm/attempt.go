@@ -128,6 +128,7 @@ type Contract struct {
 	// Staged means that the contract or the route determines the stages. Callers and Alternative are then like in
 	// Config.
 	Staged      bool          `json:"staged,omitempty"`
+	FixRounds   int           `json:"fix_rounds,omitempty"` // like Config.FixRounds; 0 means the configuration's
 	Callers     []StageCaller `json:"callers,omitempty"`
 	Alternative bool          `json:"alternative,omitempty"`
 }

@@ -3,6 +3,7 @@ package fsm
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"retake/internal/recovery"
@@ -100,11 +101,13 @@ const rowRecheck = "director.recheck"
 // one counts as the first.
 const maxStale = 500
 
-// claimsCanGoStale reports whether a lack of progress counts against claims. It does not count
-// while a phase, an incident or a search for programs prevents attempts.
-func (m *agenda) claimsCanGoStale() bool {
+// claimCanGoStale reports whether a lack of progress counts against a claim. It does not count while a phase, an
+// incident or a search for programs prevents attempts. An incident in another repository does not.
+func (m *agenda) claimCanGoStale(t *Task) bool {
 	return m.cfg.ClaimStale > 0 && m.hard.Phase == PhaseMonitor && !m.mustSearch() &&
-		!slices.ContainsFunc(m.hard.Incidents, func(i Incident) bool { return i.Breaker.KeepsBack(m.now) })
+		!slices.ContainsFunc(m.hard.Incidents, func(i Incident) bool {
+			return i.Breaker.KeepsBack(m.now) && (i.Repo == "" || strings.EqualFold(i.Repo, t.Key.Repo()))
+		})
 }
 
 // staleAt returns the time at which a claim has waited too long for its next attempt. The wait begins when that attempt

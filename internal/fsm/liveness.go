@@ -28,7 +28,7 @@ func (m *agenda) deadline(t *Task) (at time.Time) {
 	if t.Waits != nil {
 		at = sooner(at, m.afterGrace(t.Until))
 	}
-	if t.State == Backoff && m.claimsCanGoStale() {
+	if t.State == Backoff && m.claimCanGoStale(t) {
 		at = sooner(at, m.staleAt(t))
 	}
 	if len(t.Outbox) == 0 && (t.State == Backoff && t.Until.After(m.now) || t.State == Parked || t.State == Blocked) {
@@ -95,7 +95,7 @@ func (m *Machine) passDeadlines() {
 // deadlinePassed handles a task's passed deadline, including the one for heartbeats.
 func (m *Machine) deadlinePassed(t *Task) {
 	switch {
-	case t.State == Backoff && m.claimsCanGoStale() && passed(m.now, m.staleAt(t)):
+	case t.State == Backoff && m.claimCanGoStale(t) && passed(m.now, m.staleAt(t)):
 		m.claimStale(t)
 	case t.State == Parked && len(t.Outbox) == 0 && passed(m.now, t.Until):
 		m.move(t, OnSnoozeOver, "", m.now)

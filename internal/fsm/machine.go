@@ -70,6 +70,10 @@ func (c *Config) of(t *Task) *Config {
 	if p := c.Projects[strings.ToLower(t.Key.Repo())]; p != nil {
 		c = p
 	}
+	if k := t.Contract; k != nil && k.FixRounds > 0 {
+		own := *c
+		own.FixRounds, c = k.FixRounds, &own
+	}
 	if k := t.Contract; k != nil && k.Staged {
 		own := *c
 		own.Callers, own.HasAlternative = map[string]string{}, k.Alternative

@@ -51,6 +51,8 @@ type FoundTask struct {
 	// Answered means that after the question, the blocked label was removed and our claim was restored. Later events do
 	// not change this.
 	Answered bool `json:"answered,omitempty"`
+	// Contract is the contract of attempt number Attempt, or nil.
+	Contract *Contract `json:"contract,omitempty"`
 	// Work is the pull request with our marker; its number is 0 if there is no pull request. Reviewed is the part of
 	// its review that the work already addresses.
 	Work     DeliverResult `json:"work,omitzero"`
@@ -267,6 +269,7 @@ func (f *FoundTask) base(m *Machine) *Task {
 	// configuration.
 	if t.Waits = nil; began > 0 {
 		t.Travels = m.cfg.CheckoutTravels
+		t.Contract = f.Contract
 	}
 	if f.Work.PullRequest > 0 {
 		t.Work = f.Work

@@ -21,7 +21,7 @@ func TestClaimsOfCheckouts(t *testing.T) {
 		}
 	}
 	checkout(t, w, o, nonceB)
-	want := []Claim{{nonceA, repo, repo + "#7", 3}, {nonceB, repo, "", 0}}
+	want := []Claim{{nonceA, repo, repo + "#7", 3, nil}, {nonceB, repo, "", 0, nil}}
 	slices.SortFunc(want, func(a, b Claim) int { return map[bool]int{true: -1, false: 1}[a.Nonce < b.Nonce] })
 	if all, err := open(t, Options{Dir: dir}).Claims(); err != nil || !slices.Equal(all, want) {
 		t.Errorf("claims %+v, %v; want %+v", all, err, want)

@@ -309,8 +309,8 @@ type BaseFile struct {
 }
 
 // BaseFile reads a commit of the base branch, and returns the first existing file among names, truncated to limit+1
-// bytes. at is a commit that an earlier call has fetched. If it is empty, BaseFile fetches the branch and reads its
-// head. BaseFile reads from the mirror, so it cannot return the work of an agent.
+// bytes. If at is empty, BaseFile fetches the branch and reads its head. Otherwise, at must be a commit of the base
+// branch, because BaseFile cannot tell it from the work of an agent.
 func (w *Workspaces) BaseFile(ctx context.Context, q Request, at string, limit int, names ...string) (BaseFile, error) {
 	op := "read the contract of " + q.Repo
 	r, err := parseRemote(op, q.RemoteURL)
@@ -321,13 +321,10 @@ func (w *Workspaces) BaseFile(ctx context.Context, q Request, at string, limit i
 		return BaseFile{}, err
 	}
 	mirror := w.mirrors.at(op, q.Repo, nil)
-	there, err := mirror.hasTree(ctx, at)
-	if err == nil && !there {
-		// The mirror may have been removed since, and at may no longer be on the branch.
-		var head string
-		if head, err = w.mirrors.head(ctx, q.Repo, q.BaseBranch, r); at == "" {
-			at = head
-		}
+	if at == "" {
+		at, err = w.mirrors.head(ctx, q.Repo, q.BaseBranch, r)
+	} else {
+		mirror, err = w.mirrors.with(ctx, mirror, at, q, r)
 	}
 	if err != nil {
 		return BaseFile{}, err
@@ -341,30 +338,34 @@ func (w *Workspaces) BaseFile(ctx context.Context, q Request, at string, limit i
 	return BaseFile{Commit: at}, nil
 }
 
-// fileAt reads a file of a commit. Its result has no Name if the commit has no such file.
-func (o objects) fileAt(ctx context.Context, commit, name string, limit int) (BaseFile, error) {
-	f := BaseFile{Commit: commit}
-	line, err := o.ask(ctx, "ls-tree", "-z", commit, "--", name)
-	if err != nil || line == "" {
-		return f, err
+// with returns a git directory with a commit: the mirror, or the task's own directory if the server no longer has the
+// commit.
+func (m *mirrors) with(ctx context.Context, mirror objects, sha string, q Request, r remote) (objects, error) {
+	there, err := mirror.hasTree(ctx, sha)
+	if there || err != nil {
+		return mirror, err
 	}
-	f.Name = name
-	fields := strings.Fields(line) // mode, type, object and name
-	switch {
-	case len(fields) < 4:
-		return f, refuse(o.op, "", "git printed an invalid entry for %s: %.80q", name, line)
-	case fields[0] == "120000":
-		f.Odd = "a symbolic link"
-	case fields[1] != "blob":
-		f.Odd = "not a file"
-	default:
-		c := o.call("cat-file", "blob", fields[2])
-		c.base, c.most = true, limit+1
-		var text string
-		text, err = o.git.run(ctx, c)
-		f.Data = []byte(text)
+	own := objects{git: mirror.git, op: mirror.op, gitDir: filepath.Join(m.dir, "tasks", q.Nonce, "git")}
+	if there, err = own.hasTree(ctx, sha); there && q.Nonce != "" {
+		return own, nil
 	}
-	return f, err
+	lock, err := m.lock(ctx, q.Repo)
+	if err != nil {
+		return mirror, err
+	}
+	defer lock.unlock()
+	mirror.lock = lock
+	if err := mirror.init(ctx, formatOf(sha)); err != nil {
+		return mirror, err
+	}
+	there, err = m.remotes.obtain(ctx, mirror, sha, r)
+	if err == nil && !there {
+		err = &Error{
+			Kind: Permanent, Op: mirror.op, Detail: "the server no longer has commit " + sha, Err: ErrNotThere,
+		}
+	}
+	mirror.lock = nil
+	return mirror, err
 }
 
 // Base returns the commit of the base branch that a task's checkout is based on.

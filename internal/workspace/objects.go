@@ -227,3 +227,29 @@ func (o objects) files(ctx context.Context, commit string, wanted func(name stri
 	})
 	return names, err
 }
+
+// fileAt reads a file of a commit. Its result has no Name if the commit has no such file.
+func (o objects) fileAt(ctx context.Context, commit, name string, limit int) (BaseFile, error) {
+	f := BaseFile{Commit: commit}
+	line, err := o.ask(ctx, "ls-tree", "-z", commit, "--", name)
+	if err != nil || line == "" {
+		return f, err
+	}
+	f.Name = name
+	fields := strings.Fields(line) // mode, type, object and name
+	switch {
+	case len(fields) < 4:
+		return f, refuse(o.op, "", "git printed an invalid entry for %s: %.80q", name, line)
+	case fields[0] == "120000":
+		f.Odd = "a symbolic link"
+	case fields[1] != "blob":
+		f.Odd = "not a file"
+	default:
+		c := o.call("cat-file", "blob", fields[2])
+		c.base, c.most = true, limit+1
+		var text string
+		text, err = o.git.run(ctx, c)
+		f.Data = []byte(text)
+	}
+	return f, err
+}

@@ -25,6 +25,8 @@ type record struct {
 	// older records.
 	Task    string `json:"task,omitempty"`
 	Attempt int    `json:"attempt,omitempty"`
+	// Agreement is missing from older records.
+	Agreement *Agreement `json:"agreement,omitempty"`
 	// Pushed lists, by branch, the commits that we have pushed or tried to push. A commit is recorded before its push.
 	// A branch on the remote is ours if its head is in this list.
 	Pushed map[string][]string `json:"pushed,omitempty"`

@@ -85,7 +85,7 @@ func (s *snapshots) current(ctx context.Context, t *task) (tree string, left []l
 // leaveOut returns a function that reports whether a file is an agent's own file rather than work. Files in the base
 // always count as work.
 func (s *snapshots) leaveOut(ctx context.Context, t *task, base string) (func(name string) bool, error) {
-	state := *s.state.Load()
+	state := s.statePaths(t)
 	if len(state) == 0 {
 		return func(string) bool { return false }, nil
 	}
@@ -194,7 +194,7 @@ func (w *Workspaces) Tracked(ctx context.Context, nonce string) (names []string,
 }
 
 func (s *snapshots) tracked(ctx context.Context, t *task) (names []string, err error) {
-	state := *s.state.Load()
+	state := s.statePaths(t)
 	ignores := func(name string) bool { return path.Base(name) == ".gitignore" }
 	files, err := t.files(ctx, t.rec.BaseSHA, func(name string) bool { return ignores(name) || state.Match(name) })
 	if err != nil {

@@ -42,15 +42,18 @@ type applied struct {
 	in       *inforce.Setup
 }
 
-// At returns the setup for attempts of a repository that start from a commit of its base branch, or from the branch's
-// head if commit is empty. The contract is nil if the commit does not contain a contract, or if projects.allow is
-// empty. At returns a failure.Contract if the contract has problems.
-func (c *Contracts) At(ctx context.Context, repo, commit string) (*inforce.Setup, *fsm.Contract, error) {
+// At returns the setup for attempts that start from a commit of the base branch, or from the branch's head if commit is
+// empty. q identifies the checkout or the branch. The contract is nil if the commit does not contain one, or if
+// projects.allow is empty. At returns a failure.Contract if the contract has problems.
+func (c *Contracts) At(ctx context.Context, q workspace.Request, commit string) (*inforce.Setup, *fsm.Contract,
+	error,
+) {
+	repo := q.Repo
 	in := c.Setup().For(repo)
 	if len(in.ProjectsAllow) == 0 {
 		return in, nil, nil
 	}
-	file, err := c.Workspace.BaseFile(ctx, c.Origin.Branch(repo), commit, config.MaxContract, config.ContractFiles...)
+	file, err := c.Workspace.BaseFile(ctx, q, commit, config.MaxContract, config.ContractFiles...)
 	if err != nil || file.Name == "" {
 		return in, nil, err
 	}
@@ -58,7 +61,7 @@ func (c *Contracts) At(ctx context.Context, repo, commit string) (*inforce.Setup
 	if err != nil {
 		return in, nil, err
 	}
-	k := &fsm.Contract{Path: file.Name, Commit: file.Commit, Digest: digestOf(file)}
+	k := &fsm.Contract{Path: file.Name, Commit: file.Commit, Digest: digestOf(file), FixRounds: out.Worker.FixAttempts}
 	if len(out.Stages) > 0 {
 		noteStages(k, out)
 	}
@@ -115,7 +118,7 @@ func (c *Contracts) Of(ctx context.Context, e fsm.Effect) (*inforce.Setup, error
 	if e.Contract == nil || e.Contract.Path == "" {
 		return in, nil
 	}
-	file, err := c.Workspace.BaseFile(ctx, c.Origin.Branch(e.Task.Repo()), e.Contract.Commit, config.MaxContract,
+	file, err := c.Workspace.BaseFile(ctx, c.Origin.Checkout(e.Task, e.Nonce), e.Contract.Commit, config.MaxContract,
 		e.Contract.Path)
 	if err != nil {
 		return in, err
@@ -141,18 +144,18 @@ func digestOf(f workspace.BaseFile) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// apply returns the setup with a contract. accepted is like in config.Contract.
+// apply returns the setup with a contract. accepted has the same meaning as in config.Contract.
 func (c *Contracts) apply(in *inforce.Setup, repo string, file workspace.BaseFile, accepted bool) (*inforce.Setup,
 	error,
 ) {
+	if file.Odd != "" {
+		return nil, &failure.Contract{Text: file.Name + " is " + file.Odd + ", want a regular file"}
+	}
 	name, digest := strings.ToLower(repo), digestOf(file)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if l := c.last[name]; l.from == in && l.digest == digest && l.accepted == accepted {
 		return l.in, nil
-	}
-	if file.Odd != "" {
-		return nil, &failure.Contract{Text: file.Name + " is " + file.Odd + ", want a regular file"}
 	}
 	read, problems := config.Contract(in.Config, file.Name, file.Data, accepted)
 	if len(problems) > 0 {
@@ -179,30 +182,35 @@ func shortList(problems config.Problems) string {
 	return strings.Join(lines, "; ")
 }
 
-// ContractWatch reads the contracts of all repositories at startup and after each reload. It reads contracts with
-// problems again in every round. Other changes are found when an attempt begins.
+// ContractWatch reads the contracts of all repositories at startup and after each reload. It reads a contract again in
+// every round while it has problems, or after it could not be read. Other changes are found when an attempt begins.
 type ContractWatch struct {
 	Owner     *loop.Owner
 	Contracts *Contracts
-	Every     time.Duration // the time between two rounds
+	Only      []fsm.IssueKey // if not empty, only their repositories are read
+	Every     time.Duration  // the time between two rounds
 	Log       *zap.Logger
 }
 
 // Run watches until ctx is done.
 func (w *ContractWatch) Run(ctx context.Context) error {
 	var last *inforce.Setup
+	var unread []string
 	for {
 		in := w.Contracts.Setup()
-		repos, err := loop.Look(ctx, w.Owner, brokenRepos)
+		broken, err := loop.Look(ctx, w.Owner, brokenRepos)
 		if err != nil {
 			return nil //nolint:nilerr // the owner has ended
 		}
-		if in != last && len(in.ProjectsAllow) > 0 {
-			repos = append(repos, in.GitHub.Repositories...)
+		repos := slices.Concat(broken, unread)
+		if in != last {
+			repos = slices.Concat(broken, w.repositories(in))
 		}
-		last = in
+		last, unread = in, nil
 		for _, repo := range repos {
-			w.check(ctx, repo)
+			if !w.check(ctx, in, repo) {
+				unread = append(unread, repo)
+			}
 		}
 		select {
 		case <-time.After(w.Every):
@@ -210,6 +218,18 @@ func (w *ContractWatch) Run(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// repositories lists the repositories whose contracts count.
+func (w *ContractWatch) repositories(in *inforce.Setup) []string {
+	if len(in.ProjectsAllow) == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(in.GitHub.Repositories), func(repo string) bool {
+		return len(w.Only) > 0 && !slices.ContainsFunc(w.Only, func(k fsm.IssueKey) bool {
+			return strings.EqualFold(k.Repo(), repo)
+		})
+	})
 }
 
 // brokenRepos lists the repositories that are held back by their contract.
@@ -222,18 +242,21 @@ func brokenRepos(d *fsm.Driver) (repos []string) {
 	return repos
 }
 
-// check reads a contract and reports the outcome to the machine. If the repository cannot be read, the outcome is
-// unknown, and the next round retries.
-func (w *ContractWatch) check(ctx context.Context, repo string) {
-	_, _, err := w.Contracts.At(ctx, repo, "")
+// check reads a contract and reports the outcome to the machine. It returns false if the repository cannot be read. The
+// contract of a repository that is no longer configured has no effect.
+func (w *ContractWatch) check(ctx context.Context, in *inforce.Setup, repo string) (read bool) {
 	problem := ""
-	if broken, ok := errors.AsType[*failure.Contract](err); ok {
-		problem = broken.Text
-	} else if err != nil {
-		if ctx.Err() == nil {
-			w.Log.Warn("could not read the contract", zap.String("repo", repo), zap.Error(err))
+	if slices.ContainsFunc(in.GitHub.Repositories, func(r string) bool { return strings.EqualFold(r, repo) }) {
+		_, _, err := w.Contracts.At(ctx, w.Contracts.Origin.Branch(repo), "")
+		if broken, ok := errors.AsType[*failure.Contract](err); ok {
+			problem = broken.Text
+		} else if err != nil {
+			if ctx.Err() == nil {
+				w.Log.Warn("could not read the contract", zap.String("repo", repo), zap.Error(err))
+			}
+			return false
 		}
-		return
 	}
 	w.Owner.Send(ctx, fsm.ContractChecked{Repo: repo, Problem: problem}, nil)
+	return true
 }

@@ -25,13 +25,15 @@ const incidentRest = time.Minute
 
 // shownIncident is the content of the issue about an outage.
 type shownIncident struct {
-	issue fsm.IssueKey // empty until the issue exists
-	text  ask.IncidentIssue
+	issue   fsm.IssueKey // empty until the issue exists
+	problem string       // the problems of a contract, or empty
+	text    ask.IncidentIssue
 }
 
 // same reports whether i and j give the same issue text.
 func (i shownIncident) same(j shownIncident) bool {
-	return i.text.Open == j.text.Open && i.text.Title == j.text.Title && slices.Equal(i.text.Waiting, j.text.Waiting)
+	return i.text.Open == j.text.Open && i.text.Title == j.text.Title && i.problem == j.problem &&
+		slices.Equal(i.text.Waiting, j.text.Waiting)
 }
 
 // Incidents maintains one issue for each outage that holds tasks back.
@@ -100,14 +102,16 @@ func (s *Incidents) incidentsToShow(m *fsm.Machine) map[string]shownIncident {
 			text.Until = m.Now()
 		}
 		for _, t := range m.Tasks() {
-			held := i.Breaker.Held && (i.Repo == "" || i.Repo == t.Key.Repo())
+			held := i.Breaker.Held && (i.Repo == "" || strings.EqualFold(i.Repo, t.Key.Repo()))
 			if t.State == fsm.Backoff && t.Incident == i.Key ||
 				held && (t.State == fsm.Backoff || t.State == fsm.Queued) {
 				text.Waiting = append(text.Waiting, string(t.Key))
 			}
 		}
+		problem := ""
 		switch {
 		case i.OfContract():
+			problem = i.Cause
 			text.Title = "Retake is waiting: this repository's contract has problems"
 			text.Check = []string{fsm.MendContract}
 			text.Does = "Retake does not claim issues or start attempts in this repository until the contract is valid."
@@ -119,7 +123,7 @@ func (s *Incidents) incidentsToShow(m *fsm.Machine) map[string]shownIncident {
 			text.Check = []string{fsm.SupplyPrograms}
 			text.Does = "Retake does not claim issues or start attempts until it finds the program."
 		}
-		out[i.Key] = shownIncident{i.Issue, text}
+		out[i.Key] = shownIncident{i.Issue, problem, text}
 	}
 	return out
 }

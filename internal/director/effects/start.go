@@ -76,9 +76,7 @@ func (s *Starter) Start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	a := &attempt{Effect: e}
 	switch {
 	case err == nil && runs: // a running worker owns the checkout
-		if err = s.read(ctx, a); err == nil {
-			err = s.agree(ctx, a)
-		}
+		s.recall(ctx, a)
 	case err == nil:
 		err = s.begin(ctx, a)
 	}
@@ -131,9 +129,6 @@ func (s *Starter) begin(ctx context.Context, a *attempt) error {
 	if err := s.prepare(git, a); err != nil {
 		return err
 	}
-	if err := s.agree(git, a); err != nil {
-		return err
-	}
 	if err := s.specify(ctx, a); err != nil {
 		return err
 	}
@@ -180,6 +175,9 @@ func (s *Starter) prepare(git context.Context, a *attempt) (err error) {
 	if a.conflicts, err = s.catchUp(git, a, request); err != nil {
 		return err
 	}
+	if err := s.agree(git, a); err != nil {
+		return err
+	}
 	var all bool
 	if a.tracked, all, err = s.Workspace.Tracked(git, a.Nonce); err != nil {
 		return err
@@ -200,18 +198,50 @@ func (s *Starter) agree(ctx context.Context, a *attempt) error {
 	if err != nil {
 		return err
 	}
-	a.in, a.contract, err = s.Contracts.At(ctx, a.Task.Repo(), base)
+	a.in, a.contract, err = s.Contracts.At(ctx, s.Origin.Checkout(a.Task, a.Nonce), base)
 	_, broken := errors.AsType[*failure.Contract](err)
 	switch {
-	case broken && !a.checkout.Reused && a.checkout.Path != "":
+	case broken && !a.checkout.Reused:
 		return errors.Join(err, s.Workspace.Fresh(ctx, a.Nonce))
 	case broken:
-		a.in, a.contract, err = s.Contracts.At(ctx, a.Task.Repo(), "")
+		a.in, a.contract, err = s.Contracts.At(ctx, s.Origin.Checkout(a.Task, a.Nonce), "")
 	}
 	if err == nil {
 		a.in, a.contract, err = route(a.in, a.contract, traits(a.Effect, a.issue))
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return s.note(ctx, a)
+}
+
+// note records the attempt's contract and state paths before the container starts.
+func (s *Starter) note(ctx context.Context, a *attempt) (err error) {
+	terms := workspace.Agreement{Attempt: a.Attempt, StatePaths: a.in.Agents.StatePaths(a.in.Stages)}
+	if a.contract != nil {
+		terms.Contract, err = json.Marshal(a.contract)
+	}
+	if err != nil {
+		return err
+	}
+	return s.Workspace.Agree(ctx, a.Nonce, terms)
+}
+
+// recall returns the contract with which a running attempt was started. It never fails, because the outcome of a failed
+// start would stop the worker.
+func (s *Starter) recall(ctx context.Context, a *attempt) {
+	var record json.RawMessage
+	state, there, err := s.Bus.Checkouts().State(ctx, a.Nonce)
+	if err == nil && there {
+		record = state.Record
+	}
+	terms, err := s.Workspace.Agreed(a.Nonce, record)
+	if err == nil && terms != nil && terms.Attempt == a.Attempt && terms.Contract != nil {
+		err = json.Unmarshal(terms.Contract, &a.contract)
+	}
+	if err != nil {
+		s.Log.Warn("the contract of a running attempt is unknown", zap.String("worker", a.Worker), zap.Error(err))
+	}
 }
 
 // specify describes the container.

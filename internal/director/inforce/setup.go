@@ -124,7 +124,7 @@ func (s *Setup) Machine(only []fsm.IssueKey) fsm.Config {
 		StartTimeout: s.Timeouts.WorkerStart, StopGrace: s.Timeouts.StopGrace, ClaimStale: s.Timeouts.IssueClaimStale,
 		RemindAfter: s.Escalation.RemindAfter, PlainAnswers: s.Escalation.PlainAnswers,
 		DeliverFor:      s.Timeouts.Delivery,
-		CleanValidation: s.ValidatesFresh() && len(s.ValidateStages()) > 0, FixRounds: s.Worker.FixAttempts,
+		CleanValidation: s.validatesClean(), FixRounds: s.Worker.FixAttempts,
 		Policy: s.Policy.With(s.Limits()), Callers: s.Callers(), HasAlternative: s.AlternativeModel() != "",
 		Models:        s.models(),
 		MaxStatedWait: s.RateLimits.Model.MaxWait, Classify: s.Classifier.Classify, Classifier: s.Classifier,
@@ -142,6 +142,12 @@ func (s *Setup) Machine(only []fsm.IssueKey) fsm.Config {
 		cfg.Models = union(cfg.Models, own.Models)
 	}
 	return cfg
+}
+
+// validatesClean reports whether separate attempts validate the work. If contracts can define the stages, the rules
+// require VALIDATE there.
+func (s *Setup) validatesClean() bool {
+	return s.ValidatesFresh() && (len(s.ValidateStages()) > 0 || slices.Contains(s.ProjectsAllow, "stage"))
 }
 
 // union returns the resources of two lists. An empty list stands for any resource.
@@ -208,9 +214,6 @@ func (s *Setup) models() (out []string) {
 		if routed, err := s.Routed(r); err == nil {
 			plans = append(plans, routed.StagePlans...)
 		}
-	}
-	if slices.ContainsFunc(s.ProjectsAllow, func(key string) bool { return key == "stage" || key == "route" }) {
-		return nil // contracts can add resources
 	}
 	for _, g := range plans {
 		if g.Name == wire.StageCode && g.Agent == nil && g.Resource == "" {

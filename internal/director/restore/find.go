@@ -2,6 +2,7 @@ package restore
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"regexp"
@@ -304,6 +305,21 @@ func (r *Restorer) found(ctx context.Context, e *evidence, g inbox.Found, known 
 	return f, r.addEvidence(ctx, e, &f, g.Attempt)
 }
 
+// contractOf returns the contract with which an attempt was started, or nil if it had none or is unknown.
+func (e *evidence) contractOf(nonce string, attempt int) *fsm.Contract {
+	for _, c := range e.checkouts {
+		terms := c.Agreement
+		if c.Nonce != nonce || terms == nil || terms.Attempt != attempt || terms.Contract == nil {
+			continue
+		}
+		var k fsm.Contract
+		if json.Unmarshal(terms.Contract, &k) == nil {
+			return &k
+		}
+	}
+	return nil
+}
+
 // addEvidence adds the evidence about the claim to f. shown is the newest attempt in the claim's comments. It is
 // ignored while a container runs, because that container's attempt must be the newest.
 func (r *Restorer) addEvidence(ctx context.Context, e *evidence, f *fsm.FoundTask, shown int) error {
@@ -312,6 +328,7 @@ func (r *Restorer) addEvidence(ctx context.Context, e *evidence, f *fsm.FoundTas
 	if f.Live == 0 {
 		f.Attempt = max(f.Attempt, shown)
 	}
+	f.Contract = e.contractOf(f.Nonce, f.Attempt)
 	asked := f.AskedAfter()
 	for _, n := range e.reported[f.Nonce] {
 		reports, err := r.Reports(ctx, fsm.AttemptID(f.Nonce, n))

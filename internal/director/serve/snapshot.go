@@ -11,10 +11,12 @@ import (
 // seenNow holds the state that only the owner knows: the journal's position, and the workers' activity. The read
 // model has the rest.
 type seenNow struct {
-	last     uint64 // the journal's last sequence
-	at       time.Time
-	problem  string // problem with the machine or its journal, or empty
-	activity map[fsm.IssueKey]seenWorker
+	last    uint64 // the journal's last sequence
+	at      time.Time
+	problem string // problem with the machine or its journal, or empty
+	// contracts describes the contracts that have problems, or is empty.
+	contracts string
+	activity  map[fsm.IssueKey]seenWorker
 }
 
 type seenWorker struct {
@@ -27,7 +29,7 @@ type seenWorker struct {
 func (s *Status) ownersView(d *fsm.Driver) seenNow {
 	m := d.Machine()
 	now := seenNow{
-		last: d.Last(), at: m.Now(), problem: s.ownersProblem(m),
+		last: d.Last(), at: m.Now(), problem: s.ownersProblem(m), contracts: brokenContracts(m),
 		activity: map[fsm.IssueKey]seenWorker{},
 	}
 	for t := range m.Live() {

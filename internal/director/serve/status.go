@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"retake/internal/bus"
@@ -43,7 +45,9 @@ const slowAppend = 5 * time.Second
 func (s *Status) Health(ctx context.Context) operator.Health {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
+	contracts := ""
 	h, err := loop.Look(ctx, s.Owner, func(d *fsm.Driver) operator.Health {
+		contracts = brokenContracts(d.Machine())
 		h := operator.Health{Phase: string(d.Machine().Phase()), Tasks: len(d.Machine().Tasks())}
 		h.Problem = s.ownersProblem(d.Machine())
 		return h
@@ -51,20 +55,28 @@ func (s *Status) Health(ctx context.Context) operator.Health {
 	h.RunID, h.Leader = s.RunID, leadership(s.Leader())
 	h.Problem = s.unwell(err, h.Problem)
 	if h.OK = h.Problem == ""; h.OK {
-		h.Problem = s.degraded()
+		h.Problem = s.degraded(contracts)
 	}
 	return h
 }
 
-// degraded describes a late director and all unusable components, or returns "".
-func (s *Status) degraded() string {
-	parts := s.Degraded()
-	if late := lateText(s.Owner.Late()); late != "" && parts != "" {
-		return late + "; " + parts
-	} else if late != "" {
-		return late
+// degraded describes a late director and all unusable components, or returns "". contracts is the result of
+// brokenContracts.
+func (s *Status) degraded(contracts string) string {
+	parts := []string{lateText(s.Owner.Late()), contracts, s.Degraded()}
+	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), "; ")
+}
+
+// brokenContracts describes the contracts that have problems, or returns "". It runs on the owner's goroutine.
+func brokenContracts(m *fsm.Machine) string {
+	var all []string
+	for _, i := range m.AllIncidents() {
+		if i.OfContract() && i.Breaker.Held {
+			all = append(all, fmt.Sprintf("the contract of %s has problems, so no attempt starts there: %s. %s", i.Repo,
+				i.Cause, fsm.MendContract))
+		}
 	}
-	return parts
+	return strings.Join(all, "; ")
 }
 
 // lateText describes a director that lags behind, or returns "".
@@ -95,12 +107,6 @@ func (s *Status) ownersProblem(m *fsm.Machine) string {
 	problem := cmp.Or(s.slowJournal(), aborted(m))
 	if missing := m.MissingPrograms(); missing != "" && problem == "" {
 		problem = "a program that a stage runs is missing, so no attempt starts: " + missing + ". " + fsm.SupplyPrograms
-	}
-	for _, i := range m.AllIncidents() {
-		if i.OfContract() && i.Breaker.Held && problem == "" {
-			problem = fmt.Sprintf("the contract of %s has problems, so no attempt starts there: %s. %s", i.Repo,
-				i.Cause, fsm.MendContract)
-		}
 	}
 	return problem
 }
@@ -160,7 +166,7 @@ func (s *Status) SnapshotOf(ctx context.Context, tasks func(*fsm.Machine) []*fsm
 	out.Director.Only = s.Only
 	out.Director.Config = s.Config()
 	out.Director.Leadership = leadership(s.Leader())
-	out.Director.Problem = cmp.Or(s.unwell(err, out.Director.Problem), s.degraded())
+	out.Director.Problem = cmp.Or(s.unwell(err, out.Director.Problem), s.degraded(seen.contracts))
 	out.Meters = map[string]float64{}
 	for _, d := range s.Bus.DeadLetters() {
 		out.Meters["dead_letters."+string(d.Cause)] = float64(d.Total)
