@@ -170,7 +170,7 @@ func (f Moved) apply(m *agenda, t *Task) {
 func (f AttemptBegan) apply(_ *agenda, t *Task) {
 	t.Attempt, t.WatchdogAt, t.UpAt, t.Used = f.N, f.WatchdogAt, time.Time{}, recovery.Usage{}
 	t.Next, t.Ending, t.Validates = Next{}, Ending{}, f.Next.Validate
-	t.LeavesValidation, t.Travels, t.Waits, t.Contract = f.LeavesValidation, f.Travels, nil, nil
+	t.LeavesValidation, t.Travels, t.Waits = f.LeavesValidation, f.Travels, nil
 	t.soft = soft{inFlight: t.soft.inFlight}
 }
 
@@ -218,6 +218,7 @@ func (f EndingSet) apply(_ *agenda, t *Task) {
 		t.Ending.Withdrawn, t.Ending.Taken = f.Cause, f.Taken
 	case t.Ending.Known == "":
 		t.Ending.Known, t.Ending.KnownCause, t.Ending.Resource = f.Known, f.Cause, f.Resource
+		t.Ending.Order = f.Order
 	}
 }
 
@@ -236,6 +237,9 @@ func (f VerdictMade) apply(m *agenda, t *Task) {
 	t.Next = Next{
 		Action: f.Verdict.Action, Charges: f.Verdict.Charges, Reason: f.Finding.Reason, Validate: f.Validate,
 		Deliver: f.Deliver,
+	}
+	if o := t.Ending.Order; o != nil && f.Verdict.Row == rowContract {
+		t.Next.Action, t.Next.Fresh, t.Next.Validate = o.Action, o.Fresh, o.Validate
 	}
 	t.Incident, t.soft.topic = f.Incident, TopicOf(f.Verdict)
 	if f.Verdict.Row == rowIncident {

@@ -10,17 +10,16 @@ import (
 	"retake/internal/recovery"
 )
 
-// started handles the outcome of a start.
-func (m *attempts) started(t *Task, f *EffectError) {
+// started handles the outcome of a start with an order.
+func (m *attempts) started(t *Task, o *StartOrder, f *EffectError) {
 	switch {
 	case f != nil:
+		end := EndingSet{Outcome: OutcomeFailed, Known: f.Reason, Cause: f.Text, Resource: f.Resource}
 		if f.Resource == ContractResource {
 			m.noteContract(t.Key.Repo(), f.Text)
+			end.Order = &Next{Action: o.Action, Fresh: o.Fresh, Validate: o.Validate}
 		}
-		m.stop(t, OnStartFailed, EndingSet{
-			Outcome: OutcomeFailed, Known: f.Reason, Cause: f.Text,
-			Resource: f.Resource,
-		}, 0)
+		m.stop(t, OnStartFailed, end, 0)
 	case m.cfg.PendingTimeout > 0 && t.State == Starting:
 		m.placing(t)
 	default:
@@ -139,13 +138,30 @@ type StageCaller struct {
 	Caller string `json:"caller"`
 }
 
-// AttemptContract records the contract of the attempt that is about to run.
+// AttemptContract records the contract of the attempt that is about to run. It is empty if the attempt has no contract,
+// but an earlier attempt had one.
 type AttemptContract struct {
 	OfTask
 	Contract Contract `json:"contract"`
 }
 
-func (f AttemptContract) apply(_ *agenda, t *Task) { t.Contract = &f.Contract }
+func (f AttemptContract) apply(_ *agenda, t *Task) {
+	t.Contract = &f.Contract
+	if f.Contract.Path == "" && f.Contract.Route == "" {
+		t.Contract = nil
+	}
+}
+
+// noteAttemptContract records the contract of a start. The last attempt's contract remains until then, because its work
+// may be pushed before another attempt begins.
+func (m *recorder) noteAttemptContract(t *Task, e EffectEnded) {
+	switch {
+	case e.Contract != nil: // even a failed start may have started the container
+		m.record(AttemptContract{OfTask{t.Key}, *e.Contract})
+	case e.Failure == nil && t.Contract != nil:
+		m.record(AttemptContract{OfTask: OfTask{t.Key}})
+	}
+}
 
 // ContractResource is the resource of a start that failed because the repository's contract has problems.
 const ContractResource = "contract"
@@ -210,8 +226,8 @@ func (t *Task) withRoom() []Failure {
 	return slices.Delete(slices.Clone(t.History), i, i+1) // effects share the old list
 }
 
-// awaitContract postpones the next attempt until the repository's contract is valid, without charging the task. A
-// validation stays a validation.
+// awaitContract postpones the next attempt until the repository's contract is valid, without charging the task. That
+// attempt then has the same order.
 func (m *recorder) awaitContract(t *Task, f recovery.Finding) {
 	v := recovery.Verdict{
 		Action: recovery.CoolDown, Reason: f.Reason, Row: rowContract,

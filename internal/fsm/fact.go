@@ -204,6 +204,7 @@ type EndingSet struct {
 	// Resource is the resource that the director was using when the failure Known occurred, if any.
 	Resource string `json:"resource,omitempty"`
 	Taken    string `json:"taken,omitempty"` // the person who takes the issue over, after a withdrawal
+	Order    *Next  `json:"order,omitempty"` // see Ending.Order
 }
 
 // ValidationDue records that the attempt succeeded, and that the next one validates its work in a clean container. The

@@ -62,10 +62,8 @@ func (e EffectEnded) step(m *Machine) {
 	case DoClaim, DoRecheck:
 		m.claimChecked(t, p, e)
 	case DoStart:
-		if e.Contract != nil { // even a failed start may have started the container
-			m.record(AttemptContract{OfTask{t.Key}, *e.Contract})
-		}
-		m.started(t, e.Failure)
+		m.noteAttemptContract(t, e)
+		m.started(t, p.Effect.Start, e.Failure)
 	case DoStop:
 		m.stopped(t, e.Stop)
 	case DoDeliver:

@@ -202,6 +202,8 @@ const (
 
 // Ending collects the evidence about the current attempt's end until its container is confirmed gone.
 type Ending struct {
+	// Order is the order of an attempt that could not begin because of a contract. The next attempt gets it again.
+	Order   *Next   `json:"order,omitempty"`
 	Outcome Outcome `json:"outcome,omitempty"`
 	// Known is a failure that the director itself observed (watchdog, silence, failed start). KnownCause describes it
 	// in the question to a person.

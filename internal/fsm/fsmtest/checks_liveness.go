@@ -3,6 +3,7 @@ package fsmtest
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"retake/internal/fsm"
@@ -28,7 +29,7 @@ func staleFairly(r record, m fsm.Moved) string {
 	if m.On != fsm.OnStale {
 		return ""
 	}
-	since := latest(r.c.since, r.c.until, r.closed)
+	since := latest(r.c.since, r.c.until, r.closed, r.closedIn[strings.ToLower(m.Task.Repo())])
 	if waited := r.at.Sub(since); waited < r.set.cfg.ClaimStale {
 		return fmt.Sprintf("%s went stale, but had only %s to make progress", m.Task, waited)
 	}

@@ -64,7 +64,8 @@ type claim struct {
 	reminded    string            // question that already has a reminder
 	granted     bool              // the pending attempt was granted before a person reset the meters
 
-	contract *fsm.Contract // contract of the current or last attempt
+	contract *fsm.Contract // contract of the current attempt, or of an earlier one until its start has ended
+	agreed   bool          // the current attempt's contract has been recorded
 
 	delivering
 	placed
@@ -112,7 +113,10 @@ func (c *claim) take(at time.Time, f fsm.Fact, set settings) {
 	case fsm.AttemptBegan:
 		c.begins(at, f)
 	case fsm.AttemptContract:
-		c.contract = &f.Contract
+		c.agreed, c.contract = true, &f.Contract
+		if f.Contract.Path == "" {
+			c.contract = nil
+		}
 	case fsm.ContainerWaits:
 		if !c.waits {
 			c.waitsSince = at
@@ -260,7 +264,7 @@ func (c *claim) deliveryDeferred(at time.Time, f fsm.EffectDeferred) {
 func (c *claim) begins(at time.Time, f fsm.AttemptBegan) {
 	c.attempt, c.confirmed, c.startedAt, c.outcome, c.mine = f.N, false, time.Time{}, "", 0
 	c.watchdog, c.life, c.used, c.end = f.WatchdogAt, f.WatchdogAt.Sub(at), recovery.Usage{}, ending{}
-	c.validates, c.away, c.delivering, c.contract = f.Next.Validate, time.Time{}, delivering{}, nil
+	c.validates, c.away, c.delivering, c.agreed = f.Next.Validate, time.Time{}, delivering{}, false
 	c.waits, c.lacked, c.waitsSince = false, false, time.Time{}
 	if c.counts != c.by.preset { // each policy groups failures differently
 		c.counts, c.byReason = c.by.preset, map[string]int{}

@@ -34,6 +34,7 @@ type history struct {
 	listens   map[string]int64             // when the director began to read comments, in seconds, by repository
 	limits    *limits
 	closed    time.Time            // end of the latest cooldown so far
+	closedIn  map[string]time.Time // end of the latest incident of one repository, by its name in lower case
 	claimsAt  int                  // the step in which permits was determined
 	permits   bool                 // finished work and GitHub permit another claim
 	stopped   time.Time            // when the faults stopped, or zero
@@ -77,8 +78,15 @@ func (h *history) of(worker string) (*claim, int) {
 // take applies a fact to the model.
 func (h *history) take(at time.Time, f fsm.Fact) {
 	for _, i := range h.incidents {
-		if i.Breaker.KeepsBack(at) {
+		switch {
+		case !i.Breaker.KeepsBack(at):
+		case i.Repo == "":
 			h.closed = latest(h.closed, at)
+		default:
+			if h.closedIn == nil {
+				h.closedIn = map[string]time.Time{}
+			}
+			h.closedIn[strings.ToLower(i.Repo)] = at
 		}
 	}
 	h.limits.take(at, f)

@@ -137,8 +137,9 @@ var invariants = []Invariant{
 	},
 	{
 		Name: "ContractsAreKept", Says: "an attempt gets one contract, which its effects carry until the next " +
-			"attempt begins, even after a takeover",
-		fact: several(onClaim(contractOnce), onClaim(contractCarried)), boot: contractRestored,
+			"attempt has started, even after a takeover",
+		fact: several(onClaim(contractOnce), onClaim(contractCarried)), step: after(contractTaken),
+		boot: contractRestored,
 	},
 	{
 		Name: "BrokenContractsAreFree", Says: "an attempt that could not begin because of its repository's contract " +

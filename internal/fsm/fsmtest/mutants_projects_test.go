@@ -64,9 +64,15 @@ var projectMutants = []mutant{
 		false,
 	},
 	{
-		"an attempt inherits the contract of the one before", "fsm/apply.go",
-		"t.Travels, t.Waits, t.Contract = f.LeavesValidation, f.Travels, nil, nil",
-		"t.Travels, t.Waits = f.LeavesValidation, f.Travels, nil",
+		"an attempt inherits the contract of the one before", "fsm/attempt.go",
+		"case e.Failure == nil && t.Contract != nil:", "case e.Failure == nil && t.Contract != nil && t.Attempt > 99:",
+		[]string{"ContractsAreKept"},
+		false,
+	},
+	{
+		"work loses its contract when another attempt begins", "fsm/apply.go",
+		"t.LeavesValidation, t.Travels, t.Waits = f.LeavesValidation, f.Travels, nil",
+		"t.LeavesValidation, t.Travels, t.Waits, t.Contract = f.LeavesValidation, f.Travels, nil, nil",
 		[]string{"ContractsAreKept"},
 		false,
 	},

@@ -308,10 +308,21 @@ func contractNoted(d decision) string {
 }
 
 func contractOnce(r record, f fsm.AttemptContract) string {
-	if r.c.contract != nil {
+	if r.c.agreed {
 		return fmt.Sprintf("attempt %d of %s gets a second contract: %s", r.c.attempt, f.Task, f.Contract.Digest)
 	}
 	return ""
+}
+
+// contractTaken checks that an attempt has the contract with which it was started, even if that is none.
+func contractTaken(d decision, e fsm.EffectEnded) string {
+	t := d.p.m.Task(e.Task)
+	done := each(d, func(f fsm.EffectDone) string { return map[bool]string{true: f.Effect}[f.Effect == e.Effect] })
+	if t == nil || e.Failure != nil || !strings.Contains(done, "/"+string(fsm.DoStart)) ||
+		reflect.DeepEqual(t.Contract, e.Contract) {
+		return ""
+	}
+	return fmt.Sprintf("%s was started with the contract %+v, but has %+v", t.AttemptID(), e.Contract, t.Contract)
 }
 
 func contractCarried(r record, f fsm.EffectPlanned) string {
