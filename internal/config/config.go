@@ -38,6 +38,8 @@ type Config struct {
 
 	Agents *agent.Table // built-in agents plus those in recovery.agents_file; never nil after Load or Default
 
+	policy *policy.Policy // of recovery.policy_file as Load read it; nil without such a file
+
 	InWorkingDir bool // Director.DataDir is in the working directory, as in older versions; see settlePaths
 
 	moved   []string     // see Moved

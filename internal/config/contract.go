@@ -11,6 +11,8 @@ import (
 type Terms struct {
 	Allow   []string // keys that the contract may set
 	Limited bool     // the operator's values limit the contract's numbers and sizes
+
+	accepted bool // see Contract
 }
 
 // AnyTerms returns the terms that accept every valid contract.
@@ -45,9 +47,19 @@ func ReadContract(c Config, name string, data []byte, terms Terms) (ContractText
 		l.limits(c)
 	}
 	l.protect(c)
-	l.rules()
+	if !terms.accepted {
+		l.countsCalls()
+		l.rules()
+	}
 	out.Keys, out.at = l.given(), l.set
 	return out, l.problems.sorted()
+}
+
+// IsContract reports whether a file in a repository is a contract. A file in the root can be the configuration of a
+// director instead.
+func IsContract(name string, data []byte) bool {
+	_, is := IsOperators(data)
+	return !is || name != LocalFile
 }
 
 // IsOperators reports whether a file is a director's configuration, not a contract: it has a section or key without

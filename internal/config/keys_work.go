@@ -210,13 +210,14 @@ var workKeys = []row{
 	{
 		key: "scope.allow", def: "{}", check: labelForm.MatchString, reason: faultOfGlob, want: labelWant,
 		doc: "Exceptions to scope.deny and scope.ask for issues with a label: { \"ci-ok\" = [\".github/workflows/\"] " +
-			"}.",
+			"}. If projects.allow lists this key, people who can push to the base branch can permit protected paths.",
 		at: func(c *Config) any { return &c.Scope.Allow },
 	},
 	{
 		key: "scope.allow_secrets", def: "[]", reason: faultOfGlob, want: globWant,
-		doc: "Files that are not searched for secrets before a push, such as test data with fake secrets.",
-		at:  func(c *Config) any { return &c.Scope.AllowSecrets },
+		doc: "Files that are not searched for secrets before a push, such as test data with fake secrets. If " +
+			"projects.allow lists this key, people who can push to the base branch can add files.",
+		at: func(c *Config) any { return &c.Scope.AllowSecrets },
 	},
 	{
 		key: "scope.allow_raw", def: "[]", reason: faultOfGlob, want: globWant,
@@ -384,7 +385,9 @@ var workKeys = []row{
 	{
 		key: "projects.allow", def: "[]", allowed: ContractKeys(),
 		doc: "Keys that a repository can set in its own contract, .github/retake.toml on the base branch. If the " +
-			"list is empty, Retake does not read contracts. See docs/specs/projects.md.",
+			"list is empty, Retake does not read contracts. If it contains scope.allow or " +
+			"scope.allow_secrets, people who can push to the base branch can permit protected paths and secrets. " +
+			"See docs/specs/projects.md.",
 		at: func(c *Config) any { return &c.ProjectsAllow },
 	},
 }

@@ -68,6 +68,7 @@ func read(name string, data []byte, env []string, overrides map[string]string) (
 	l.settlePaths()
 	l.ownFiles()
 	l.rules()
+	l.projectRules()
 	c.assumed = assumed(l.set)
 	if !strings.HasSuffix(c.GitHub.APIURL, "/") {
 		c.GitHub.APIURL += "/"
@@ -116,6 +117,8 @@ type loader struct {
 	only     func(key string) string
 	staged   bool               // stages are set
 	routed   bool               // routes are set
+	part     bool               // the loader reads a project or a contract, so it checks only the rules for its keys
+	parts    []*loader          // the loaders of the projects, in the order of c.Projects
 	rows     map[string]row     // the rows of c by key
 	data     []byte             // content of the file
 	doc      *tomlfile.File     // nil if the file is unreadable
@@ -168,7 +171,7 @@ func (l *loader) table(path, kind string, rows map[string]row, table map[string]
 		switch {
 		case key == "project" && l.only == nil:
 			continue // read after the global keys
-		case l.only != nil && !sections[key] && l.only(staged(key)) != "":
+		case l.only != nil && (lists[key] || !sections[key]) && l.only(staged(key)) != "":
 			l.problem(l.place(full), full, l.only(staged(key)))
 		case key == "stage":
 			l.stages(v)
@@ -192,6 +195,9 @@ func (l *loader) stages(v any) {
 	if !ok {
 		l.problem(l.place("stage"), "stage", "got "+tomlfile.Describe(v)+
 			", want [[stage]] for each stage, with double brackets")
+	} else if len(list) == 0 && l.part {
+		l.problem(l.place("stage"), "stage", "empty list, want at least one stage, or remove the key to use the "+
+			"operator's stages")
 	}
 	l.c.Stages, l.staged = make([]Stage, len(list)), true
 	for i, e := range list {
@@ -254,16 +260,16 @@ func (l *loader) unknownKey(at Problem, path, key string) {
 	case redact.IsSecretVariable(last):
 		text += ", and secrets do not belong here: use github.token_env or github.token_file"
 	default:
-		text += hint(key)
+		text += l.hint(key)
 	}
 	l.problem(at, path, text)
 }
 
-// hint suggests a similar key, or lists the keys of the section.
-func hint(key string) string {
+// hint suggests a similar key, or lists the keys of the section that can be set here.
+func (l *loader) hint(key string) string {
 	key = strings.ToLower(key)
 	section, last := cutLast(key)
-	if !sections[section] {
+	if !sections[section] || !l.settable(section) {
 		section = ""
 	}
 	all, here, same := slices.Sorted(maps.Keys(sections)), []string{}, ""
@@ -274,7 +280,7 @@ func hint(key string) string {
 		}
 	}
 	for _, known := range all {
-		if s, _ := cutLast(known); s == section {
+		if s, _ := cutLast(known); s == section && l.settable(known) {
 			here = append(here, known)
 		}
 	}
@@ -283,6 +289,13 @@ func hint(key string) string {
 		key = near
 	}
 	return spelling.Hint(key, here)
+}
+
+// settable reports whether a key, or a key of a section, can be set here.
+func (l *loader) settable(name string) bool {
+	return l.only == nil || slices.ContainsFunc(allRows, func(r row) bool {
+		return (r.key == name || strings.HasPrefix(r.key, name+".")) && l.only(staged(r.key)) == ""
+	})
 }
 
 func (l *loader) environment(env []string) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/docker/go-units"
 
+	"retake/internal/bus/wire"
 	"retake/internal/tomlfile"
 	"retake/internal/tomlfile/spelling"
 )
@@ -31,6 +32,9 @@ func (p Project) literal() string {
 		if slices.Contains(p.keys, r.key) {
 			b.WriteString(r.key + " = " + r.literal() + "\n")
 		}
+	}
+	if slices.Contains(p.keys, "route") && len(p.from.Routes) == 0 {
+		b.WriteString("route = []\n")
 	}
 	write := func(list string, rows []row) {
 		b.WriteString("[[project." + list + "]]\n")
@@ -79,10 +83,14 @@ func ContractKeys() []string {
 
 // For returns the configuration for one repository: c with the keys of the repository's [[project]].
 func (c Config) For(repository string) Config {
-	p := projectOf(c.Projects, repository)
-	if p == nil {
-		return c
+	if p := projectOf(c.Projects, repository); p != nil {
+		return withProject(c, *p)
 	}
+	return c
+}
+
+// withProject returns c with the keys of a project.
+func withProject(c Config, p Project) Config {
 	from := byKey(keys(p.from))
 	for _, r := range keys(&c) {
 		if slices.Contains(p.keys, r.key) {
@@ -132,37 +140,70 @@ func (l *loader) project(path string, table map[string]any) {
 	base := *l.c
 	base.Projects = nil
 	sub := l.layer(path, &base)
-	sub.only = func(key string) string {
-		if projectKeys[key] == "" {
-			return "this key is the same for all repositories, want it outside of [[project]]"
-		}
+	sub.only = projectMayNot
+	sub.table("", "", sub.rows, rest)
+	l.problems, l.parts = append(l.problems, sub.problems...), append(l.parts, sub)
+	l.c.Projects = append(l.c.Projects, Project{Repository: name, keys: sub.given(), from: &base, at: sub.set})
+}
+
+// projectMayNot returns why a project cannot set an existing key, or "". Other keys are unknown; see unknownKey.
+func projectMayNot(key string) string {
+	if projectKeys[key] != "" || isUnknown(key) || unsupported[key] != "" {
 		return ""
 	}
-	sub.table("", "", sub.rows, rest)
-	l.add(sub)
-	l.c.Projects = append(l.c.Projects, Project{Repository: name, keys: sub.given(), from: &base, at: sub.set})
+	return "this key is the same for all repositories: move it out of [[project]]"
+}
+
+// projectRules checks the rules of each project in the complete configuration of its repository. It also reports
+// projects for repositories that the director does not serve.
+func (l *loader) projectRules() {
+	served := l.c.GitHub.Repositories // CheckRun reports an empty list
+	for i, p := range l.c.Projects {
+		sub := l.parts[i]
+		is := func(repo string) bool { return strings.EqualFold(repo, p.Repository) }
+		if key := sub.path("repository"); !l.bad[key] && !l.bad["github.repositories"] && len(served) > 0 &&
+			!slices.ContainsFunc(served, is) {
+			l.problem(l.place(key), key, "not in github.repositories: add it there, or remove the project")
+		}
+		for key := range l.rows {
+			if _, set := sub.set[key]; l.bad[key] && !set {
+				sub.bad[key] = true
+			}
+		}
+		l.problems = append(l.problems, sub.partRules(withProject(*l.c, p))...)
+	}
+}
+
+// partRules returns the problems between the keys of a project and the other keys of c.
+func (l *loader) partRules(c Config) Problems {
+	l.c, l.rows, l.problems = &c, byKey(keys(&c)), nil
+	l.rules()
+	return l.problems
+}
+
+// sets reports whether the loader sets a key, or the list with the key.
+func (l *loader) sets(key string) bool {
+	switch list, _, _ := strings.Cut(key, "["); list {
+	case "stage":
+		return l.staged
+	case "route":
+		return l.routed
+	}
+	return l.set[key].Where != ""
 }
 
 // layer returns a loader that sets keys of c from the part of the document below prefix.
 func (l *loader) layer(prefix string, c *Config) *loader {
 	return &loader{
 		name: l.name, prefix: prefix, c: c, rows: byKey(keys(c)), doc: l.doc, set: map[string]Problem{},
-		bad: map[string]bool{},
+		bad: map[string]bool{}, part: true,
 	}
-}
-
-// add takes over the problems of a layer.
-func (l *loader) add(sub *loader) {
-	sub.rules()
-	l.problems = append(l.problems, sub.problems...)
 }
 
 // staged maps the keys of stages and routes to the name of the list.
 func staged(key string) string {
-	for _, list := range []string{"stage", "route"} {
-		if strings.HasPrefix(key, list+".") {
-			return list
-		}
+	if list, _, ok := strings.Cut(key, "."); ok && lists[list] {
+		return list
 	}
 	return key
 }
@@ -192,11 +233,13 @@ const MaxContract = 64 << 10
 // Contract returns the configuration of a repository for attempts that start from a commit with the given contract. c
 // is the repository's configuration without it; see For. The operator's values limit the contract's numbers and sizes,
 // and the contract can only add to scope.deny and scope.ask. name is the contract's path, for messages.
-// accepted means that an attempt already began with this contract, so ProjectsAllow and the limits do not apply.
+// accepted means that an attempt already began with this contract, so ProjectsAllow, the limits and the rules between
+// keys do not apply.
 func Contract(c Config, name string, data []byte, accepted bool) (Config, Problems) {
 	terms := Terms{Allow: c.ProjectsAllow, Limited: true}
 	if accepted {
 		terms = AnyTerms()
+		terms.accepted = true
 	}
 	read, problems := ReadContract(c, name, data, terms)
 	return read.Config, problems
@@ -233,7 +276,7 @@ func (l *loader) limits(operator Config) {
 	}
 }
 
-// protect extends the contract's protected paths with the operator's paths.
+// protect extends the contract's lists of paths with the operator's lists.
 func (l *loader) protect(operator Config) {
 	for key, list := range map[string][2]*[]string{
 		"scope.deny": {&l.c.Scope.Deny, &operator.Scope.Deny}, "scope.ask": {&l.c.Scope.Ask, &operator.Scope.Ask},
@@ -246,6 +289,23 @@ func (l *loader) protect(operator Config) {
 			l.problem(l.place(key), key, "a contract cannot permit protected paths: remove the globs that begin with !")
 		}
 		*own = slices.Concat(theirs, *own)
+	}
+	if _, set := l.set["scope.allow"]; set {
+		own := maps.Clone(l.c.Scope.Allow)
+		for label, globs := range operator.Scope.Allow {
+			own[label] = slices.Concat(globs, own[label])
+		}
+		l.c.Scope.Allow = own
+	}
+}
+
+// countsCalls reports stages that the contract excludes from the operator's budget.
+func (l *loader) countsCalls() {
+	for i, s := range l.c.Stages {
+		if key := tomlfile.Element("stage", i) + ".paid"; l.staged && s.Paid == wire.PaidNever {
+			l.problem(l.place(key), key, "a contract cannot exclude calls from recovery.paid_call_budget, want "+
+				`"auto" or "always"`)
+		}
 	}
 }
 

@@ -81,11 +81,27 @@ func TestProjectProblems(t *testing.T) {
 		},
 		"a key of the director": {
 			"[[project]]\nrepository = \"a/b\"\ndirector.max_workers = 2",
-			"test.toml:3:10: project[0].director.max_workers: this key is the same for all repositories",
+			"test.toml:3:10: project[0].director.max_workers: this key is the same for all repositories: move it",
 		},
 		"an unknown key": {
 			"[[project]]\nrepository = \"a/b\"\ncontainers.imagine = \"x\"",
-			"test.toml:3:12: project[0].containers.imagine: this key is the same for all repositories",
+			"test.toml:3:12: project[0].containers.imagine: unknown key, did you mean containers.image?",
+		},
+		"an unknown key of a section without project keys": {
+			"[[project]]\nrepository = \"a/b\"\ndirector.xyz = \"x\"",
+			"test.toml:3:10: project[0].director.xyz: unknown key, want one of containers, github, recovery, ",
+		},
+		"an unsupported key": {
+			"[[project]]\nrepository = \"a/b\"\ncontainers.scale_to_zero_idle_seconds = 1",
+			"test.toml:3:12: project[0].containers.scale_to_zero_idle_seconds: not supported yet",
+		},
+		"a repository that is not served": {
+			"[[project]]\nrepository = \"a/b\"\n[github]\nrepositories = [\"a/c\"]",
+			"test.toml:2:1: project[0].repository: not in github.repositories: add it there, or remove the project",
+		},
+		"no stages": {
+			"[[project]]\nrepository = \"a/b\"\nstage = []",
+			"test.toml:3:1: project[0].stage: empty list, want at least one stage",
 		},
 		"a value out of range": {
 			"[[project]]\nrepository = \"a/b\"\n[project.containers]\ncpus = -1.0",
@@ -201,6 +217,14 @@ func TestContractProblems(t *testing.T) {
 		"deep tables":  {strings.Repeat("a.", 5000) + "b = 1", "1:1: a: a contract has no such key"},
 		"a wrong name": {`containers.imag = "x"`, "1:12: containers.imag: a contract has no such key, did you mean containers.image?"},
 		"binary bytes": {"\x00\x01", "1:1: not UTF-8 text"},
+		"no stages":    {"stage = []", "1:1: stage: empty list, want at least one stage"},
+		"routes that are not allowed": {
+			"route = []", "1:1: route: the operator does not allow this key",
+		},
+		"unpaid calls": {
+			"[[stage]]\nname = \"CODE\"\nrun = [\"x\"]\npaid = \"never\"",
+			"4:1: stage[0].paid: a contract cannot exclude calls from recovery.paid_call_budget",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, problems := Contract(c, contractFile, []byte(row.text), false)

@@ -20,7 +20,8 @@ const (
 
 // holds lists the keys by when their new values take effect. A restart is needed for keys that identify the director to
 // workers, GitHub, the journal or the machine, and for keys that the director uses only at startup, such as the
-// addresses it listens on.
+// addresses it listens on. The containers.image of [[project]] takes effect at once, because each attempt states its
+// image.
 var holds = merged(map[string][]string{
 	holdsAtOnce: {
 		"director.interval_seconds", "director.max_workers", "director.max_retries", "director.disk_watermark",
@@ -126,7 +127,8 @@ func (c Config) Reread(next Config) (Config, Change, Problems) {
 		}
 	}
 	change.stages(c.Stages, next.Stages)
-	change.projects(c.Projects, next.Projects)
+	change.branches(c, &out)
+	change.projects(c.Projects, out.Projects)
 	if !reflect.DeepEqual(c.Routes, next.Routes) {
 		change.note("route")
 	}
@@ -175,13 +177,49 @@ func (x *Change) projects(before, after []Project) {
 	}
 }
 
-// together checks the rules between keys, assuming that the keys in restart keep their old values.
+// branches keeps the base branches of running repositories, because checkouts and pull requests depend on them.
+func (x *Change) branches(c Config, out *Config) {
+	for _, p := range slices.Concat(c.Projects, out.Projects) {
+		was := c.For(p.Repository).GitHub.BaseBranch
+		if out.For(p.Repository).GitHub.BaseBranch == was {
+			continue
+		}
+		out.Projects = withBranch(out.Projects, p.Repository, was)
+		x.Restart = append(x.Restart, "project["+p.Repository+"].github.base_branch")
+	}
+}
+
+// withBranch returns the projects with the base branch of one repository.
+func withBranch(projects []Project, repository, branch string) []Project {
+	out := slices.Clone(projects)
+	p := projectOf(out, repository)
+	if p == nil {
+		out = append(out, Project{Repository: repository, from: new(Config)})
+		p = &out[len(out)-1]
+	}
+	from := *p.from
+	from.GitHub.BaseBranch = branch
+	p.from = &from
+	if key := "github.base_branch"; !slices.Contains(p.keys, key) {
+		p.keys = append(slices.Clone(p.keys), key)
+	}
+	return out
+}
+
+// together checks the rules between keys, in the projects as well, assuming that the keys in restart keep their old
+// values.
 func (c Config) together(restart []string) (all Problems) {
 	l := &loader{
 		c: &c, rows: byKey(keys(&c)), doc: tomlfile.Parse(nil), set: map[string]Problem{},
 		bad: map[string]bool{},
 	}
 	l.rules()
+	for i, p := range c.Projects {
+		sub := l.layer(tomlfile.Element("project", i), &c)
+		sub.set, sub.staged = p.at, slices.Contains(p.keys, "stage")
+		sub.routed = slices.Contains(p.keys, "route")
+		l.problems = append(l.problems, sub.partRules(withProject(c, p))...)
+	}
 	for _, p := range l.problems {
 		all = append(all, Problem{
 			Where: "reload", Key: p.Key,

@@ -170,3 +170,25 @@ func routeRules(i int) []rule {
 		}},
 	}
 }
+
+// listRules returns the checks of all stages and routes. It also reports a missing CODE.
+func (l *loader) listRules() (all []rule) {
+	code := len(l.c.Stages) == 0
+	for i, s := range l.c.Stages {
+		path := tomlfile.Element("stage", i)
+		code = code || s.Name == "CODE" || l.bad[path+".name"] || l.bad[path]
+		if !l.bad[path] {
+			all = append(all, stageRules(i)...)
+		}
+	}
+	for i := range l.c.Routes {
+		if !l.bad[tomlfile.Element("route", i)] {
+			all = append(all, routeRules(i)...)
+		}
+	}
+	if !code && (l.staged || !l.part) {
+		l.problem(l.place("stage"), "stage", `CODE is missing, want one stage with name = "CODE", because only CODE `+
+			"changes files")
+	}
+	return all
+}

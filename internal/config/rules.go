@@ -184,7 +184,7 @@ var rules = []rule{
 		}
 		return ""
 	}},
-	{keys: []string{"worker.validate"}, wrong: wrongFreshStages},
+	{keys: []string{"worker.validate", "stage"}, wrong: wrongFreshStages},
 	{keys: []string{"containers.egress", "containers.runtime"}, wrong: func(c Config) string {
 		word := func(s string) bool { return s == egressAll || s == egressNone }
 		switch {
@@ -334,23 +334,28 @@ func (l *loader) rules() {
 	for _, o := range orders {
 		all = append(all, rule{keys: []string{o.key, o.other}, wrong: func(Config) string { return o.wrong(l.rows) }})
 	}
-	code := len(l.c.Stages) == 0
-	for i, s := range l.c.Stages {
-		path := tomlfile.Element("stage", i)
-		code = code || s.Name == "CODE" || l.bad[path+".name"] || l.bad[path]
-		if !l.bad[path] {
-			all = append(all, stageRules(i)...)
+	all = append(all, l.listRules()...)
+	if !l.part {
+		l.secretRules()
+	}
+	for _, r := range all {
+		bad := slices.ContainsFunc(r.keys, func(k string) bool { return l.bad[k] }) || l.bad[r.also]
+		if bad || l.part && !slices.ContainsFunc(append(slices.Clone(r.keys), r.also), l.sets) {
+			continue
+		}
+		if wrong := r.wrong(*l.c); wrong != "" {
+			shown := r.keys[max(slices.IndexFunc(r.keys, func(k string) bool {
+				return l.set[k].Where != "" || k == "stage" && l.staged
+			}), 0)]
+			at := l.place(shown)
+			at.Key, at.Text = l.path(shown), wrong
+			l.problems = append(l.problems, at) // do not mark the key as bad, because it may break several rules
 		}
 	}
-	for i := range l.c.Routes {
-		if !l.bad[tomlfile.Element("route", i)] {
-			all = append(all, routeRules(i)...)
-		}
-	}
-	if !code {
-		l.problem(l.place("stage"), "stage", `CODE is missing, want one stage with name = "CODE", because only CODE `+
-			"changes files")
-	}
+}
+
+// secretRules reports secrets with two sources.
+func (l *loader) secretRules() {
 	if l.c.IsApp() {
 		for _, p := range []string{"github.token_env", "github.token_file"} {
 			if _, set := l.set[p]; set {
@@ -362,17 +367,6 @@ func (l *loader) rules() {
 		_, inEnv := l.set[p.env()]
 		if _, inFile := l.set[p.inFile()]; inEnv && inFile && p.variable != "" && p.file != "" {
 			l.problem(l.place(p.inFile()), p.inFile(), p.name+"_env is also set, want only one of them")
-		}
-	}
-	for _, r := range all {
-		if slices.ContainsFunc(r.keys, func(k string) bool { return l.bad[k] }) || l.bad[r.also] {
-			continue
-		}
-		if wrong := r.wrong(*l.c); wrong != "" {
-			shown := r.keys[max(slices.IndexFunc(r.keys, func(k string) bool { return l.set[k].Where != "" }), 0)]
-			at := l.place(shown)
-			at.Key, at.Text = l.path(shown), wrong
-			l.problems = append(l.problems, at) // do not mark the key as bad, because it may break several rules
 		}
 	}
 }

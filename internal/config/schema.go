@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strings"
 	"time"
+
+	"retake/internal/bus/wire"
 )
 
 // node is a part of a JSON Schema.
@@ -21,6 +23,9 @@ func ContractSchema() []byte {
 		}
 		if sections[section] == nil {
 			sections[section] = node{}
+		}
+		if r.key == "stage.paid" { // see countsCalls
+			r.allowed = []string{wire.PaidAuto, wire.PaidAlways}
 		}
 		sections[section][name] = r.schema()
 	}

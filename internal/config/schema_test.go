@@ -42,6 +42,7 @@ func TestSchemaAgrees(t *testing.T) {
 			"worker.fix_attempts = 2000", false,
 		},
 		"unknown stage": {"[[stage]]\nname = \"TEST\"\nrun = [\"x\"]", false},
+		"unpaid calls":  {"[[stage]]\nname = \"CODE\"\nrun = [\"x\"]\npaid = \"never\"", false},
 		"no name":       {"[[stage]]\nrun = [\"x\"]", false},
 	} {
 		var v any

@@ -132,6 +132,9 @@ var sections = func() map[string]bool {
 	return all
 }()
 
+// lists is the set of sections that are lists of tables.
+var lists = map[string]bool{"stage": true, "route": true}
+
 func cutLast(key string) (section, last string) {
 	i := strings.LastIndexByte(key, '.')
 	return key[:max(i, 0)], key[i+1:]

@@ -52,8 +52,8 @@ func policyOf(c Config, document ...[]byte) (*policy.Policy, error) {
 	return p, err
 }
 
-// wrongCaller checks the caller of a stage. It ignores an invalid policy file, because ownFiles has already reported
-// its faults.
+// wrongCaller checks the caller of a stage. It ignores a policy file that could not be read, because ownFiles has
+// already reported its faults.
 func (c Config) wrongCaller(s Stage) string {
 	for _, other := range c.Stages {
 		if other.Name == s.Name && other.Caller != s.Caller && s.Caller != "" {
@@ -61,22 +61,22 @@ func (c Config) wrongCaller(s Stage) string {
 				"only " + s.Name
 		}
 	}
-	var wrong string
-	check := func(document ...[]byte) error {
-		p, err := policyOf(c, document...)
-		switch {
-		case err != nil || s.Caller == "" || slices.Contains(p.Callers(), s.Caller):
-		case len(p.Callers()) == 0:
-			wrong = fmt.Sprintf("all rows of policy %s apply to every caller, remove the key or add rows with "+
-				"caller = %q to recovery.policy_file", p.Name(), s.Caller)
-		default:
-			wrong = fmt.Sprintf("policy %s has no row for caller %s, want one of %s", p.Name(), shorten(s.Caller),
-				strings.Join(p.Callers(), ", "))
+	p := c.policy
+	if p == nil {
+		var err error
+		if p, err = policy.Preset(c.Recovery.Preset); err != nil || c.Recovery.PolicyFile != "" {
+			return ""
 		}
-		return nil //nolint:nilerr // ownFiles reports it
 	}
-	ownFile("recovery.policy_file", c.Recovery.PolicyFile, check)
-	return wrong
+	switch {
+	case s.Caller == "" || slices.Contains(p.Callers(), s.Caller):
+		return ""
+	case len(p.Callers()) == 0:
+		return fmt.Sprintf("all rows of policy %s apply to every caller, remove the key or add rows with "+
+			"caller = %q to recovery.policy_file", p.Name(), s.Caller)
+	}
+	return fmt.Sprintf("policy %s has no row for caller %s, want one of %s", p.Name(), shorten(s.Caller),
+		strings.Join(p.Callers(), ", "))
 }
 
 // ownFile passes the content of a file named in [recovery] to parse. If path is empty, it calls parse without
@@ -105,8 +105,8 @@ func ownFile(key, path string, parse func(data ...[]byte) error) (all Problems) 
 	return all
 }
 
-// ownFiles checks the files configured in [recovery]. It stores only the agents, because Tables rereads the other
-// files.
+// ownFiles checks the files configured in [recovery]. It stores the agents and the policy. Tables rereads the files of
+// rules and policy.
 func (l *loader) ownFiles() {
 	r := l.c.Recovery
 	var found Problems
@@ -121,8 +121,11 @@ func (l *loader) ownFiles() {
 	}
 	if (r.RulesFile != "" || r.PolicyFile != "") && !l.bad["recovery.rules_file"] && !l.bad["recovery.policy_file"] &&
 		!l.bad["recovery.preset"] {
-		_, wrong := l.c.Tables()
+		t, wrong := l.c.Tables()
 		found = append(found, wrong...)
+		if r.PolicyFile != "" {
+			l.c.policy = t.Policy
+		}
 	}
 	for _, p := range found {
 		at := p
