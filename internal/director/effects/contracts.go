@@ -54,7 +54,7 @@ func (c *Contracts) At(ctx context.Context, q workspace.Request, commit string) 
 		return in, nil, nil
 	}
 	file, err := c.Workspace.BaseFile(ctx, q, commit, config.MaxContract, config.ContractFiles...)
-	if err != nil || file.Name == "" {
+	if err != nil || file.Name == "" || !config.IsContract(file.Name, file.Data) {
 		return in, nil, err
 	}
 	out, err := c.apply(in, repo, file, false)
@@ -161,7 +161,7 @@ func (c *Contracts) apply(in *inforce.Setup, repo string, file workspace.BaseFil
 	if len(problems) > 0 {
 		return nil, &failure.Contract{Text: shortList(problems)}
 	}
-	out, err := inforce.New(read, in.FileSums)
+	out, err := in.With(read, accepted)
 	if err != nil {
 		return nil, &failure.Contract{Text: file.Name + ": " + err.Error()}
 	}

@@ -43,26 +43,42 @@ type Setup struct {
 // New derives a setup from a valid configuration. fileSums are the checksums of the configuration's files, by key.
 // On error, the setup is incomplete.
 func New(read config.Config, fileSums map[string]string) (*Setup, error) {
-	s := &Setup{Config: read, Read: read, Digest: read.Digest(fileSums), FileSums: fileSums}
-	s.GitHub.Priorities, s.GitHub.LabelCaps = lowered(read.GitHub.Priorities), lowered(read.GitHub.LabelCaps)
 	tables, problems := read.Tables()
-	s.Classifier, s.Policy = tables.Classifier, tables.Policy
+	s, err := derive(read, fileSums, tables, false)
+	faults := []error{problems.Err(), err}
+	s.projects = map[string]*Setup{}
+	for _, p := range read.Projects {
+		sub, err := s.With(read.For(p.Repository), false)
+		s.projects[strings.ToLower(p.Repository)], faults = sub, append(faults, err)
+	}
+	return s, errors.Join(faults...)
+}
+
+// With returns the setup for a repository whose configuration differs from the setup's only in keys of projects and
+// contracts. It does not read the files in [recovery] again, because they may have changed. accepted is as in
+// config.Contract. The stages of such a contract have already run, so their agents may be missing.
+func (s *Setup) With(read config.Config, accepted bool) (*Setup, error) {
+	read.Projects = nil
+	return derive(read, s.FileSums, config.Tables{Classifier: s.Classifier, Policy: s.Policy}, accepted)
+}
+
+// derive returns a setup without projects.
+func derive(read config.Config, fileSums map[string]string, tables config.Tables, accepted bool) (*Setup, error) {
+	s := &Setup{
+		Config: read, Read: read, Digest: read.Digest(fileSums), FileSums: fileSums,
+		Classifier: tables.Classifier, Policy: tables.Policy,
+	}
+	s.GitHub.Priorities, s.GitHub.LabelCaps = lowered(read.GitHub.Priorities), lowered(read.GitHub.LabelCaps)
 	var stages, state, push error
-	s.StagePlans, stages = stagePlans(read)
+	if s.StagePlans, stages = stagePlans(read); accepted {
+		stages = nil
+	}
 	s.StateGlobs, state = worktree.Compile(read.Agents.StatePaths(read.Stages))
 	s.Pushable, push = scope.New(scope.Options{
 		Deny: s.Scope.Deny, Ask: s.Scope.Ask, Allow: s.Scope.Allow, AllowSecrets: s.Scope.AllowSecrets,
 		AllowRaw: s.Scope.AllowRaw, AllowLeftOut: s.Scope.AllowLeftOut, MaxFileBytes: int64(s.Scope.MaxFileBytes),
 	})
-	faults := []error{problems.Err(), stages, state, push}
-	s.projects = map[string]*Setup{}
-	for _, p := range read.Projects {
-		of := read.For(p.Repository)
-		of.Projects = nil
-		sub, err := New(of, fileSums)
-		s.projects[strings.ToLower(p.Repository)], faults = sub, append(faults, err)
-	}
-	return s, errors.Join(faults...)
+	return s, errors.Join(stages, state, push)
 }
 
 // For returns the setup for a repository: s itself unless the configuration has a [[project]] for it.
