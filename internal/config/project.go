@@ -10,6 +10,7 @@ import (
 	"github.com/docker/go-units"
 
 	"retake/internal/bus/wire"
+	"retake/internal/recovery/policy"
 	"retake/internal/tomlfile"
 	"retake/internal/tomlfile/spelling"
 )
@@ -97,6 +98,9 @@ func withProject(c Config, p Project) Config {
 			reflect.ValueOf(r.to).Elem().Set(reflect.ValueOf(from[r.key].to).Elem())
 		}
 	}
+	c.assumed = slices.DeleteFunc(slices.Clone(c.assumed), func(b policy.Bound) bool {
+		return slices.ContainsFunc(p.keys, func(key string) bool { return setsBound(key, b) })
+	})
 	if slices.Contains(p.keys, "stage") {
 		c.Stages = p.from.Stages
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"retake/internal/recovery/policy"
 )
 
 // TestProjectRulesUseTheWholeConfiguration checks that the rules of a project consider variables and the files in
@@ -182,5 +184,15 @@ func TestContractDoesNotReadThePolicyFile(t *testing.T) {
 	const contract = "[[stage]]\nname = \"CODE\"\nrun = [\"x\"]\ncaller = \"lint\"\n"
 	if _, problems := Contract(c, contractFile, []byte(contract), false); len(problems) > 0 {
 		t.Errorf("unexpected problems:\n%s", problems)
+	}
+}
+
+// TestProjectBudgetOverridesPolicy checks that a project's budget takes precedence over a policy, even if the budget is
+// equal to the default.
+func TestProjectBudgetOverridesPolicy(t *testing.T) {
+	c := mustParse(t, "[[project]]\nrepository = \"a/b\"\nrecovery.paid_call_budget = 10\n")
+	if assumed := c.For("a/b").Limits().Assumed; slices.Contains(assumed, policy.BoundPaidCalls) ||
+		!slices.Contains(assumed, policy.BoundCost) {
+		t.Errorf("got assumed bounds %v, want all but the paid calls", assumed)
 	}
 }

@@ -129,13 +129,18 @@ func assumed(set map[string]Problem) []policy.Bound {
 	}
 	return slices.DeleteFunc(bounds, func(b policy.Bound) bool {
 		for key := range set {
-			section, last := cutLast(key)
-			if last == string(b) || section == "retry" && b == policy.BoundBackoff {
+			if setsBound(key, b) {
 				return true
 			}
 		}
 		return false
 	})
+}
+
+// setsBound reports whether a key sets a bound.
+func setsBound(key string, b policy.Bound) bool {
+	section, last := cutLast(key)
+	return last == string(b) || section == "retry" && b == policy.BoundBackoff
 }
 
 // limitKeys lists the limits, except for stages, that can end an attempt.
