@@ -234,13 +234,7 @@ func (f VerdictMade) apply(m *agenda, t *Task) {
 	})
 	t.History = t.History[max(0, len(t.History)-maxHistory):]
 	t.Tally = f.charge(t.Tally)
-	t.Next = Next{
-		Action: f.Verdict.Action, Charges: f.Verdict.Charges, Reason: f.Finding.Reason, Validate: f.Validate,
-		Deliver: f.Deliver,
-	}
-	if o := t.Ending.Order; o != nil && f.Verdict.Row == rowContract {
-		t.Next.Action, t.Next.Fresh, t.Next.Validate = o.Action, o.Fresh, o.Validate
-	}
+	t.Next = f.next(t.Ending.Order)
 	t.Incident, t.soft.topic = f.Incident, TopicOf(f.Verdict)
 	if f.Verdict.Row == rowIncident {
 		t.IncidentWaits++

@@ -127,7 +127,7 @@ type Contract struct {
 	// Staged means that the contract or the route determines the stages. Callers and Alternative are then like in
 	// Config.
 	Staged      bool          `json:"staged,omitempty"`
-	FixRounds   int           `json:"fix_rounds,omitempty"` // like Config.FixRounds; 0 means the configuration's
+	FixRounds   int           `json:"fix_rounds,omitempty"` // replaces Config.FixRounds unless 0
 	Callers     []StageCaller `json:"callers,omitempty"`
 	Alternative bool          `json:"alternative,omitempty"`
 }
@@ -224,6 +224,19 @@ func (t *Task) withRoom() []Failure {
 		return t.History
 	}
 	return slices.Delete(slices.Clone(t.History), i, i+1) // effects share the old list
+}
+
+// next returns the next step after the verdict. order is the order of an attempt that could not begin because of a
+// contract, or nil. The next attempt gets that order again.
+func (f VerdictMade) next(order *Next) Next {
+	n := Next{
+		Action: f.Verdict.Action, Charges: f.Verdict.Charges, Reason: f.Finding.Reason, Validate: f.Validate,
+		Deliver: f.Deliver,
+	}
+	if order != nil && f.Verdict.Row == rowContract {
+		n.Action, n.Fresh, n.Validate = order.Action, order.Fresh, order.Validate
+	}
+	return n
 }
 
 // awaitContract postpones the next attempt until the repository's contract is valid, without charging the task. That

@@ -305,7 +305,7 @@ func (r *Restorer) found(ctx context.Context, e *evidence, g inbox.Found, known 
 	return f, r.addEvidence(ctx, e, &f, g.Attempt)
 }
 
-// contractOf returns the contract with which an attempt was started, or nil if it had none or is unknown.
+// contractOf returns an attempt's contract, or nil.
 func (e *evidence) contractOf(nonce string, attempt int) *fsm.Contract {
 	for _, c := range e.checkouts {
 		terms := c.Agreement

@@ -314,7 +314,7 @@ func contractOnce(r record, f fsm.AttemptContract) string {
 	return ""
 }
 
-// contractTaken checks that an attempt has the contract with which it was started, even if that is none.
+// contractTaken checks that a started attempt has the contract of its start.
 func contractTaken(d decision, e fsm.EffectEnded) string {
 	t := d.p.m.Task(e.Task)
 	done := each(d, func(f fsm.EffectDone) string { return map[bool]string{true: f.Effect}[f.Effect == e.Effect] })
