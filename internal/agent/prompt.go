@@ -16,6 +16,11 @@ type Task struct {
 	Round   int // number of this run of the stage in the attempt, from 1
 	// why validation rejected the last round or, before the first round, the existing work; may be empty
 	Rejected string
+
+	// Template is the repository's own prompt for CODE, or nil. It alone uses the following fields.
+	Template           *Template
+	Branch, BaseBranch string
+	Checks             []string // command lines of VALIDATE
 }
 
 // frame is the start of every prompt. Text from people and programs follows, quoted.
@@ -60,27 +65,55 @@ const conflictAdvice = "Newer changes by others were merged into the working dir
 // compactShare divides the prompt's size limit after a context overflow, because the prompt contributed to it.
 const compactShare = 4
 
-// Prompt returns the prompt for one invocation, at most limit bytes long. It contains the frame, advice for this
-// attempt, merge conflicts, the reason for rejecting the last round, people's answers, earlier failures, and the issue.
-// Each quoted part gets its share of the limit. If the conflicts, the reason or the issue is cut, the prompt names the
-// file with the full text.
+// Prompt returns the prompt for one invocation, at most limit bytes long. It begins with the frame. The text of a
+// template or the default prompt follows. Each quoted part gets its share of the limit. If the conflicts, the reason or
+// the issue is cut, the prompt names the file with the full text.
 func Prompt(t Task, limit int) string {
-	a, limit := t.Attempt, max(limit, minPrompt)
-	if a.Action == "retry_compact" {
-		limit = max(limit/compactShare, minPrompt)
+	limit = max(limit, minPrompt)
+	compact := limit
+	if t.Attempt.Action == "retry_compact" {
+		compact = max(limit/compactShare, minPrompt)
 	}
+	begin := frameFor(t)
+	if t.Template != nil && t.Stage == wire.StageCode {
+		return begin + t.Template.render(t, limit-len(begin), compact-len(begin))
+	}
+	return begin + defaultPrompt(t, compact-len(begin))
+}
+
+// frameFor returns the frame for a stage.
+func frameFor(t Task) string {
 	task, known := stageTasks[t.Stage]
 	if !known {
 		task = stageTasks[wire.StageCode]
 	}
+	return fmt.Sprintf(frame, task)
+}
+
+// defaultPrompt returns the prompt after the frame: notes about this attempt, people's answers, earlier failures, and
+// the issue.
+func defaultPrompt(t Task, room int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, frame, task)
+	b.WriteString(notes(t, room))
+	if text := history(t.Attempt, (room-b.Len())/2); text != "" {
+		b.WriteString("\n" + text)
+	}
+	issue := t.Attempt.Issue
+	fmt.Fprintf(&b, "\nThe issue, %s:\n", plainKey(issue.Key))
+	b.WriteString(quoteStart(issue.Title+"\n\n"+issue.Body, room-b.Len(), "the rest is in .retake/attempt.json"))
+	return b.String()
+}
+
+// notes returns advice for this attempt, merge conflicts, and the reason for rejecting the last round.
+func notes(t Task, room int) string {
+	a := t.Attempt
+	var b strings.Builder
 	if text := actionAdvice[a.Action]; text != "" {
 		b.WriteString("\n" + text + "\n")
 	}
 	if len(a.Conflicts) > 0 {
 		b.WriteString("\n" + conflictAdvice + "\n")
-		b.WriteString(quoteStart(strings.Join(a.Conflicts, "\n"), (limit-b.Len())/4,
+		b.WriteString(quoteStart(strings.Join(a.Conflicts, "\n"), (room-b.Len())/4,
 			"the rest is in .retake/attempt.json"))
 	}
 	if t.Rejected != "" {
@@ -89,14 +122,8 @@ func Prompt(t Task, limit int) string {
 			what = fmt.Sprintf("Your last change (round %d) was rejected.", t.Round-1)
 		}
 		b.WriteString("\n" + what + " Fix it. The full text is in .retake/last_failure.txt:\n")
-		b.WriteString(quoteEnd(t.Rejected, (limit-b.Len())/2))
+		b.WriteString(quoteEnd(t.Rejected, (room-b.Len())/2))
 	}
-	if text := history(a, (limit-b.Len())/2); text != "" {
-		b.WriteString("\n" + text)
-	}
-	fmt.Fprintf(&b, "\nThe issue, %s:\n", plainKey(a.Issue.Key))
-	body := a.Issue.Title + "\n\n" + a.Issue.Body
-	b.WriteString(quoteStart(body, limit-b.Len(), "the rest is in .retake/attempt.json"))
 	return b.String()
 }
 
