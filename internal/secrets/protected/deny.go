@@ -282,6 +282,11 @@ var Deny = []Row{
 	},
 
 	{
+		"Retake", "stages and prompts",
+		"../../../docs/specs/configuration.md#projects",
+		[]string{".github/retake.toml", ".github/retake-prompt.md", "retake.toml"},
+	},
+	{
 		"Git submodules", "URLs from which builds fetch code", "https://git-scm.com/docs/gitmodules",
 		[]string{".gitmodules"},
 	},
