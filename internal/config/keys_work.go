@@ -383,11 +383,11 @@ var workKeys = []row{
 	},
 
 	{
-		key: "projects.allow", def: "[]", allowed: ContractKeys(),
-		doc: "Keys that a repository can set in its own contract, .github/retake.toml on the base branch. If the " +
-			"list is empty, Retake does not read contracts. If it contains scope.allow or " +
-			"scope.allow_secrets, people who can push to the base branch can permit protected paths and secrets. " +
-			"See docs/specs/projects.md.",
+		key: "projects.allow", def: "[]", allowed: AllowedKeys(),
+		doc: "Keys that a repository can set in its own contract, .github/retake.toml on the base branch; prompt " +
+			"permits its .github/retake-prompt.md. If the list is empty, Retake reads neither. If it contains " +
+			"scope.allow or scope.allow_secrets, people who can push to the base branch can permit protected paths " +
+			"and secrets. See docs/specs/projects.md.",
 		at: func(c *Config) any { return &c.ProjectsAllow },
 	},
 }

@@ -75,6 +75,13 @@ var projectKeys = map[string]string{
 	"stage": byBoth, "route": byBoth,
 }
 
+// AllowedKeys lists the elements of projects.allow: ContractKeys and PromptKey. They are sorted.
+func AllowedKeys() []string {
+	all := append(ContractKeys(), PromptKey)
+	slices.Sort(all)
+	return all
+}
+
 // ContractKeys lists the keys that a repository's contract can set, if projects.allow names them. They are sorted.
 func ContractKeys() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(projectKeys)), func(k string) bool {
@@ -251,6 +258,8 @@ func Contract(c Config, name string, data []byte, accepted bool) (Config, Proble
 
 func contractMayNot(allow []string, key string) string {
 	switch {
+	case key == PromptKey:
+		return "a prompt is a separate file: move it to " + PromptFile
 	case projectKeys[key] == byOperator:
 		return "only the operator can set this key, in [[project]] of the director's configuration: remove it"
 	case projectKeys[key] == "" && isUnknown(key):

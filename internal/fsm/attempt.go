@@ -119,12 +119,12 @@ func (r Report) mismatch(t *Task) string {
 // Contract identifies the contract of a repository that an attempt began with. It also contains the parts that later
 // decisions about the attempt depend on.
 type Contract struct {
-	Path   string `json:"path"`
-	Commit string `json:"commit"` // the commit of the base branch from which the contract was read
-	Digest string `json:"digest"` // of the file, 16 hexadecimal digits
-	// Route describes the route of the attempt, or is empty. Without a contract, the other texts are empty.
-	Route string `json:"route,omitempty"`
-	// Staged means that the contract or the route determines the stages. Callers and Alternative are then like in
+	Path   string `json:"path,omitempty"`   // empty without a contract
+	Prompt string `json:"prompt,omitempty"` // path of the prompt template, or empty
+	Commit string `json:"commit,omitempty"` // the commit of the base branch from which the files were read
+	Digest string `json:"digest,omitempty"` // of the files, 16 hexadecimal digits
+	Route  string `json:"route,omitempty"`  // describes the route of the attempt, or empty
+	// Staged means that the contract or the route determines the stages. Callers and Alternative then replace those of
 	// Config.
 	Staged      bool          `json:"staged,omitempty"`
 	FixRounds   int           `json:"fix_rounds,omitempty"` // replaces Config.FixRounds unless 0
@@ -147,7 +147,7 @@ type AttemptContract struct {
 
 func (f AttemptContract) apply(_ *agenda, t *Task) {
 	t.Contract = &f.Contract
-	if f.Contract.Path == "" && f.Contract.Route == "" {
+	if k := f.Contract; k.Path+k.Prompt+k.Route == "" {
 		t.Contract = nil
 	}
 }

@@ -98,14 +98,24 @@ func line(at time.Time, f fsm.Fact, t *fsm.Task) (attempt int, text string) {
 }
 
 func contractText(c fsm.Contract) string {
-	text := "It uses "
+	var parts []string
 	if c.Path != "" {
-		text += fmt.Sprintf("the contract %s of commit %.12s (digest %s)", c.Path, c.Commit, c.Digest)
+		parts = append(parts, "the contract "+c.Path)
 	}
-	if c.Path != "" && c.Route != "" {
+	if c.Prompt != "" {
+		parts = append(parts, "the prompt "+c.Prompt)
+	}
+	text := strings.Join(parts, " and ")
+	if text != "" {
+		text += fmt.Sprintf(" of commit %.12s (digest %s)", c.Commit, c.Digest)
+	}
+	if text != "" && c.Route != "" {
 		text += ", and "
 	}
-	return text + c.Route
+	if text += c.Route; text == "" {
+		return "The repository no longer has a contract"
+	}
+	return "It uses " + text
 }
 
 // lineOfAttempt is like line, for facts about an attempt or about a person's answer to it.

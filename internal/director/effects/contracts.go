@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"retake/internal/agent"
 	"retake/internal/bus/wire"
 	"retake/internal/config"
 	"retake/internal/director/failure"
@@ -43,8 +44,8 @@ type applied struct {
 }
 
 // At returns the setup for attempts that start from a commit of the base branch, or from the branch's head if commit is
-// empty. q identifies the checkout or the branch. The contract is nil if the commit does not contain one, or if
-// projects.allow is empty. At returns a failure.Contract if the contract has problems.
+// empty. q identifies the checkout or the branch. The contract is nil if projects.allow is empty, or if the commit
+// contains neither a contract nor a prompt template. At returns a failure.Contract if one of the files has problems.
 func (c *Contracts) At(ctx context.Context, q workspace.Request, commit string) (*inforce.Setup, *fsm.Contract,
 	error,
 ) {
@@ -53,16 +54,19 @@ func (c *Contracts) At(ctx context.Context, q workspace.Request, commit string) 
 	if len(in.ProjectsAllow) == 0 {
 		return in, nil, nil
 	}
-	file, err := c.Workspace.BaseFile(ctx, q, commit, config.MaxContract, config.ContractFiles...)
-	if err != nil || file.Name == "" || !config.IsContract(file.Name, file.Data) {
+	f, err := c.read(ctx, in, q, commit)
+	if err != nil || f.contract.Name+f.prompt.Name == "" {
 		return in, nil, err
 	}
-	out, err := c.apply(in, repo, file, false)
+	out, err := c.apply(in, repo, f, false)
 	if err != nil {
 		return in, nil, err
 	}
-	k := &fsm.Contract{Path: file.Name, Commit: file.Commit, Digest: digestOf(file), FixRounds: out.Worker.FixAttempts}
-	if len(out.Stages) > 0 {
+	k := &fsm.Contract{Path: f.contract.Name, Prompt: f.prompt.Name, Commit: f.contract.Commit, Digest: f.digest()}
+	if f.contract.Name != "" {
+		k.FixRounds = out.Worker.FixAttempts
+	}
+	if f.contract.Name != "" && len(out.Stages) > 0 {
 		noteStages(k, out)
 	}
 	return out, k, nil
@@ -111,8 +115,35 @@ func traits(e fsm.Effect, issue wire.IssueRef) config.Traits {
 	return t
 }
 
-// Of returns the setup of an effect's attempt, with the contract that the attempt began with. Later changes of
-// projects.allow and of the operator's limits do not affect the attempt.
+// baseFiles are the files of a repository that Contracts applies. The Name of a missing file is empty.
+type baseFiles struct{ contract, prompt workspace.BaseFile }
+
+// read reads the files of a repository at the same commit.
+func (c *Contracts) read(ctx context.Context, in *inforce.Setup, q workspace.Request, commit string) (f baseFiles,
+	err error,
+) {
+	f.contract, err = c.Workspace.BaseFile(ctx, q, commit, config.MaxContract, config.ContractFiles...)
+	if !config.IsContract(f.contract.Name, f.contract.Data) {
+		f.contract.Name, f.contract.Data = "", nil
+	}
+	if err == nil && config.AllowsPrompt(in.Config) {
+		f.prompt, err = c.Workspace.BaseFile(ctx, q, f.contract.Commit, agent.MaxTemplate, config.PromptFile)
+	}
+	return f, err
+}
+
+// digest returns the digest of the files. Without a prompt template, it is the digest of the contract.
+func (f baseFiles) digest() string {
+	sum := sha256.Sum256(f.contract.Data)
+	if f.prompt.Name != "" {
+		prompt := sha256.Sum256(f.prompt.Data)
+		sum = sha256.Sum256(slices.Concat(sum[:], prompt[:]))
+	}
+	return hex.EncodeToString(sum[:8])
+}
+
+// Of returns the setup of an effect's attempt, with the contract that the attempt began with, but without its prompt
+// template. Later changes of projects.allow and of the operator's limits do not affect the attempt.
 func (c *Contracts) Of(ctx context.Context, e fsm.Effect) (*inforce.Setup, error) {
 	in := c.Setup().For(e.Task.Repo())
 	if e.Contract == nil || e.Contract.Path == "" {
@@ -123,7 +154,7 @@ func (c *Contracts) Of(ctx context.Context, e fsm.Effect) (*inforce.Setup, error
 	if err != nil {
 		return in, err
 	}
-	out, err := c.apply(in, e.Task.Repo(), file, true)
+	out, err := c.apply(in, e.Task.Repo(), baseFiles{contract: file}, true)
 	if err != nil {
 		return in, err
 	}
@@ -139,32 +170,34 @@ func (c *Contracts) shown(ctx context.Context, e fsm.Effect) *inforce.Setup {
 	return in
 }
 
-func digestOf(f workspace.BaseFile) string {
-	sum := sha256.Sum256(f.Data)
-	return hex.EncodeToString(sum[:8])
-}
-
-// apply returns the setup with a contract. accepted has the same meaning as in config.Contract.
-func (c *Contracts) apply(in *inforce.Setup, repo string, file workspace.BaseFile, accepted bool) (*inforce.Setup,
-	error,
-) {
-	if file.Odd != "" {
-		return nil, &failure.Contract{Text: file.Name + " is " + file.Odd + ", want a regular file"}
+// apply returns the setup with a repository's files. accepted has the same meaning as in config.Contract.
+func (c *Contracts) apply(in *inforce.Setup, repo string, f baseFiles, accepted bool) (*inforce.Setup, error) {
+	for _, file := range []workspace.BaseFile{f.contract, f.prompt} {
+		if file.Odd != "" {
+			return nil, &failure.Contract{Text: file.Name + " is " + file.Odd + ", want a regular file"}
+		}
 	}
-	name, digest := strings.ToLower(repo), digestOf(file)
+	name, digest := strings.ToLower(repo), f.digest()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if l := c.last[name]; l.from == in && l.digest == digest && l.accepted == accepted {
 		return l.in, nil
 	}
-	read, problems := config.Contract(in.Config, file.Name, file.Data, accepted)
+	read, problems := in.Config, config.Problems(nil)
+	if f.contract.Name != "" {
+		read, problems = config.Contract(in.Config, f.contract.Name, f.contract.Data, accepted)
+	}
+	if f.prompt.Name != "" {
+		problems = append(problems, config.CheckPrompt(read, f.prompt.Name, f.prompt.Data)...)
+	}
 	if len(problems) > 0 {
 		return nil, &failure.Contract{Text: shortList(problems)}
 	}
 	out, err := in.With(read, accepted)
 	if err != nil {
-		return nil, &failure.Contract{Text: file.Name + ": " + err.Error()}
+		return nil, &failure.Contract{Text: f.contract.Name + ": " + err.Error()}
 	}
+	out.Prompt = string(f.prompt.Data)
 	if c.last == nil {
 		c.last = map[string]applied{}
 	}

@@ -274,6 +274,10 @@ func (s *Starter) authorize(ctx, git context.Context, a *attempt) (err error) {
 // plan returns the worker's instructions.
 func (s *Starter) plan(a *attempt) wire.Plan {
 	c := a.in
+	var prompt *wire.PlanPrompt
+	if c.Prompt != "" && !a.Start.Validate {
+		prompt = &wire.PlanPrompt{Template: c.Prompt, Checks: c.Checks()}
+	}
 	return wire.Plan{
 		WorkerID: a.Worker, AttemptID: a.Worker, RunID: s.RunID, Issue: a.issue, Attempt: a.Attempt,
 		Branch: BranchOf(a.Effect), BaseBranch: c.GitHub.BaseBranch, BaseSHA: a.checkout.BaseSHA, ImageTag: s.image(c),
@@ -295,7 +299,7 @@ func (s *Starter) plan(a *attempt) wire.Plan {
 		Runtime:    c.Containers.Runtime, Defaults: c.DefaultLimits(),
 		TraceParent:   s.Trace(a.Worker),
 		ValidateFirst: a.Start.Action == recovery.Revalidate && !a.Start.Validate,
-		AttemptFile:   attemptFile(a.Effect, a.issue, c.AlternativeModel(), a.conflicts),
+		AttemptFile:   attemptFile(a.Effect, a.issue, c.AlternativeModel(), a.conflicts), Prompt: prompt,
 		Budget: &wire.PlanBudget{
 			MaxConcurrent:   c.RateLimits.Model.MaxConcurrentRequests,
 			SpacingSeconds:  c.RateLimits.Model.MinBetweenRequests.Seconds(),

@@ -13,6 +13,7 @@ import (
 	"retake/internal/fsm"
 	"retake/internal/recovery"
 	"retake/internal/recovery/classify"
+	"retake/internal/recovery/plaintext"
 	"retake/internal/recovery/policy"
 	"retake/internal/secrets/scope"
 	"retake/internal/workspace"
@@ -30,6 +31,7 @@ type Setup struct {
 	StateGlobs worktree.Globs
 	Pushable   *scope.Rules
 	FileSums   map[string]string // checksums of the configuration's files, by key
+	Prompt     string            // a repository's template for the prompt of CODE; empty means the default prompt
 
 	// Change is the fact that will record this setup in the journal. It is nil for the first setup, because the fact
 	// about the director's start already records it.
@@ -197,6 +199,16 @@ func (s *Setup) ValidateStages() []wire.StagePlan {
 		return nil
 	}
 	return s.StagePlans[from:]
+}
+
+// Checks returns the command lines of VALIDATE, for prompts. Stages that run an agent are not included.
+func (s *Setup) Checks() (lines []string) {
+	for _, g := range s.StagePlans {
+		if g.Name == wire.StageValidate && g.Agent == nil {
+			lines = append(lines, plaintext.CommandLine(g.Run))
+		}
+	}
+	return lines
 }
 
 // StagesOf returns the stages of an attempt. The order decides whether they include validation, even if the setup has

@@ -168,22 +168,30 @@ func (p preflight) Fleet() error {
 	return f.Check()
 }
 
-// github opens a client that cannot write.
 func (p preflight) github(ctx context.Context) (doctor.GitHub, error) {
-	c := p.o.Config
-	token, err := p.o.Token(ctx)
+	client, token, err := GitHub(ctx, p.o)
 	if err != nil {
 		return nil, err
+	}
+	return githubSeen{client, p.o, kindOfToken(p.o.Config, token)}, nil
+}
+
+// GitHub returns a client for reading, and its token.
+func GitHub(ctx context.Context, o Options) (*github.Client, string, error) {
+	c := o.Config
+	token, err := o.Token(ctx)
+	if err != nil {
+		return nil, "", err
 	}
 	client, err := github.New(github.Options{
 		Options: api.Options{
 			BaseURL:          c.GitHub.APIURL,
-			Token:            p.o.Token,
-			Login:            p.o.Login,
+			Token:            o.Token,
+			Login:            o.Login,
 			MinBetweenWrites: c.RateLimits.GitHub.MinBetweenWrites,
 			MaxConcurrent:    c.RateLimits.GitHub.MaxConcurrentRequests,
 			CooldownDefault:  c.RateLimits.GitHub.CooldownOnRateLimit,
-			Transport:        cmp.Or(p.o.Transport, http.DefaultTransport),
+			Transport:        cmp.Or(o.Transport, http.DefaultTransport),
 			Log:              zap.NewNop(),
 		},
 		Fleet:          c.Director.Fleet,
@@ -191,10 +199,7 @@ func (p preflight) github(ctx context.Context) (doctor.GitHub, error) {
 		TrustedAuthors: c.GitHub.TrustedAuthors,
 		Secrets:        []string{token},
 	})
-	if err != nil {
-		return nil, err
-	}
-	return githubSeen{client, p.o, kindOfToken(c, token)}, nil
+	return client, token, err
 }
 
 type githubSeen struct {
