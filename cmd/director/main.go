@@ -107,7 +107,7 @@ func command() *cobra.Command {
 	root.AddCommand(runCommand(&o), configCommand(&o), doctorCommand(&o), versionCommand())
 	root.AddCommand(adviceCommands(&o)...)
 	root.AddCommand(operatorCommands(&o)...)
-	root.AddCommand(explainCommand(&o), eventsCommand(&o), projectCommand(&o))
+	root.AddCommand(explainCommand(&o), eventsCommand(&o))
 	root.AddCommand(steerCommands(&o)...)
 	root.AddCommand(recordCommands(&o)...)
 	root.AddCommand(agentsCommand(&o), busCommand(), journalCommand(&o), projectCommand(&o))

@@ -124,8 +124,8 @@ type Contract struct {
 	Commit string `json:"commit,omitempty"` // the commit of the base branch from which the files were read
 	Digest string `json:"digest,omitempty"` // of the files, 16 hexadecimal digits
 	Route  string `json:"route,omitempty"`  // describes the route of the attempt, or empty
-	// Staged means that the contract or the route determines the stages. Callers and Alternative then replace those of
-	// Config.
+	// Staged means that the contract or the route determines the stages. Callers and Alternative then replace Config's
+	// values.
 	Staged      bool          `json:"staged,omitempty"`
 	FixRounds   int           `json:"fix_rounds,omitempty"` // replaces Config.FixRounds unless 0
 	Callers     []StageCaller `json:"callers,omitempty"`

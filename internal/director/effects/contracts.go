@@ -44,8 +44,8 @@ type applied struct {
 }
 
 // At returns the setup for attempts that start from a commit of the base branch, or from the branch's head if commit is
-// empty. q identifies the checkout or the branch. The contract is nil if projects.allow is empty, or if the commit
-// contains neither a contract nor a prompt template. At returns a failure.Contract if one of the files has problems.
+// empty. q identifies the checkout or the branch. The contract is nil if Retake does not read the files or they
+// do not exist. At returns a failure.Contract if one of the files has problems.
 func (c *Contracts) At(ctx context.Context, q workspace.Request, commit string) (*inforce.Setup, *fsm.Contract,
 	error,
 ) {

@@ -283,7 +283,7 @@ var Deny = []Row{
 
 	{
 		"Retake", "stages and prompts",
-		"../../../docs/specs/configuration.md#projects",
+		"../../../docs/specs/projects.md",
 		[]string{".github/retake.toml", ".github/retake-prompt.md", "retake.toml"},
 	},
 	{
