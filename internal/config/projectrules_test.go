@@ -87,11 +87,12 @@ name = "VALIDATE"
 // TestBranchOfProjectWaits checks that a running director keeps the base branch of each repository until it restarts.
 func TestBranchOfProjectWaits(t *testing.T) {
 	before := mustParse(t, twoProjects)
+	global, _, _ := strings.Cut(twoProjects, "[[project]]")
 	const waits = "project[Acme/Site].github.base_branch"
 	for name, text := range map[string]string{
 		"another branch": strings.Replace(twoProjects, "trunk", "next", 1),
 		"no branch":      strings.Replace(twoProjects, "github.base_branch = \"trunk\"\n", "", 1),
-		"no project":     twoProjects[:strings.Index(twoProjects, "[[project]]")],
+		"no project":     global,
 	} {
 		next := mustParse(t, text)
 		asRead := next.String()

@@ -346,8 +346,8 @@ func (m *mirrors) with(ctx context.Context, mirror objects, sha string, q Reques
 		return mirror, err
 	}
 	own := objects{git: mirror.git, op: mirror.op, gitDir: filepath.Join(m.dir, "tasks", q.Nonce, "git")}
-	if there, err = own.hasTree(ctx, sha); there && q.Nonce != "" {
-		return own, nil
+	if there, err := own.hasTree(ctx, sha); q.Nonce != "" && (there || err != nil) {
+		return own, err
 	}
 	lock, err := m.lock(ctx, q.Repo)
 	if err != nil {

@@ -284,7 +284,7 @@ func contractFirst(r record, f fsm.EffectPlanned) string {
 
 // contractNoted checks that the incident agrees with the last reading of the contract.
 func contractNoted(d decision) string {
-	repo, problem := "", ""
+	var repo, problem string
 	switch b := d.body.(type) {
 	case fsm.ContractChecked:
 		repo, problem = b.Repo, b.Problem
