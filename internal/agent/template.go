@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,8 +47,8 @@ func ParseTemplate(text string) (*Template, tomlfile.Faults) {
 		c.fault(at, "%s", message)
 		return nil, c.faults
 	}
-	for name, other := range set {
-		if name != templateName || other != tree {
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		if other := set[name]; name != templateName || other != tree {
 			begin := strings.LastIndex(text[:min(int(other.Root.Position()), len(text))], "{{")
 			c.fault(ast.Pos(begin), "%s", noDefinitions)
 		}
