@@ -215,8 +215,8 @@ func (b *Bus) signIn(make func() (keys.User, error), more ...nats.Option) (*nats
 		return nil, fmt.Errorf("the NATS server at %s rejects the keys in agent_bus.credentials: start it with the "+
 			"nats.conf that `director bus init` wrote next to them: %w", redacted(b.options.URL), err)
 	case err != nil:
-		return nil, fmt.Errorf("no NATS server is reachable at %s: start one, or leave agent_bus.url empty to use "+
-			"the embedded server: %w", redacted(b.options.URL), err)
+		return nil, fmt.Errorf("%w at %s: start one, or leave agent_bus.url empty to use the embedded server: %w",
+			ErrUnreachable, redacted(b.options.URL), err)
 	}
 	return nc, nil
 }

@@ -26,6 +26,8 @@ var (
 	ErrNoAnswer = link.ErrNoAnswer
 	// ErrRejected means that the director will never accept the report. It is permanent.
 	ErrRejected = errors.New("bus: report rejected")
+	// ErrUnreachable means that no server answers at the configured address. It may be transient.
+	ErrUnreachable = errors.New("bus: no NATS server is reachable")
 )
 
 // Types of package journal, re-exported for callers.

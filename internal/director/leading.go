@@ -78,6 +78,13 @@ func (d *daemon) newOffers() *intake.Offers {
 	}
 }
 
+func newHub(d *daemon) *lead.Hub {
+	return &lead.Hub{
+		Joined: d.config.AgentBus.URL != "", Connect: d.connect, Disk: d.disk, DataDir: d.config.Director.DataDir,
+		Say: d.operator.Say, Log: d.log,
+	}
+}
+
 // baseBranch returns the branch on which a repository's work is based.
 func (d *daemon) baseBranch(repo string) string { return d.setup().For(repo).GitHub.BaseBranch }
 

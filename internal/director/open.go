@@ -95,9 +95,7 @@ func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 			return nil, err
 		}
 	}
-	d.hub = &lead.Hub{
-		Joined: d.config.AgentBus.URL != "", Connect: d.connect, Disk: d.disk, Say: d.operator.Say, Log: d.log,
-	}
+	d.hub = newHub(d)
 	d.candidate = d.newCandidate()
 	d.engine = &engine.Engine{Config: d.config, Say: d.operator.Say, Log: d.log}
 	if err := errors.Join(d.openContainersAndBus(ctx), d.openLocal(o), d.openGitHub(ctx, o)); err != nil {

@@ -1,9 +1,12 @@
 package workspace
 
 import (
+	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -49,4 +52,96 @@ func TestBranchesOfARemote(t *testing.T) {
 	if all, err := w.Branches(t.Context(), o.bare+"-gone", "retake"); err == nil {
 		t.Errorf("branches of a missing remote: %q", all)
 	}
+}
+
+// TestTermsOfAnAttempt checks that a checkout's record keeps the terms of its attempt. Another machine can read them
+// from the record. Files that match the state paths do not count as work.
+func TestTermsOfAnAttempt(t *testing.T) {
+	t.Parallel()
+	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
+	dir := t.TempDir()
+	w := open(t, Options{Dir: dir})
+	if got, err := w.Agreed(nonceA, nil); got != nil || err != nil {
+		t.Errorf("without a checkout: %+v, %v", got, err)
+	}
+	path := checkout(t, w, o, nonceA).Path
+	want := Agreement{Attempt: 2, Contract: json.RawMessage(`{"path":"x"}`), StatePaths: []string{"notes/"}}
+	if err := w.Agree(t.Context(), nonceA, want); err != nil {
+		t.Fatal(err)
+	}
+	record, _ := w.Record(nonceA)
+	for name, at := range map[string]*Workspaces{"here": open(t, Options{Dir: dir}), "elsewhere": open(t, Options{})} {
+		got, err := at.Agreed(nonceA, record)
+		if err != nil || got == nil || got.Attempt != 2 || !slices.Equal(got.StatePaths, want.StatePaths) ||
+			strings.ReplaceAll(strings.ReplaceAll(string(got.Contract), "\n", ""), " ", "") != string(want.Contract) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+	for _, name := range []string{"notes/mine.txt", "work.txt"} {
+		file := filepath.Join(path, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte("x\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	patch, err := w.Patch(t.Context(), nonceA)
+	if err != nil || strings.Contains(patch, "notes/mine.txt") || !strings.Contains(patch, "work.txt") {
+		t.Errorf("the patch is %q, %v", patch, err)
+	}
+}
+
+// TestBaseFile checks that BaseFile reads the first existing file at a commit of the base branch, not from a checkout.
+func TestBaseFile(t *testing.T) {
+	t.Parallel()
+	o := newOrigin(t, map[string]string{"a.txt": "one\n", "dir/b.txt": "two\n"})
+	w := open(t, Options{})
+	q := Request{Nonce: nonceA, Repo: repo, RemoteURL: o.bare, BaseBranch: "main"}
+	c := checkout(t, w, o, nonceA)
+	if err := os.WriteFile(filepath.Join(c.Path, "a.txt"), []byte("changed\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for name, row := range map[string]struct {
+		at    string
+		limit int
+		names []string
+		want  BaseFile
+	}{
+		"at the head": {"", 100, []string{"a.txt"}, BaseFile{Name: "a.txt", Data: []byte("one\n")}},
+		"at a commit": {
+			c.BaseSHA, 100, []string{"no.txt", "dir/b.txt"}, BaseFile{Name: "dir/b.txt", Data: []byte("two\n")},
+		},
+		"truncated":     {c.BaseSHA, 1, []string{"a.txt"}, BaseFile{Name: "a.txt", Data: []byte("on")}},
+		"a directory":   {c.BaseSHA, 100, []string{"dir"}, BaseFile{Name: "dir", Odd: "not a file"}},
+		"no such file":  {c.BaseSHA, 100, []string{"no.txt"}, BaseFile{}},
+		"not a pattern": {c.BaseSHA, 100, []string{"*.txt"}, BaseFile{}},
+	} {
+		got, err := w.BaseFile(t.Context(), q, row.at, row.limit, row.names...)
+		if err != nil || got.Name != row.want.Name || got.Odd != row.want.Odd || got.Commit != c.BaseSHA ||
+			string(got.Data) != string(row.want.Data) {
+			t.Errorf("%s: got %+v, %v; want %+v", name, got, err, row.want)
+		}
+	}
+	const lost = "1111111111111111111111111111111111111111"
+	if _, err := w.BaseFile(t.Context(), q, lost, 100, "a.txt"); !errors.Is(err, ErrNotThere) {
+		t.Errorf("a commit that the server does not have: %v", err)
+	}
+}
+
+// TestMissingBranchThatIsThere checks that a contradiction of the server is not blamed on the configuration.
+func TestMissingBranchThatIsThere(t *testing.T) {
+	t.Parallel()
+	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
+	w := open(t, Options{})
+	r, err := parseRemote("fetch", o.bare)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkout(t, w, o, nonceA) // creates the mirror
+	mirror := w.mirrors.at("fetch", repo, nil)
+	refused := &Error{Kind: Permanent, Op: "fetch", Next: nextBranch, Err: ErrNotThere}
+	wantKind(t, w.mirrors.remotes.missing(t.Context(), mirror, "main", r, refused), Transient, "contradicts itself")
+	other := w.mirrors.remotes.missing(t.Context(), mirror, "trunk", r, refused)
+	wantKind(t, other, Permanent, "its default branch is main")
 }

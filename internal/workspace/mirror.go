@@ -76,7 +76,14 @@ func (s *remotes) missing(ctx context.Context, o objects, branch string, r remot
 	found := Error{Kind: e.Kind, Op: e.Op, Err: ErrNoBranch}
 	out, askErr := s.run(ctx, o.call("ls-remote", "--quiet", "--symref", "--", r.url, "HEAD"), r)
 	head, _, _ := strings.Cut(out, "\t")
-	if name, ok := strings.CutPrefix(head, "ref: refs/heads/"); askErr == nil && ok {
+	name, ok := strings.CutPrefix(head, "ref: refs/heads/")
+	switch {
+	case askErr != nil || !ok:
+	case name == branch:
+		found.Kind, found.Err = Transient, err
+		found.Detail = "the server contradicts itself: branch " + branch + " was missing, and is listed now"
+		return &found
+	default:
 		found.Detail = fmt.Sprintf("the repository has no branch %s; its default branch is %s", branch, name)
 		found.Next = "was it renamed? Set github.base_branch to the branch to work on"
 		return &found

@@ -2,10 +2,14 @@ package lead
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
 	"sync/atomic"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"go.uber.org/zap"
 
 	"retake/internal/bus"
@@ -45,6 +49,7 @@ type Hub struct {
 	Joined  bool // the server runs in another process
 	Connect func(context.Context) (*bus.Bus, error)
 	Disk    *disk.Guard
+	DataDir string
 	Say     func(error) // tells people why no session is running
 	Log     *zap.Logger
 
@@ -55,14 +60,33 @@ type Hub struct {
 // Bus returns the bus, or nil before the first Open.
 func (h *Hub) Bus() *bus.Bus { return h.bus.Load() }
 
+// How long a start waits for a joined server that does not answer. A director that has used the bus before waits
+// longer, because its server is probably restarting. For a new director, the address is probably wrong.
+const (
+	firstPatience = 5 * time.Second
+	laterPatience = 2 * time.Minute
+)
+
 // Open opens the bus.
 func (h *Hub) Open(ctx context.Context) error {
-	b, err := h.Connect(ctx)
-	if err == nil {
-		h.bus.Store(b)
-		h.closed = false
+	patience := firstPatience
+	if _, err := os.Stat(filepath.Join(h.DataDir, MirrorFile)); err == nil {
+		patience = laterPatience
 	}
-	return err
+	return failure.Retry(ctx, failure.Pauses(reopenFirst, reopenMost), patience, func() error {
+		b, err := h.Connect(ctx)
+		switch {
+		case err == nil:
+			h.bus.Store(b)
+			h.closed = false
+		case !h.Joined || !errors.Is(err, bus.ErrUnreachable):
+			return backoff.Permanent(err)
+		}
+		return err
+	}, func(err error, pause time.Duration) {
+		h.Say(fmt.Errorf("waiting for the agent bus: %w", err))
+		h.Log.Warn("waiting for the agent bus", zap.Duration("in", pause), zap.Error(err))
+	})
 }
 
 // Close closes the bus if it is open.

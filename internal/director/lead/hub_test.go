@@ -41,3 +41,39 @@ func TestTheBusIsNotOpenedOnADiskThatHangs(t *testing.T) {
 		goOn()
 	})
 }
+
+// TestStartWaitsForTheBus checks that a start waits only for a joined server, and only if that does not answer.
+func TestStartWaitsForTheBus(t *testing.T) {
+	refused := errors.New("it rejects the keys")
+	for name, c := range map[string]struct {
+		joined  bool
+		answers []error // the last one repeats
+		want    error
+		within  time.Duration
+	}{
+		"it comes back":         {true, []error{bus.ErrUnreachable, bus.ErrUnreachable, nil}, nil, 4 * time.Second},
+		"it stays away":         {true, []error{bus.ErrUnreachable}, bus.ErrUnreachable, firstPatience},
+		"it refuses":            {true, []error{refused}, refused, 0},
+		"the server is our own": {false, []error{bus.ErrUnreachable}, bus.ErrUnreachable, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tries, said := 0, 0
+				h := &Hub{
+					Joined: c.joined, DataDir: t.TempDir(), Say: func(error) { said++ }, Log: zap.NewNop(),
+					Connect: func(context.Context) (*bus.Bus, error) {
+						tries++
+						return nil, c.answers[min(tries, len(c.answers))-1]
+					},
+				}
+				began := time.Now()
+				if err := h.Open(t.Context()); !errors.Is(err, c.want) {
+					t.Errorf("got %v, want %v", err, c.want)
+				}
+				if took := time.Since(began); took > c.within || said != min(tries-1, said) {
+					t.Errorf("it took %s and said %d times that it waits, in %d tries", took, said, tries)
+				}
+			})
+		})
+	}
+}
