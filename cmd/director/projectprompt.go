@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/agent"
+	"retake/internal/agent/prompts"
 	"retake/internal/config"
 	"retake/internal/director"
 	"retake/internal/director/effects"
@@ -32,12 +33,12 @@ func projectPromptCommand(o *options) *cobra.Command {
 			config.PromptFile + "), if projects.allow contains " + config.PromptKey + ", or with --template.\n" +
 			"The command only reads the issue and the base branch. It shows the issue's current text; agents get the " +
 			"approved text.\n\n" +
-			fmt.Sprintf("A template is a Go text/template of at most %d bytes. ", agent.MaxTemplate) +
+			fmt.Sprintf("A template is a Go text/template of at most %d bytes. ", prompts.MaxTemplate) +
 			"Retake's rules precede its text, and the cause of a failed check follows it.\nText from people and " +
 			"programs always appears as a quotation on separate lines. Fields ([] stands for {{range}}, nested at " +
 			"most twice;\nlists contain the newest 20 " +
-			"elements):\n\n  " + strings.Join(agent.Fields(), "\n  ") + "\n\nFunctions:\n\n  " +
-			strings.Join(agent.Functions, "\n  ") + "\n\n" +
+			"elements):\n\n  " + strings.Join(prompts.Fields(), "\n  ") + "\n\nFunctions:\n\n  " +
+			strings.Join(prompts.Functions, "\n  ") + "\n\n" +
 			exits("printed", "the template or the contract has problems", "the command failed"),
 		Example: "  director project prompt acme/widgets#21\n" +
 			"  director project prompt --sample --template " + config.PromptFile,
@@ -71,7 +72,7 @@ func (p *prompting) run(cmd *cobra.Command, o *options, args []string) error {
 	if err != nil {
 		return err
 	}
-	task, in := agent.CodeSample(true), &inforce.Setup{Config: cfg}
+	task, in := prompts.CodeSample(true), &inforce.Setup{Config: cfg}
 	if !p.sample {
 		if task, in, err = p.read(cmd.Context(), cfg, key); err != nil {
 			return err
@@ -89,7 +90,7 @@ func (p *prompting) run(cmd *cobra.Command, o *options, args []string) error {
 		if err := config.CheckPrompt(in.Config, name, []byte(text)).Err(); err != nil {
 			return noBecause{err}
 		}
-		task.Template, _ = agent.ParseTemplate(text)
+		task.Template, _ = prompts.ParseTemplate(text)
 	}
 	if task.Template == nil && !config.AllowsPrompt(in.Config) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "This is the default prompt, because projects.allow does not contain %s.\n",

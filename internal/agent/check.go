@@ -15,8 +15,8 @@ import (
 // Limits on the sizes of prompts and files, in bytes. Linux does not accept arguments longer than 128 KiB.
 const (
 	DefaultPrompt = 32 << 10
-	minPrompt     = 2 << 10
-	maxPrompt     = 120 << 10
+	MinPrompt     = 2 << 10
+	MaxPrompt     = 120 << 10
 	maxFile       = 64 << 10
 )
 
@@ -54,8 +54,8 @@ func (p *Profile) check(file *tomlfile.File, at string) {
 		wrong(x.Status != 0 && (x.Status < 400 || x.Status > 599), "exits",
 			"status %d: want the HTTP status of an error, 400 to 599", x.Status)
 	}
-	wrong(p.PromptBytes < minPrompt || p.PromptBytes > maxPrompt, "prompt_bytes", "%d: want %d to %d", p.PromptBytes,
-		minPrompt, maxPrompt)
+	wrong(p.PromptBytes < MinPrompt || p.PromptBytes > MaxPrompt, "prompt_bytes", "%d: want %d to %d", p.PromptBytes,
+		MinPrompt, MaxPrompt)
 	p.traces.check(file, at)
 	for _, text := range append(append(append([]string{p.Program}, p.Args...), p.ModelArgs...), p.Env...) {
 		wrong(strings.Contains(text, "\x00"), "args", "%.60q contains a NUL character", text)

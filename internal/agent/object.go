@@ -111,10 +111,11 @@ const (
 // oneLine returns s as one line of at most limit bytes. It never splits a character.
 func oneLine(s string, limit int) string {
 	s = plaintext.WithoutControl(strings.ToValidUTF8(s[:min(len(s), 4*limit)], "\uFFFD"))
-	return cut(strings.Join(strings.Fields(s), " "), limit)
+	return Cut(strings.Join(strings.Fields(s), " "), limit)
 }
 
-func cut(s string, limit int) string {
+// Cut shortens a text to limit bytes, including the "…" that it appends.
+func Cut(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}

@@ -17,11 +17,20 @@ type Task struct {
 	// why validation rejected the last round or, before the first round, the existing work; may be empty
 	Rejected string
 
-	// Template is the repository's own prompt for CODE, or nil. It alone uses the following fields.
-	Template           *Template
+	// Own is the repository's own prompt for CODE, as rendered by the director, or empty.
+	Own string
+
+	// Template is a *prompts.Template with the repository's own prompt for CODE, or nil. It alone uses the fields below.
+	// Workers do not set it, so their program does not contain text/template.
+	Template interface {
+		Render(t Task, room, quoted int) string
+	}
 	Branch, BaseBranch string
 	Checks             []string // command lines of VALIDATE
 }
+
+// OwnShare returns the part of a prompt's size limit for Task.Own. The reason for rejecting a round gets the rest.
+func OwnShare(limit int) int { return max(limit, MinPrompt) * 3 / 4 }
 
 // frame is the start of every prompt. Text from people and programs follows, quoted.
 const frame = `You are running unattended: nobody can answer while you run.
@@ -69,20 +78,25 @@ const compactShare = 4
 // template or the default prompt follows. Each quoted part gets its share of the limit. If the conflicts, the reason or
 // the issue is cut, the prompt names the file with the full text.
 func Prompt(t Task, limit int) string {
-	limit = max(limit, minPrompt)
+	limit = max(limit, MinPrompt)
 	compact := limit
 	if t.Attempt.Action == "retry_compact" {
-		compact = max(limit/compactShare, minPrompt)
+		compact = max(limit/compactShare, MinPrompt)
 	}
-	begin := frameFor(t)
+	if t.Own != "" && t.Stage == wire.StageCode {
+		var b strings.Builder
+		rejection(&b, t, (compact-OwnShare(compact))/2)
+		return CutLines(t.Own, limit-b.Len()) + b.String()
+	}
+	begin := Frame(t)
 	if t.Template != nil && t.Stage == wire.StageCode {
-		return begin + t.Template.render(t, limit-len(begin), compact-len(begin))
+		return begin + t.Template.Render(t, limit-len(begin), compact-len(begin))
 	}
-	return begin + defaultPrompt(t, compact-len(begin))
+	return begin + Default(t, compact-len(begin))
 }
 
-// frameFor returns the frame for a stage.
-func frameFor(t Task) string {
+// Frame returns the frame for a stage.
+func Frame(t Task) string {
 	task, known := stageTasks[t.Stage]
 	if !known {
 		task = stageTasks[wire.StageCode]
@@ -90,22 +104,22 @@ func frameFor(t Task) string {
 	return fmt.Sprintf(frame, task)
 }
 
-// defaultPrompt returns the prompt after the frame: notes about this attempt, people's answers, earlier failures, and
+// Default returns the prompt after the frame: notes about this attempt, people's answers, earlier failures, and
 // the issue.
-func defaultPrompt(t Task, room int) string {
+func Default(t Task, room int) string {
 	var b strings.Builder
-	b.WriteString(notes(t, room))
+	b.WriteString(Notes(t, room))
 	if text := history(t.Attempt, (room-b.Len())/2); text != "" {
 		b.WriteString("\n" + text)
 	}
 	issue := t.Attempt.Issue
-	fmt.Fprintf(&b, "\nThe issue, %s:\n", plainKey(issue.Key))
-	b.WriteString(quoteStart(issue.Title+"\n\n"+issue.Body, room-b.Len(), "the rest is in .retake/attempt.json"))
+	fmt.Fprintf(&b, "\nThe issue, %s:\n", PlainKey(issue.Key))
+	b.WriteString(QuoteStart(issue.Title+"\n\n"+issue.Body, room-b.Len(), "the rest is in .retake/attempt.json"))
 	return b.String()
 }
 
-// notes returns advice for this attempt, merge conflicts, and the reason for rejecting the last round.
-func notes(t Task, room int) string {
+// Notes returns advice for this attempt, merge conflicts, and the reason for rejecting the last round.
+func Notes(t Task, room int) string {
 	a := t.Attempt
 	var b strings.Builder
 	if text := actionAdvice[a.Action]; text != "" {
@@ -113,18 +127,24 @@ func notes(t Task, room int) string {
 	}
 	if len(a.Conflicts) > 0 {
 		b.WriteString("\n" + conflictAdvice + "\n")
-		b.WriteString(quoteStart(strings.Join(a.Conflicts, "\n"), (room-b.Len())/4,
+		b.WriteString(QuoteStart(strings.Join(a.Conflicts, "\n"), (room-b.Len())/4,
 			"the rest is in .retake/attempt.json"))
 	}
-	if t.Rejected != "" {
-		what := "The work in the working directory was not accepted."
-		if t.Round > 1 {
-			what = fmt.Sprintf("Your last change (round %d) was rejected.", t.Round-1)
-		}
-		b.WriteString("\n" + what + " Fix it. The full text is in .retake/last_failure.txt:\n")
-		b.WriteString(quoteEnd(t.Rejected, (room-b.Len())/2))
-	}
+	rejection(&b, t, (room-b.Len())/2)
 	return b.String()
+}
+
+// rejection writes the reason for rejecting the last round, if any. The quotation has at most room bytes.
+func rejection(b *strings.Builder, t Task, room int) {
+	if t.Rejected == "" {
+		return
+	}
+	what := "The work in the working directory was not accepted."
+	if t.Round > 1 {
+		what = fmt.Sprintf("Your last change (round %d) was rejected.", t.Round-1)
+	}
+	b.WriteString("\n" + what + " Fix it. The full text is in .retake/last_failure.txt:\n")
+	b.WriteString(QuoteEnd(t.Rejected, room))
 }
 
 // history describes people's answers and earlier failures. It prefers the director's summary, which also shows which
@@ -134,7 +154,7 @@ func history(a wire.AttemptFile, room int) string {
 		return ""
 	}
 	if strings.TrimSpace(a.Summary) != "" {
-		return "What happened before:\n" + quoteEnd(a.Summary, room)
+		return "What happened before:\n" + QuoteEnd(a.Summary, room)
 	}
 	var b strings.Builder
 	for _, h := range a.Hints {
@@ -143,16 +163,16 @@ func history(a wire.AttemptFile, room int) string {
 	for _, f := range a.EarlierFailures {
 		fmt.Fprintf(&b, "attempt %d failed in %s (%s): %s\n", f.Attempt, f.Stage, f.Reason, f.Cause)
 	}
-	return "What happened before:\n" + quoteEnd(b.String(), room)
+	return "What happened before:\n" + QuoteEnd(b.String(), room)
 }
 
 const quoteMark = "> "
 
-// quoteStart quotes the beginning of a text in at most room bytes.
-func quoteStart(text string, room int, rest string) string {
+// QuoteStart quotes the beginning of a text in at most room bytes.
+func QuoteStart(text string, room int, rest string) string {
 	var b strings.Builder
 	mark := quoteMark + "[… " + rest + "]\n"
-	lines := quotable(text)
+	lines := Quotable(text)
 	for i, l := range lines {
 		need := len(quoteMark) + len(l) + 1
 		if i < len(lines)-1 {
@@ -160,7 +180,7 @@ func quoteStart(text string, room int, rest string) string {
 		}
 		if b.Len()+need > room {
 			if short := room - b.Len() - len(quoteMark) - len(mark) - len("…\n"); short > 40 {
-				b.WriteString(quoteMark + cut(l, short) + "\n")
+				b.WriteString(quoteMark + Cut(l, short) + "\n")
 			}
 			if b.Len()+len(mark) <= room {
 				b.WriteString(mark)
@@ -172,11 +192,11 @@ func quoteStart(text string, room int, rest string) string {
 	return b.String()
 }
 
-// quoteEnd quotes the end of a text in at most room bytes. It keeps the end, because the last lines of a program's
+// QuoteEnd quotes the end of a text in at most room bytes. It keeps the end, because the last lines of a program's
 // output are the most informative.
-func quoteEnd(text string, room int) string {
+func QuoteEnd(text string, room int) string {
 	const mark = quoteMark + "[…]\n"
-	lines := quotable(text)
+	lines := Quotable(text)
 	size, from := 0, len(lines)
 	for from > 0 && size+len(quoteMark)+len(lines[from-1])+1+len(mark) <= room {
 		from--
@@ -201,23 +221,34 @@ func quoteEnd(text string, room int) string {
 	return b.String()
 }
 
-// lineEnds are the line separators other than the newline.
-var lineEnds = strings.NewReplacer("\r\n", "\n", "\v", "\n", "\f", "\n", "\u0085", "\n", "\u2028", "\n", "\u2029", "\n")
+// LineEnds replaces the line separators other than the newline.
+var LineEnds = strings.NewReplacer("\r\n", "\n", "\v", "\n", "\f", "\n", "\u0085", "\n", "\u2028", "\n",
+	"\u2029", "\n")
 
-// quotable splits a text into lines that are safe to pass as a program argument: valid UTF-8 without NUL or other
+// Quotable splits a text into lines that are safe to pass as a program argument: valid UTF-8 without NUL or other
 // control characters.
-func quotable(text string) []string {
-	text = plaintext.Clean(lineEnds.Replace(text))
+func Quotable(text string) []string {
+	text = plaintext.Clean(LineEnds.Replace(text))
 	return strings.Split(strings.TrimRight(text, " \t\n"), "\n")
 }
 
-// plainKey removes all characters that are invalid in an issue key, so that the key cannot break out of its line in the
+// PlainKey removes all characters that are invalid in an issue key, so that the key cannot break out of its line in the
 // prompt.
-func plainKey(key string) string {
-	return cut(strings.Map(func(r rune) rune {
+func PlainKey(key string) string {
+	return Cut(strings.Map(func(r rune) rune {
 		if r < 0x80 && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("/#._-", r)) {
 			return r
 		}
 		return -1
 	}, key[:min(len(key), maxStep)]), maxStep)
+}
+
+// CutLines shortens a text to room bytes by dropping lines at the end.
+func CutLines(text string, room int) string {
+	const mark = "[… the prompt exceeds its limit]\n"
+	if len(text) <= room {
+		return text
+	}
+	end := strings.LastIndexByte(text[:max(room-len(mark), 0)], '\n') + 1
+	return text[:end] + mark[:min(len(mark), max(room-end, 0))]
 }

@@ -110,7 +110,7 @@ func TestPromptCannotBeForged(t *testing.T) {
 			Hints:           []wire.Hint{{From: noise(), Text: noise()}},
 			EarlierFailures: []wire.EarlierFailure{{Stage: noise(), Reason: noise(), Cause: noise()}},
 		}
-		limit := minPrompt + rng.IntN(maxPrompt)
+		limit := MinPrompt + rng.IntN(MaxPrompt)
 		p := Prompt(Task{Stage: "CODE", Attempt: a, Round: 2, Rejected: noise()}, limit)
 		if len(p) > limit || !utf8.ValidString(p) || strings.ContainsAny(p, "\x00\x1b\r\v\u2028") {
 			t.Fatalf("%d bytes of %d: %.600q", len(p), limit, p)

@@ -275,5 +275,5 @@ func (r *Reader) result(ok bool, text string) {
 // answer reports a result, after which the stream may still continue.
 func (r *Reader) answer(ok bool, text string) {
 	text = strings.ToValidUTF8(strings.TrimSpace(text[:min(len(text), 2*maxAnswer)]), "\uFFFD")
-	r.emit(Result{OK: ok, Text: cut(text, maxAnswer)})
+	r.emit(Result{OK: ok, Text: Cut(text, maxAnswer)})
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"retake/internal/agent"
+	"retake/internal/agent/prompts"
 	"retake/internal/bus/wire"
 )
 
@@ -44,7 +45,7 @@ func CheckPrompt(c Config, name string, data []byte) (problems Problems) {
 	at := func(line, col int) Problem {
 		return Problem{Where: fmt.Sprintf("%s:%d:%d", name, line, col), line: line, col: col}
 	}
-	p, faults := agent.ParseTemplate(string(data))
+	p, faults := prompts.ParseTemplate(string(data))
 	for _, f := range faults {
 		problem := at(f.Line, f.Col)
 		problem.Text = f.Text

@@ -20,12 +20,12 @@ import (
 var allowed = map[string][]string{
 	"retake/internal/budget": {"fmt", "retake/internal/bus/wire", "slices", "strings", "time"},
 	"retake/internal/agent": {
-		"bytes", "cmp", "embed", "encoding/json", "errors", "fmt", "maps", "math", "path", "reflect", "regexp",
+		"bytes", "cmp", "embed", "encoding/json", "errors", "fmt", "maps", "math", "path", "regexp",
 		"retake/internal/budget",
 		"retake/internal/bus/wire", "retake/internal/recovery/plaintext",
 		"retake/internal/secrets/redact",
 		"retake/internal/tomlfile", "retake/internal/worktree", "slices", "strconv", "strings", "sync",
-		"text/template", "text/template/parse", "time", "unicode",
+		"time", "unicode",
 	},
 	"retake/internal/fsm": {
 		"bytes", "cmp", "encoding/json", "errors", "fmt", "iter", "reflect", "retake/internal/plainjson",

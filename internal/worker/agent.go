@@ -152,10 +152,7 @@ func (a *attempt) task(s wire.StagePlan) agent.Task {
 	} else {
 		t.Attempt.Issue = a.plan.Issue
 	}
-	if own := a.plan.Prompt; own != nil {
-		t.Template, _ = agent.ParseTemplate(own.Template) // checked by loadPlan
-		t.Branch, t.BaseBranch, t.Checks = a.plan.Branch, a.plan.BaseBranch, own.Checks
-	}
+	t.Own = a.plan.Prompt
 	return t
 }
 

@@ -154,10 +154,6 @@ func complete(p *wire.Plan) error {
 	}
 	_, err := worktree.Compile(p.StatePaths)
 	wrong(err != nil, "state_paths: %v", err)
-	if p.Prompt != nil {
-		_, faults := agent.ParseTemplate(p.Prompt.Template)
-		wrong(len(faults) > 0, "prompt: %v", faults)
-	}
 	for i, s := range p.Stages {
 		wrong(s.Name == "", "stages[%d].name: missing", i)
 		wrong(len(s.Run) == 0 || s.Run[0] == "", "stages[%d].run: empty, want an argument vector", i)

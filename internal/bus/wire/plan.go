@@ -32,8 +32,9 @@ type Plan struct {
 	Secrets []string `json:"secrets,omitempty"`
 	// the content of .retake/attempt.json
 	AttemptFile *AttemptFile `json:"attempt_file,omitempty"`
-	// Prompt is the repository's own prompt for CODE; null means the default prompt.
-	Prompt *PlanPrompt `json:"prompt,omitempty"`
+	// Prompt is the repository's own prompt for CODE, as rendered for this attempt. If it is empty, the worker uses the
+	// default prompt.
+	Prompt string `json:"prompt,omitempty"`
 	// StatePaths are globs for files that hold agents' state and do not count as work; see package worktree.
 	StatePaths []string `json:"state_paths,omitempty"`
 	// Tracked lists files in the base that count as work even though state_paths or a .gitignore matches them.
@@ -58,12 +59,6 @@ type Rejection struct {
 	Message    string `json:"message"`
 	StdoutTail string `json:"stdout_tail"`
 	StderrTail string `json:"stderr_tail"`
-}
-
-// PlanPrompt is a repository's own prompt; see package agent.
-type PlanPrompt struct {
-	Template string   `json:"template"`
-	Checks   []string `json:"checks,omitempty"` // command lines of VALIDATE, which can run in another attempt
 }
 
 // PlanBus describes a worker's connection to the bus. Each worker has a separate credential.

@@ -177,7 +177,7 @@ func TestSchemaFilesEqualTypes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range files {
-		if want[f.Name()] == nil {
+		if want[f.Name()] == nil && f.Name() != "contract.v1.json" { // internal/config generates that schema
 			t.Errorf("%s belongs to no message", f.Name())
 		}
 	}

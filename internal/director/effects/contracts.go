@@ -14,7 +14,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"retake/internal/agent"
+	"retake/internal/agent/prompts"
 	"retake/internal/bus/wire"
 	"retake/internal/config"
 	"retake/internal/director/failure"
@@ -127,7 +127,7 @@ func (c *Contracts) read(ctx context.Context, in *inforce.Setup, q workspace.Req
 		f.contract.Name, f.contract.Data = "", nil
 	}
 	if err == nil && config.AllowsPrompt(in.Config) {
-		f.prompt, err = c.Workspace.BaseFile(ctx, q, f.contract.Commit, agent.MaxTemplate, config.PromptFile)
+		f.prompt, err = c.Workspace.BaseFile(ctx, q, f.contract.Commit, prompts.MaxTemplate, config.PromptFile)
 	}
 	return f, err
 }

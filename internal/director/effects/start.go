@@ -8,8 +8,11 @@ import (
 
 	"go.uber.org/zap"
 
+	"retake/internal/agent"
+	"retake/internal/agent/prompts"
 	"retake/internal/bus"
 	"retake/internal/bus/wire"
+	"retake/internal/config"
 	"retake/internal/container"
 	"retake/internal/director/failure"
 	"retake/internal/director/inforce"
@@ -274,10 +277,7 @@ func (s *Starter) authorize(ctx, git context.Context, a *attempt) (err error) {
 // plan returns the worker's instructions.
 func (s *Starter) plan(a *attempt) wire.Plan {
 	c := a.in
-	var prompt *wire.PlanPrompt
-	if c.Prompt != "" && !a.Start.Validate {
-		prompt = &wire.PlanPrompt{Template: c.Prompt, Checks: c.Checks()}
-	}
+	file := attemptFile(a.Effect, a.issue, c.AlternativeModel(), a.conflicts)
 	return wire.Plan{
 		WorkerID: a.Worker, AttemptID: a.Worker, RunID: s.RunID, Issue: a.issue, Attempt: a.Attempt,
 		Branch: BranchOf(a.Effect), BaseBranch: c.GitHub.BaseBranch, BaseSHA: a.checkout.BaseSHA, ImageTag: s.image(c),
@@ -299,13 +299,28 @@ func (s *Starter) plan(a *attempt) wire.Plan {
 		Runtime:    c.Containers.Runtime, Defaults: c.DefaultLimits(),
 		TraceParent:   s.Trace(a.Worker),
 		ValidateFirst: a.Start.Action == recovery.Revalidate && !a.Start.Validate,
-		AttemptFile:   attemptFile(a.Effect, a.issue, c.AlternativeModel(), a.conflicts), Prompt: prompt,
+		AttemptFile:   file, Prompt: ownPrompt(c, a.Effect, file),
 		Budget: &wire.PlanBudget{
 			MaxConcurrent:   c.RateLimits.Model.MaxConcurrentRequests,
 			SpacingSeconds:  c.RateLimits.Model.MinBetweenRequests.Seconds(),
 			CooldownSeconds: c.RateLimits.Model.CooldownOnError.Seconds(),
 		},
 	}
+}
+
+// ownPrompt renders the repository's own prompt, or returns "".
+func ownPrompt(in *inforce.Setup, e fsm.Effect, file *wire.AttemptFile) string {
+	if in.Prompt == "" || e.Start.Validate {
+		return ""
+	}
+	own, faults := prompts.ParseTemplate(in.Prompt)
+	if len(faults) > 0 { // Contracts.At has checked it
+		return ""
+	}
+	return agent.Prompt(agent.Task{
+		Stage: wire.StageCode, Round: 1, Attempt: *file, Template: own,
+		Branch: BranchOf(e), BaseBranch: in.GitHub.BaseBranch, Checks: in.Checks(),
+	}, agent.OwnShare(config.PromptBytes(in.Config)))
 }
 
 // image returns the image of an attempt, as shown to people. Plain processes do not use an image.

@@ -1,4 +1,4 @@
-package agent
+package prompts
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"retake/internal/agent"
 	"retake/internal/bus/wire"
 )
 
@@ -21,10 +22,10 @@ func mustTemplate(t *testing.T, text string) *Template {
 }
 
 // rendered returns the prompt of a template after the frame.
-func rendered(t *testing.T, text string, task Task) string {
+func rendered(t *testing.T, text string, task agent.Task) string {
 	t.Helper()
 	task.Template = mustTemplate(t, text)
-	own, found := strings.CutPrefix(Prompt(task, DefaultPrompt), frameFor(task)+"\n")
+	own, found := strings.CutPrefix(agent.Prompt(task, agent.DefaultPrompt), agent.Frame(task)+"\n")
 	if !found {
 		t.Errorf("%q: the prompt does not begin with the frame", text)
 	}
@@ -36,7 +37,7 @@ func TestTemplates(t *testing.T) {
 	late.Attempt.Action = ""
 	const cause = "\n> --- FAIL: TestLastLine\n"
 	for name, row := range map[string]struct {
-		task       Task
+		task       agent.Task
 		text, want string
 	}{
 		"plain text": {first, "Read HACKING.md.", "Read HACKING.md.\n"},
@@ -193,14 +194,14 @@ func TestTemplatesCannotUnquote(t *testing.T) {
 			a.Hints = append(a.Hints, wire.Hint{Text: noise()})
 			a.EarlierFailures = append(a.EarlierFailures, wire.EarlierFailure{Cause: noise()})
 		}
-		limit := minPrompt + rng.IntN(maxPrompt)
-		p := Prompt(Task{
+		limit := agent.MinPrompt + rng.IntN(agent.MaxPrompt)
+		p := agent.Prompt(agent.Task{
 			Stage: "CODE", Attempt: a, Round: 2, Rejected: noise(), Template: templates[rng.IntN(len(templates))],
 		}, limit)
 		if len(p) > limit || !utf8.ValidString(p) || strings.ContainsAny(p, "\x00\x1b\r\v\f\u0085\u2028\u2029") {
 			t.Fatalf("%d bytes of %d: %.600q", len(p), limit, p)
 		}
-		if !strings.HasPrefix(p, frameFor(Task{Stage: "CODE"})) {
+		if !strings.HasPrefix(p, agent.Frame(agent.Task{Stage: "CODE"})) {
 			t.Fatalf("the frame is not first: %.200q", p)
 		}
 		for l := range strings.SplitSeq(p, "\n") {
@@ -234,17 +235,17 @@ func TestTemplatesAreBounded(t *testing.T) {
 			continue
 		}
 		task.Template = p
-		if got := Prompt(task, 8<<10); len(got) > 8<<10 || name != "whole prompts" &&
+		if got := agent.Prompt(task, 8<<10); len(got) > 8<<10 || name != "whole prompts" &&
 			!strings.Contains(got, "a different plan") {
 			t.Errorf("%s: %d bytes: %.300s", name, len(got), got)
 		}
 	}
-	if err := mustTemplate(t, strings.Repeat("x", 800)).Fits(minPrompt); err == nil ||
+	if err := mustTemplate(t, strings.Repeat("x", 800)).Fits(agent.MinPrompt); err == nil ||
 		!strings.Contains(err.Error(), "the prompt's own text, without quotations, has more than ") {
 		t.Errorf("got %v, want an error about the space for quotations", err)
 	}
 	for _, text := range []string{"{{.Default}}", "Fix {{.Issue.Title}}{{.Issue.Body}}", strings.Repeat("x", 12000)} {
-		if err := mustTemplate(t, text).Fits(DefaultPrompt); err != nil {
+		if err := mustTemplate(t, text).Fits(agent.DefaultPrompt); err != nil {
 			t.Errorf("%.60q: %v", text, err)
 		}
 	}
@@ -264,7 +265,7 @@ func TestTemplateKeepsTheNotes(t *testing.T) {
 		}
 	}
 	task.Stage, task.Template = wire.StageValidate, mustTemplate(t, "TEAM")
-	if got := Prompt(task, DefaultPrompt); strings.Contains(got, "TEAM") {
+	if got := agent.Prompt(task, agent.DefaultPrompt); strings.Contains(got, "TEAM") {
 		t.Errorf("another stage uses the template:\n%s", got)
 	}
 }
@@ -303,7 +304,7 @@ func FuzzTemplate(f *testing.F) {
 			t.Errorf("%q: %v", text, err)
 		}
 		task.Template = p
-		if got := Prompt(task, 4096); len(got) > 4096 {
+		if got := agent.Prompt(task, 4096); len(got) > 4096 {
 			t.Errorf("%q: %d bytes", text, len(got))
 		}
 	})

@@ -1,4 +1,4 @@
-package agent
+package prompts
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 	"text/template"
 	ast "text/template/parse"
 
+	"retake/internal/agent"
 	"retake/internal/recovery/plaintext"
 	"retake/internal/tomlfile"
 )
@@ -22,7 +23,7 @@ type Template struct{ parsed *template.Template }
 const MaxTemplate = 16 << 10
 
 // maxRaw limits the text that a template produces before composition. No prompt is longer.
-const maxRaw = 2 * maxPrompt
+const maxRaw = 2 * agent.MaxPrompt
 
 // templateName names a template in the messages of text/template.
 const templateName = "prompt"
@@ -122,7 +123,7 @@ func lineStart(text string, line int) (at int) {
 // Fits returns an error unless the template's own text, without quotations, takes up at most half of a prompt of limit
 // bytes. It renders two samples: the first attempt, and an attempt with long texts and lists.
 func (p *Template) Fits(limit int) error {
-	room := (limit - len(frameFor(CodeSample(false)))) / 2
+	room := (limit - len(agent.Frame(CodeSample(false)))) / 2
 	for _, late := range []bool{false, true} {
 		raw, err := p.execute(newTemplateData(CodeSample(late)))
 		switch own := ownBytes(raw); {
@@ -158,14 +159,14 @@ func (p *Template) execute(d *templateData) (string, error) {
 	return out.String(), err
 }
 
-// render returns the prompt after the frame, in at most room bytes. Quotations take up at most quoted bytes. The notes
+// Render returns the prompt after the frame, in at most room bytes. Quotations take up at most quoted bytes. The notes
 // about this attempt follow, unless the template contains the default prompt, which also has them.
-func (p *Template) render(t Task, room, quoted int) string {
+func (p *Template) Render(t agent.Task, room, quoted int) string {
 	d := newTemplateData(t)
 	raw, _ := p.execute(d) // fails only if there is too much text
 	var after string
 	if !strings.Contains(raw, d.Default.String()) {
-		after = notes(t, quoted/2)
+		after = agent.Notes(t, quoted/2)
 	}
 	text := "\n" + d.compose(raw, room-len(after)-1, quoted-len(after)-1)
 	return text + after
@@ -196,7 +197,7 @@ func (d *templateData) compose(raw string, room, quoted int) string {
 			before = ""
 			continue
 		}
-		own := plaintext.Clean(lineEnds.Replace(part))
+		own := plaintext.Clean(agent.LineEnds.Replace(part))
 		if i < len(parts)-1 {
 			own = strings.TrimRight(own, " \t")
 		}
@@ -210,7 +211,7 @@ func (d *templateData) compose(raw string, room, quoted int) string {
 	if !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
-	return cutLines(text, room)
+	return agent.CutLines(text, room)
 }
 
 // ownBytes returns the size of the template's own text, with a line feed around each quotation.
@@ -236,14 +237,4 @@ func share(sizes []int, room int) []int {
 		room -= shares[i]
 	}
 	return shares
-}
-
-// cutLines shortens a text to room bytes by dropping lines at the end.
-func cutLines(text string, room int) string {
-	const mark = "[… the prompt exceeds its limit]\n"
-	if len(text) <= room {
-		return text
-	}
-	end := strings.LastIndexByte(text[:max(room-len(mark), 0)], '\n') + 1
-	return text[:end] + mark[:min(len(mark), max(room-end, 0))]
 }

@@ -1,4 +1,4 @@
-package agent
+package prompts
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"retake/internal/agent"
 	"retake/internal/bus/wire"
 )
 
@@ -107,7 +108,7 @@ func (d *templateData) start(text string) *passage {
 	if strings.TrimSpace(text) == "" {
 		return nil
 	}
-	return d.add(func(room int) string { return quoteStart(text, room, "the rest is in .retake/attempt.json") })
+	return d.add(func(room int) string { return agent.QuoteStart(text, room, "the rest is in .retake/attempt.json") })
 }
 
 // end registers a quotation that keeps the end of a long text.
@@ -115,19 +116,19 @@ func (d *templateData) end(text string) *passage {
 	if strings.TrimSpace(text) == "" {
 		return nil
 	}
-	return d.add(func(room int) string { return quoteEnd(text, room) })
+	return d.add(func(room int) string { return agent.QuoteEnd(text, room) })
 }
 
 // word returns a short text on one line.
 func word(text string) string {
-	return cut(strings.ReplaceAll(strings.Join(quotable(text), " "), "\t", " "), maxWord)
+	return agent.Cut(strings.ReplaceAll(strings.Join(agent.Quotable(text), " "), "\t", " "), maxWord)
 }
 
-func newTemplateData(t Task) *templateData {
+func newTemplateData(t agent.Task) *templateData {
 	a, d := t.Attempt, &templateData{}
-	repo, _, _ := strings.Cut(plainKey(a.Issue.Key), "#")
+	repo, _, _ := strings.Cut(agent.PlainKey(a.Issue.Key), "#")
 	d.Issue = templateIssue{
-		Key: plainKey(a.Issue.Key), Number: a.Issue.Number, Title: d.start(a.Issue.Title),
+		Key: agent.PlainKey(a.Issue.Key), Number: a.Issue.Number, Title: d.start(a.Issue.Title),
 		Body: d.start(a.Issue.Body), URL: word(a.Issue.URL),
 	}
 	for _, l := range a.Issue.Labels[:min(len(a.Issue.Labels), mostListed)] {
@@ -143,7 +144,7 @@ func newTemplateData(t Task) *templateData {
 		d.Checks = append(d.Checks, word(c))
 	}
 	d.Repository, d.Branch, d.BaseBranch, d.Attempt = repo, word(t.Branch), word(t.BaseBranch), a.Attempt
-	d.Default = d.add(func(room int) string { return strings.TrimLeft(defaultPrompt(t, room), "\n") })
+	d.Default = d.add(func(room int) string { return strings.TrimLeft(agent.Default(t, room), "\n") })
 	return d
 }
 
@@ -182,8 +183,8 @@ func Fields() (lines []string) {
 }
 
 // CodeSample returns sample data for a prompt: of a first attempt, or of a late attempt with long texts and lists.
-func CodeSample(late bool) Task {
-	t := Task{
+func CodeSample(late bool) agent.Task {
+	t := agent.Task{
 		Stage: wire.StageCode, Round: 1, Branch: "retake/21-a1", BaseBranch: "main", Checks: []string{"make test"},
 		Attempt: wire.AttemptFile{Attempt: 1, Issue: wire.IssueRef{
 			Key: "acme/widgets#21", Number: 21, Title: "Parser drops the last line",
