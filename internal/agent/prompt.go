@@ -20,7 +20,7 @@ type Task struct {
 	// Own is the repository's own prompt for CODE, as rendered by the director, or empty.
 	Own string
 
-	// Template is a *prompts.Template with the repository's own prompt for CODE, or nil. It alone uses the fields below.
+	// Template is a *prompts.Template with the repository's own prompt for CODE, or nil. Only it uses the fields below.
 	// Workers do not set it, so their program does not contain text/template.
 	Template interface {
 		Render(t Task, room, quoted int) string
