@@ -193,7 +193,7 @@ func nameMetrics(b *battle) error {
 		}
 		if g, err := b.me.lease("model." + name); err == nil && g.GrantID != "" {
 			_ = b.me.askBudget(wire.BudgetReport{
-				GrantID: g.GrantID, Status: "rate_limited", RetryAfterSeconds: number(60),
+				GrantID: g.GrantID, Status: "rate_limited", RetryAfterSeconds: number(1),
 			})
 		}
 	}

@@ -224,8 +224,22 @@ func TestRouteByLabel(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", branch, got, want)
 		}
 	}
-	const says = "It uses route 2 (labels Docs: model small)"
+	const says = "It uses route[1] (labels Docs: model small)"
 	if told := fmt.Sprintf("%+v", s.explained(docs)); !strings.Contains(told, says) {
 		t.Errorf("explain does not say %q: %s", says, told)
 	}
+}
+
+// TestRepositoryWithoutStages checks that missing stages hold a repository as a broken contract does. Workers would
+// refuse an empty plan.
+func TestRepositoryWithoutStages(t *testing.T) {
+	t.Parallel()
+	s := newProjects(t, map[string]string{"builder": buildsPages}, allowStages)
+	s.config.Stages = nil
+	s.config.GitHub.Repositories = []string{site}
+	build := s.github.CreateIssue(site, "octocat", "Build", "", "agent-task")
+	s.start()
+	s.until("health says why", func() bool { return strings.Contains(s.health(), "no stages are defined") })
+	s.commits(site, "trunk", map[string]string{".github/retake.toml": siteContract})
+	s.until("the work is delivered", s.labelled(build, "agent-review"))
 }

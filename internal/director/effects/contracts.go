@@ -55,12 +55,21 @@ func (c *Contracts) At(ctx context.Context, q workspace.Request, commit string) 
 		return in, nil, nil
 	}
 	f, err := c.read(ctx, in, q, commit)
-	if err != nil || f.contract.Name+f.prompt.Name == "" {
-		return in, nil, err
-	}
-	out, err := c.apply(in, repo, f, false)
 	if err != nil {
 		return in, nil, err
+	}
+	out := in
+	if f.contract.Name+f.prompt.Name != "" {
+		if out, err = c.apply(in, repo, f, false); err != nil {
+			return in, nil, err
+		}
+	}
+	if len(out.Stages) == 0 {
+		return in, nil, &failure.Contract{Text: config.ContractFiles[0] + ": no stages are defined, want at " +
+			`least [[stage]] with name = "CODE" and run = [...] or agent = "..."`}
+	}
+	if out == in {
+		return in, nil, nil
 	}
 	k := &fsm.Contract{Path: f.contract.Name, Prompt: f.prompt.Name, Commit: f.contract.Commit, Digest: f.digest()}
 	if f.contract.Name != "" {
@@ -95,7 +104,7 @@ func route(in *inforce.Setup, k *fsm.Contract, t config.Traits) (*inforce.Setup,
 		if k == nil {
 			k = &fsm.Contract{}
 		}
-		k.Route = fmt.Sprintf("route %d (%s)", i+1, r)
+		k.Route = fmt.Sprintf("route[%d] (%s)", i, r)
 		noteStages(k, out)
 		return out, k, nil
 	}
