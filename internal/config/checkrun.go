@@ -55,7 +55,7 @@ func (c Config) CheckRun(lookup func(string) (string, bool)) (p Problems) {
 	return append(p, c.startProblems()...)
 }
 
-// withoutStages reports whether a repository has no stages, and names it if others have some.
+// withoutStages reports whether a repository lacks stages. It names the repository if there are [[project]] tables.
 func withoutStages(c Config) (name string, without bool) {
 	if slices.Contains(c.ProjectsAllow, "stage") {
 		return "", false // the repositories' contracts may define them

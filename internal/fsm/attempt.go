@@ -124,8 +124,7 @@ type Contract struct {
 	Commit string `json:"commit,omitempty"` // the commit of the base branch from which the files were read
 	Digest string `json:"digest,omitempty"` // of the files, 16 hexadecimal digits
 	Route  string `json:"route,omitempty"`  // describes the route of the attempt, or empty
-	// Staged means that the contract or the route determines the stages. Callers and Alternative then replace Config's
-	// values.
+	// Staged means that Callers and Alternative replace Config's values.
 	Staged      bool          `json:"staged,omitempty"`
 	FixRounds   int           `json:"fix_rounds,omitempty"` // replaces Config.FixRounds unless 0
 	Callers     []StageCaller `json:"callers,omitempty"`
@@ -138,8 +137,8 @@ type StageCaller struct {
 	Caller string `json:"caller"`
 }
 
-// AttemptContract records the contract of the attempt that is about to run. It is empty if the attempt has no contract,
-// but an earlier attempt had one.
+// AttemptContract records the contract of the attempt that is about to run. An empty contract replaces that of an
+// earlier attempt.
 type AttemptContract struct {
 	OfTask
 	Contract Contract `json:"contract"`

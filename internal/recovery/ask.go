@@ -123,7 +123,7 @@ type wording struct {
 	Command string
 }
 
-// afterAction introduces a comment that has no effect before the requested action.
+// afterAction introduces a comment that helps only after the requested action.
 const afterAction = "Once this is done, comment:"
 
 // afterRepeat introduces a comment after unchanged attempts that failed in the same way.

@@ -83,8 +83,8 @@ func (w *Workspaces) Agree(ctx context.Context, nonce string, a Agreement) error
 	return t.save()
 }
 
-// Agreed returns the last agreement of a task. If the task has no checkout here, Agreed reads record, as returned by
-// Record on another machine. It returns nil if both are missing or have no agreement.
+// Agreed returns the last agreement of a task, or nil if it is unknown. If the checkout is on another machine, Agreed
+// reads it from record, the result of Record there.
 func (w *Workspaces) Agreed(nonce string, record json.RawMessage) (*Agreement, error) {
 	t, err := w.tasks.find("read the terms of "+nonce, nonce)
 	if err == nil {

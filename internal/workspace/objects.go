@@ -228,7 +228,7 @@ func (o objects) files(ctx context.Context, commit string, wanted func(name stri
 	return names, err
 }
 
-// fileAt reads a file of a commit. Its result has no Name if the commit has no such file.
+// fileAt reads a file of a commit. If the file does not exist, the result's Name is empty.
 func (o objects) fileAt(ctx context.Context, commit, name string, limit int) (BaseFile, error) {
 	f := BaseFile{Commit: commit}
 	line, err := o.ask(ctx, "ls-tree", "-z", commit, "--", name)

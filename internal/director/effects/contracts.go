@@ -1,6 +1,7 @@
 package effects
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -44,8 +45,8 @@ type applied struct {
 }
 
 // At returns the setup for attempts that start from a commit of the base branch, or from the branch's head if commit is
-// empty. q identifies the checkout or the branch. The contract is nil if Retake does not read the files or they
-// do not exist. At returns a failure.Contract if one of the files has problems.
+// empty. q identifies the checkout or the branch. The contract is nil if Retake does not read the files or they do not
+// exist. At returns a failure.Contract if one of the files has problems, or if no stages are defined.
 func (c *Contracts) At(ctx context.Context, q workspace.Request, commit string) (*inforce.Setup, *fsm.Contract,
 	error,
 ) {
@@ -74,8 +75,6 @@ func (c *Contracts) At(ctx context.Context, q workspace.Request, commit string) 
 	k := &fsm.Contract{Path: f.contract.Name, Prompt: f.prompt.Name, Commit: f.contract.Commit, Digest: f.digest()}
 	if f.contract.Name != "" {
 		k.FixRounds = out.Worker.FixAttempts
-	}
-	if f.contract.Name != "" && len(out.Stages) > 0 {
 		noteStages(k, out)
 	}
 	return out, k, nil
@@ -204,7 +203,7 @@ func (c *Contracts) apply(in *inforce.Setup, repo string, f baseFiles, accepted 
 	}
 	out, err := in.With(read, accepted)
 	if err != nil {
-		return nil, &failure.Contract{Text: f.contract.Name + ": " + err.Error()}
+		return nil, &failure.Contract{Text: cmp.Or(f.contract.Name, f.prompt.Name) + ": " + err.Error()}
 	}
 	out.Prompt = string(f.prompt.Data)
 	if c.last == nil {
@@ -248,6 +247,8 @@ func (w *ContractWatch) Run(ctx context.Context) error {
 		if in != last {
 			repos = slices.Concat(broken, w.repositories(in))
 		}
+		slices.Sort(repos)
+		repos = slices.Compact(repos)
 		last, unread = in, nil
 		for _, repo := range repos {
 			if !w.check(ctx, in, repo) {
@@ -284,8 +285,8 @@ func brokenRepos(d *fsm.Driver) (repos []string) {
 	return repos
 }
 
-// check reads a contract and reports the outcome to the machine. It returns false if the repository cannot be read. The
-// contract of a repository that is no longer configured has no effect.
+// check reads a contract and reports the outcome to the machine. It returns false if the repository cannot be read. It
+// releases a repository that was removed from the configuration.
 func (w *ContractWatch) check(ctx context.Context, in *inforce.Setup, repo string) (read bool) {
 	problem := ""
 	if slices.ContainsFunc(in.GitHub.Repositories, func(r string) bool { return strings.EqualFold(r, repo) }) {
