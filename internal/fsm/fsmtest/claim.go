@@ -283,7 +283,11 @@ func ofAttempt(f fsm.VerdictMade) bool { return f.Stage != "RETRY_WAIT" }
 
 func (c *claim) judge(f fsm.VerdictMade, set settings) {
 	v, reason := f.Verdict, f.Finding.Reason
-	c.last, c.reason, c.caller, c.healed, c.by, c.granted = &v, reason, set.caller(f.Stage), false, set, false
+	c.last, c.reason, c.caller, c.healed, c.granted = &v, reason, set.caller(f.Stage), false, false
+	// A wait for a contract repeats an attempt that was granted under earlier settings, unless it was the first.
+	if v.Row != rowContract || c.by.cfg.Policy == nil {
+		c.by = set
+	}
 	c.resumed = false
 	c.kept = v.Row == "director.deliver" && reason != recovery.PolicyViolation &&
 		reason != recovery.ScopeViolation && reason != recovery.Validation
